@@ -1,0 +1,42 @@
+# Every command CI runs, under the same name. `make run` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.installed
+
+.PHONY: run test lint types layers docs golden clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
+	@touch $@
+
+run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary
+	$(BIN)/flashinfer-bench run --local examples/dataset
+	$(BIN)/flashinfer-bench report summary --local examples/dataset
+
+test: $(READY) ## every test
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy --strict on src
+	$(BIN)/mypy
+
+layers: $(READY) ## imports go down
+	$(BIN)/lint-imports
+
+golden: $(READY) ## rewrite the recorded command output that tests/golden compares with
+	$(BIN)/python -m pytest tests/golden --update-golden
+
+docs: $(READY) ## rewrite docs/cli.md from the commands
+	$(BIN)/python docs/generate_cli.py
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

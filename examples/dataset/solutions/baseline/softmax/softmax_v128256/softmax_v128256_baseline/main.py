@@ -1,0 +1,5 @@
+import torch
+
+
+def run(logits, temperature):
+    return torch.softmax(logits / temperature, dim=-1)

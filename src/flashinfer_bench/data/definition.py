@@ -1,0 +1,184 @@
+"""What a kernel computes: named axes, tensor specifications and a reference."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator, model_validator
+
+from flashinfer_bench.data import expressions
+from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_empty, is_none
+from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec, listed
+from flashinfer_bench.data.workload import RandomInput
+from flashinfer_bench.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+    from flashinfer_bench.data.workload import Workload
+
+
+class Signature(Shaped, Entity):
+    """All that an untrusted candidate is told about a definition."""
+
+    name: NonEmptyStr
+    """Name of the definition."""
+    axes: dict[NonEmptyStr, AxisSpec]
+    """Named sizes: constant, variable or derived."""
+    inputs: dict[NonEmptyStr, TensorSpec]
+    """Inputs in call order."""
+    outputs: dict[NonEmptyStr, TensorSpec]
+    """Outputs in the order they are returned or passed in."""
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Signature:
+        self.require_consistent_names()
+        return self
+
+
+class Definition(Shaped, Entity):
+    """What a kernel computes."""
+
+    name: NonEmptyStr
+    """Unique in the dataset; by convention `{op_type}_{properties}_{constants}`."""
+    op_type: NonEmptyStr
+    """Family of operations; a directory name and, unless `judge` says otherwise, the judge."""
+    axes: dict[NonEmptyStr, AxisSpec]
+    """Named sizes: constant, variable or derived."""
+    inputs: dict[NonEmptyStr, TensorSpec]
+    """Inputs in call order."""
+    outputs: dict[NonEmptyStr, TensorSpec]
+    """Outputs in the order they are returned or passed in."""
+    reference: NonEmptyStr
+    """Python source with a top-level `def run` taking the inputs and returning the outputs."""
+    tags: list[NonEmptyStr] = Field([], exclude_if=is_empty)
+    """Free labels, such as `status:verified` or `model:llama-3.1-8b`."""
+    description: str | None = Field(None, exclude_if=is_none)
+    """What the kernel computes, in words."""
+    constraints: list[NonEmptyStr] = Field([], exclude_if=is_empty)
+    """Python expressions over axes that every workload fulfils."""
+    judge: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Judge of the outputs where the op type's own does not fit."""
+    min_bytes: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Expression over axes: bytes no correct kernel can avoid moving."""
+    min_flops: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Expression over axes: operations no correct kernel can avoid."""
+
+    @field_validator("reference")
+    @classmethod
+    def _defines_run(cls, source: str) -> str:
+        try:
+            body = ast.parse(source).body
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            where = "" if line is None else f" (line {line} of the source)"
+            raise ValueError(f"does not parse: {getattr(error, 'msg', error)}{where}") from None
+        if not any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in body):
+            raise ValueError("has no top-level function 'def run'")
+        return source
+
+    @field_validator("constraints")
+    @classmethod
+    def _constraints_parse(cls, constraints: list[str]) -> list[str]:
+        for constraint in constraints:
+            if not expressions.parses_as_python(constraint):
+                raise ValueError(f"{constraint!r} is not a Python expression")
+        return constraints
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Definition:
+        self.require_consistent_names()
+        for field in ("min_bytes", "min_flops"):
+            text = getattr(self, field)
+            unknown = expressions.parse(text).names - self.axes.keys() if text else ()
+            if unknown:
+                raise ValueError(f"{field} uses unknown axis {listed(unknown)}")
+        return self
+
+    def signature(self) -> Signature:
+        """Give what a candidate may know: no reference, no tolerances, no descriptions."""
+        silent = {"description": None}
+        return Signature(
+            name=self.name,
+            axes={name: axis.model_copy(update=silent) for name, axis in self.axes.items()},
+            inputs={name: spec.model_copy(update=silent) for name, spec in self.inputs.items()},
+            outputs={name: spec.model_copy(update=silent) for name, spec in self.outputs.items()},
+        )
+
+    @cached_property
+    def unevaluable_constraints(self) -> list[str]:
+        """Constraints that speak of more than axes (`total_q == qo_indptr[-1]`): not checked."""
+        return [text for text in self.constraints if self._evaluable(text) is None]
+
+    def _evaluable(self, constraint: str) -> expressions.Expression | None:
+        try:
+            expression = expressions.parse(constraint)
+        except expressions.ExpressionError:
+            return None
+        return expression if expression.names <= self.axes.keys() else None
+
+    def violated_constraints(self, axes: Mapping[str, int]) -> list[str]:
+        """Constraints that do not hold, or have no value, for these axis values."""
+        values = self.resolve_axes(axes)
+        violated = []
+        for text in self.constraints:
+            expression = self._evaluable(text)
+            if expression is not None and not _holds(expression, values):
+                violated.append(text)
+        return violated
+
+    def require_workload(self, workload: Workload) -> None:
+        """Raise `DatasetError` unless the workload can run: axes, constraints and dtypes agree."""
+        here = f"workload {workload.uuid} of {self.name}"
+        for name, value in self.const_axes.items():
+            if workload.axes.get(name, value) != value:
+                raise DatasetError(
+                    f"{here}: axis {name!r} is the constant {value}, not {workload.axes[name]}"
+                )
+        try:
+            violated = self.violated_constraints(workload.axes)
+        except ValueError as error:
+            raise DatasetError(f"{here}: {error}") from None
+        if violated:
+            raise DatasetError(f"{here}: axes {workload.axes} violate {listed(violated)}")
+        for name, source in workload.inputs.items():
+            declared = getattr(source, "dtype", None) if isinstance(source, RandomInput) else None
+            spec = self.inputs.get(name)
+            if spec is not None and declared not in (None, spec.dtype):
+                raise DatasetError(f"{here}: input {name!r} is {spec.dtype}, not {declared}")
+
+    def lower_bound(self, field: str, axes: Mapping[str, int]) -> float | None:
+        """Evaluate `min_bytes` or `min_flops` for these axes; None where not declared."""
+        text = getattr(self, field)
+        return None if text is None else expressions.parse(text).evaluate(self.resolve_axes(axes))
+
+    @cached_property
+    def torch_input_dtypes(self) -> list[torch.dtype]:
+        """Torch dtypes of the inputs in call order."""
+        return _torch_dtypes(self.inputs)
+
+    @cached_property
+    def torch_output_dtypes(self) -> list[torch.dtype]:
+        """Torch dtypes of the outputs in order."""
+        return _torch_dtypes(self.outputs)
+
+
+def _holds(expression: expressions.Expression, values: Mapping[str, int]) -> bool:
+    try:
+        return bool(expression.evaluate(values))
+    except expressions.ExpressionError:
+        return False
+
+
+def _torch_dtypes(specs: Mapping[str, TensorSpec]) -> list[torch.dtype]:
+    import torch  # noqa: PLC0415 - data stays free of torch until tensors are asked for
+
+    renamed = {"float4_e2m1": "float4_e2m1fn_x2"}
+    dtypes: list[Any] = [
+        getattr(torch, renamed.get(spec.dtype, spec.dtype)) for spec in specs.values()
+    ]
+    return dtypes

@@ -1,0 +1,281 @@
+"""One line of the record: a solution, a workload, and how it went."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+from flashinfer_bench.data.entity import (
+    Entity,
+    NonEmptyStr,
+    NonNegativeInt,
+    is_empty,
+    is_none,
+)
+from flashinfer_bench.data.workload import Workload
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+ErrorMaximum = Annotated[float, AfterValidator(_not_negative)]  # NaN passes, unlike with `ge=0`
+Interval = tuple[float, float]
+
+
+class EvaluationStatus(enum.StrEnum):
+    """How a job ended."""
+
+    PASSED = "PASSED"
+    INCORRECT_SHAPE = "INCORRECT_SHAPE"
+    INCORRECT_NUMERICAL = "INCORRECT_NUMERICAL"
+    INCORRECT_DTYPE = "INCORRECT_DTYPE"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    COMPILE_ERROR = "COMPILE_ERROR"
+    TIMEOUT = "TIMEOUT"
+
+
+_WITH_CORRECTNESS = frozenset({EvaluationStatus.PASSED, EvaluationStatus.INCORRECT_NUMERICAL})
+
+
+class DeviceInfo(Entity):
+    """The very device something ran on."""
+
+    uuid: NonEmptyStr
+    """Identity of the card, or of the machine for a CPU."""
+    name: NonEmptyStr
+    """Name the vendor gives it."""
+    driver: str | None = Field(None, exclude_if=is_none)
+    """Driver version."""
+    cuda: str | None = Field(None, exclude_if=is_none)
+    """CUDA version the driver supports."""
+
+
+class Environment(Entity):
+    """Where something ran."""
+
+    hardware: NonEmptyStr
+    """Device name by which reports group."""
+    libs: dict[str, str] = Field({})
+    """Versions of the libraries involved."""
+    device: DeviceInfo | None = Field(None, exclude_if=is_none)
+    """The very device."""
+    threads: int | None = Field(None, exclude_if=is_none)
+    """CPU threads both sides were given."""
+
+
+class Correctness(Entity):
+    """How far outputs were from the reference's, over all elements, outputs and trials."""
+
+    max_relative_error: ErrorMaximum = 0.0
+    """Largest relative error; may be `NaN` or `Infinity`."""
+    max_absolute_error: ErrorMaximum = 0.0
+    """Largest absolute error; may be `NaN` or `Infinity`."""
+    extra: dict[str, Any] | None = None
+    """What a judge adds, such as `violations` and `precision`."""
+
+
+class ClockInfo(Entity):
+    """How samples were taken."""
+
+    name: NonEmptyStr
+    """Which clock."""
+    version: str
+    """Version of the clock's library."""
+    overhead_ns: NonNegativeFloat
+    """Measured time of an empty call."""
+    calls_per_sample: NonNegativeInt
+    """Calls of the solution in one sample."""
+    reference_calls_per_sample: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Calls of the reference in one sample."""
+
+
+class Performance(Entity):
+    """How fast a solution was; absent keys were not measured."""
+
+    latency_ms: NonNegativeFloat = 0.0
+    """Median time of one call of the solution."""
+    reference_latency_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Median time of one call of the reference."""
+    speedup_factor: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """How many times faster the solution is than the reference."""
+    latency_interval_ms: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the solution's median."""
+    reference_interval_ms: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the reference's median."""
+    speedup_interval: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the speedup, over block ratios."""
+    quartiles_ms: Interval | None = Field(None, exclude_if=is_none)
+    """First and third quartile of the solution's samples."""
+    sample_count: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Samples taken of the solution."""
+    noise: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Relative spread of the solution's samples."""
+    clock: ClockInfo | None = Field(None, exclude_if=is_none)
+    """How samples were taken."""
+    latency_kind: Literal["device", "call", "wall"] | None = Field(None, exclude_if=is_none)
+    """Kernel activity, what a caller on a busy stream pays, or wall time."""
+    is_cold: bool | None = Field(None, exclude_if=is_none)
+    """Whether caches were evicted between samples."""
+    block_count: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Alternating blocks kept."""
+    blocks_discarded: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Blocks repeated because the device was throttled."""
+    peak_memory_bytes: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Most memory the solution held."""
+    bytes_moved: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Bytes one call moves at least."""
+    flops: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Operations one call needs."""
+    sol_fraction: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Share of the device's speed of light."""
+    prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Time of `prepare`, once per trial."""
+    plan_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Time of `plan`, once per change of metadata."""
+
+
+class Note(Entity):
+    """Something honest but worth knowing."""
+
+    code: NonEmptyStr
+    """Which kind."""
+    evidence: str
+    """What was seen."""
+
+
+class RunInfo(Entity):
+    """The run that made a trace."""
+
+    id: NonEmptyStr
+    """Identity of the run."""
+    label: str | None = Field(None, exclude_if=is_none)
+    """Name the user gave it."""
+    solution_commit: str | None = Field(None, exclude_if=is_none)
+    """Git commit of the solution's repository."""
+    dirty: bool | None = Field(None, exclude_if=is_none)
+    """Whether that repository had uncommitted changes."""
+
+
+class Provenance(Entity):
+    """What ties a trace to code, data and settings."""
+
+    trace_id: NonEmptyStr
+    """Identity of the trace; raw samples carry it too."""
+    solution_hash: NonEmptyStr
+    """`Solution.hash()` of what ran."""
+    config_hash: NonEmptyStr
+    """Hash of the settings that change results."""
+    seed: str = Field(pattern=r"^[0-9a-f]{16}$")
+    """Run key of the inputs, 16 hexadecimal digits."""
+    seed_given: bool
+    """Whether the user chose the seed."""
+    run: RunInfo
+    """The run that made the trace."""
+    dataset_revision: str | None = Field(None, exclude_if=is_none)
+    """Revision of the dataset."""
+    sandbox: NonEmptyStr
+    """Isolation level the solution ran under."""
+    interpreted: bool = False
+    """Whether Triton was interpreted: such times mean nothing."""
+
+
+_FLAT_PARTS: Mapping[str, tuple[str, ...]] = {
+    "environment": ("hardware", "libs", "device", "threads"),
+    "correctness": ("max_relative_error", "max_absolute_error", "extra"),
+    "performance": ("latency_ms", "reference_latency_ms", "speedup_factor"),
+}
+
+
+def _nest(data: object) -> object:
+    """Turn the flat form into the nested one; leave anything else alone."""
+    if not isinstance(data, Mapping):
+        return data
+    nested = dict(data)
+    parts = {
+        part: {key: nested.pop(key) for key in keys if key in nested}
+        for part, keys in _FLAT_PARTS.items()
+    }
+    if not any(parts.values()):
+        return data
+    mixed = sorted(part for part in _FLAT_PARTS if nested.get(part) is not None)
+    if mixed:
+        flat = sorted(key for values in parts.values() for key in values)
+        raise ValueError(f"flat keys ({', '.join(flat)}) are mixed with {', '.join(mixed)}")
+    return nested | {part: values for part, values in parts.items() if values}
+
+
+class Evaluation(Entity):
+    """How a job ended.
+
+    People writing by hand may give the flat form (`hardware`, `latency_ms`, `max_relative_error`,
+    …) instead of the nested one; it is always written nested.
+    """
+
+    status: EvaluationStatus
+    """How the job ended."""
+    environment: Environment
+    """Where it ran."""
+    timestamp: NonEmptyStr
+    """When it ended, ISO-8601."""
+    log: str = ""
+    """What the build and the solution printed."""
+    correctness: Correctness | None = None
+    """Present with `PASSED` and `INCORRECT_NUMERICAL` only."""
+    performance: Performance | None = None
+    """Present with `PASSED` only."""
+    notes: list[Note] = Field([], exclude_if=is_empty)
+    """Things honest but worth knowing."""
+    provenance: Provenance | None = Field(None, exclude_if=is_none)
+    """What ties the trace to code, data and settings."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Accept the flat form from Python; JSON takes the short way (`parsing` falls back)."""
+        nested = handler(source)
+        flat = core_schema.no_info_before_validator_function(_nest, nested)
+        return core_schema.json_or_python_schema(json_schema=nested, python_schema=flat)
+
+    @model_validator(mode="after")
+    def _parts_fit_the_status(self) -> Evaluation:
+        _require_part(
+            "correctness", self.correctness, self.status, self.status in _WITH_CORRECTNESS
+        )
+        is_passed = self.status is EvaluationStatus.PASSED
+        _require_part("performance", self.performance, self.status, is_passed)
+        return self
+
+
+def _require_part(part: str, value: object, status: str, is_required: bool) -> None:
+    if is_required and value is None:
+        raise ValueError(f"{part} is required with status {status}")
+    if not is_required and value is not None:
+        raise ValueError(f"{part} must be absent with status {status}")
+
+
+class Trace(Entity):
+    """One line of the record; without solution and evaluation it only carries a workload."""
+
+    definition: NonEmptyStr
+    """Name of the definition."""
+    workload: Workload
+    """The workload."""
+    solution: NonEmptyStr | None = None
+    """Name of the solution that ran."""
+    evaluation: Evaluation | None = None
+    """How it went."""
+
+    def is_workload_trace(self) -> bool:
+        """Tell whether this only carries a workload."""
+        return self.solution is None and self.evaluation is None
+
+    def is_successful(self) -> bool:
+        """Tell whether a solution ran and passed."""
+        return self.evaluation is not None and self.evaluation.status is EvaluationStatus.PASSED

@@ -1,0 +1,87 @@
+"""One concrete problem size with the sources of its inputs."""
+
+from __future__ import annotations
+
+import json
+import uuid as uuid_module
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
+from flashinfer_bench.data.shapes import DType
+
+# Published and fixed: the same workload has the same uuid everywhere.
+WORKLOAD_NAMESPACE = uuid_module.UUID("7d0f4a54-5c1e-5d0b-9a63-0c2b6f5f1b1e")
+
+
+class RandomInput(Entity):
+    """An input drawn from a seeded generator."""
+
+    type: Literal["random"] = "random"
+    """Marks a random input."""
+    dtype: DType | None = Field(None, exclude_if=is_none)
+    """Repeats the definition's dtype; a contradiction is an error."""
+
+
+class ScalarInput(Entity):
+    """An input with a literal value."""
+
+    type: Literal["scalar"] = "scalar"
+    """Marks a literal."""
+    value: int | float | bool
+    """The value as it is passed."""
+
+
+class SafetensorsInput(Entity):
+    """An input stored in a safetensors file of the dataset."""
+
+    type: Literal["safetensors"] = "safetensors"
+    """Marks a stored tensor."""
+    path: NonEmptyStr
+    """File, relative to the dataset's root."""
+    tensor_key: NonEmptyStr
+    """Name of the tensor in the file."""
+
+
+def _input_kind(source: object) -> str:
+    """Tell the kind of an input; an object without `type` is known by its keys."""
+    if not isinstance(source, Mapping):
+        return str(getattr(source, "type", type(source).__name__))
+    if "type" in source:
+        return str(source["type"])
+    return "scalar" if "value" in source else "safetensors" if "path" in source else "random"
+
+
+InputSpec = Annotated[
+    Annotated[RandomInput, Tag("random")]
+    | Annotated[ScalarInput, Tag("scalar")]
+    | Annotated[SafetensorsInput, Tag("safetensors")],
+    Discriminator(_input_kind),
+]
+
+
+def workload_uuid(axes: Mapping[str, int], inputs: Mapping[str, Entity]) -> str:
+    """Derive a workload's uuid: version 5 over canonical JSON of its axes and inputs."""
+    content = {
+        "axes": dict(axes),
+        "inputs": {name: source.to_dict() for name, source in inputs.items()},
+    }
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return str(uuid_module.uuid5(WORKLOAD_NAMESPACE, canonical))
+
+
+def _derived_uuid(fields: dict[str, Any]) -> str:
+    return workload_uuid(fields["axes"], fields["inputs"])
+
+
+class Workload(Entity):
+    """One concrete problem size with the sources of its inputs."""
+
+    axes: dict[str, NonNegativeInt]
+    """Lengths of the variable axes; constant axes may be repeated."""
+    inputs: dict[str, InputSpec]
+    """Where each input comes from."""
+    uuid: NonEmptyStr = Field(default_factory=_derived_uuid)
+    """Identity; derived from axes and inputs when left out."""

@@ -4,18 +4,19 @@
 
     BenchError
     ├── UsageError               what was asked for cannot be (exit code 2)
-    │   └── UnknownNameError     a name the dataset does not hold; suggests the nearest (also KeyError)
-    ├── DatasetError             a file says something impossible; carries path and line (exit code 3)
+    │   └── UnknownNameError     a name the dataset lacks; suggests the nearest (also KeyError)
+    ├── DatasetError             a file says something impossible; carries path, line (exit code 3)
     │   ├── DatasetNotFoundError the path is missing (also FileNotFoundError)
     │   └── DuplicateNameError   two files claim one name (also ValueError)
     ├── BuildError               source did not become a callable; carries the compiler's output
     │   └── ToolchainMissingError  the compiler or package a language needs is not installed
     ├── DeviceError              the machine is at fault (exit code 4)
-    │   └── MissingPackageError  a package of an extra is not installed; names the lines to type
+    │   ├── MissingPackageError  a package of an extra is not installed; names the lines to type
+    │   └── StorageError         a file cannot be written: disk full, read-only (also OSError)
     └── WorkerError              a worker of ours failed or broke the protocol (exit code 4)
 
-An exception is a fault of the caller, the dataset, the machine or ours; a fault of a *solution* is an
-`Outcome`, never an exception.
+An exception is a fault of the caller, the dataset, the machine or ours; a fault of a *solution* is
+an `Outcome`, never an exception.
 """
 
 from __future__ import annotations
@@ -58,11 +59,19 @@ class DatasetError(BenchError, ValueError):
 
     exit_code = 3
 
-    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
         self.path = path
         self.line = line
-        where = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
-        super().__init__(where + message)
+        self.column = column
+        where = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{where}: {message}" if where else message)
 
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):
@@ -71,6 +80,10 @@ class DatasetNotFoundError(DatasetError, FileNotFoundError):
 
 class DuplicateNameError(DatasetError):
     """Two files claim the same name."""
+
+
+class DatasetWarning(UserWarning):
+    """A file of a dataset says something that was passed over."""
 
 
 class BuildError(BenchError):
@@ -89,6 +102,10 @@ class DeviceError(BenchError):
     """The machine is at fault: a device lost, a disk full, a package absent."""
 
     exit_code = 4
+
+
+class StorageError(DeviceError, OSError):
+    """A file cannot be written: the disk is full, the folder read-only."""
 
 
 TORCH_INSTALL_LINES = (

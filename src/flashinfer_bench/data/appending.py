@@ -1,0 +1,161 @@
+"""Lines are appended durably: locked, whole, on disk before the call returns."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flashinfer_bench.errors import DatasetWarning, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_BLOCK_BYTES = 65_536
+
+
+def append(blocks: Mapping[str, bytes]) -> None:
+    """Append whole lines to each file, or nothing to any; in the order given."""
+    with contextlib.ExitStack() as stack:
+        files = {path: stack.enter_context(_locked(path)) for path in sorted(blocks)}
+        try:
+            for path, block in blocks.items():
+                files[path].write(block)
+        except BaseException:
+            for file in files.values():
+                file.undo()
+            raise
+
+
+@dataclass(slots=True)
+class _File:
+    """An open, locked file and the length to go back to."""
+
+    path: str
+    descriptor: int
+    length: int
+
+    def write(self, block: bytes) -> None:
+        try:
+            prefix = _mend_tail(self) if self.length else b""
+            _write_all(self.descriptor, prefix + block)
+            os.fsync(self.descriptor)
+            if not self.length:
+                fsync_folder(Path(self.path).parent)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+
+    def undo(self) -> None:
+        with contextlib.suppress(OSError):
+            if self.length:
+                os.ftruncate(self.descriptor, self.length)
+            else:
+                Path(self.path).unlink()
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[_File]:
+    try:
+        descriptor = _open_locked(path)
+    except OSError as error:
+        raise storage_error(path, error) from error
+    try:
+        yield _File(path, descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _open_locked(path: str) -> int:
+    """Open and lock; start over if the file was replaced or moved while we waited."""
+    while True:
+        descriptor = _open(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still_there(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, _APPENDING, 0o666)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, _APPENDING, 0o666)
+
+
+def _is_still_there(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116 - hot
+    except FileNotFoundError:
+        return False
+
+
+def _mend_tail(file: _File) -> bytes:
+    """Set a torn last line aside; give what must stand between the last line and the next."""
+    if os.pread(file.descriptor, 1, file.length - 1) == b"\n":
+        return b""
+    tail = _last_line(file.descriptor, file.length)
+    if is_json(tail):
+        return b"\n"
+    torn = f"{file.path}.torn"
+    with Path(torn).open("ab") as aside:
+        aside.write(tail + b"\n")
+        aside.flush()
+        os.fsync(aside.fileno())
+    os.ftruncate(file.descriptor, file.length - len(tail))
+    file.length -= len(tail)
+    text = f"{file.path}: torn last line ({len(tail)} bytes) moved to {torn}"
+    warnings.warn(text, DatasetWarning, stacklevel=2)
+    return b""
+
+
+def _last_line(descriptor: int, length: int) -> bytes:
+    tail = b""
+    while length > 0 and b"\n" not in tail:
+        start = max(0, length - _BLOCK_BYTES)
+        tail = os.pread(descriptor, length - start, start) + tail
+        length = start
+    return tail.rpartition(b"\n")[2]
+
+
+def is_json(text: bytes) -> bool:
+    """Tell whether the text is one whole JSON value."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _write_all(descriptor: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def storage_error(path: Path | str, error: OSError) -> StorageError:
+    """Say which file could not be written, why, and what to do."""
+    return StorageError(
+        f"cannot write {path}: {error.strerror or error}; nothing was changed. "
+        "Free space, or choose another folder with --output DIR"
+    )

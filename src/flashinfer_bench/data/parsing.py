@@ -1,0 +1,151 @@
+"""JSON text becomes an entity, or an error that names file, line, column and field."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from flashinfer_bench.data import json_text
+from flashinfer_bench.errors import DatasetError, DatasetWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+    from flashinfer_bench.data.entity import Entity
+
+E = TypeVar("E", bound="Entity")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text stands: a file, and in a file of lines the line."""
+
+    path: Path | str | None = None
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class UnknownKeys:
+    """Keys that were passed over while reading, counted by entity and key."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+
+    def warn(self) -> None:
+        """Warn of each (entity, key) once, with the count so far."""
+        for (entity, key), count in self.counts.items():
+            if (entity, key) not in self._reported:
+                times = "once" if count == 1 else f"{count} times"
+                text = f"unknown key {key!r} of {entity} ignored ({times})"
+                warnings.warn(text, DatasetWarning, stacklevel=3)
+        self._reported.update(self.counts)
+
+
+def parse(
+    cls: type[E],
+    text: bytes | str,
+    place: Place | None = None,
+    *,
+    unknown: UnknownKeys | None = None,
+) -> E:
+    """Parse one entity; unknown keys are refused, or counted where `unknown` is given."""
+    try:
+        return cls.model_validate_json(text)
+    except ValidationError:
+        return _parse_carefully(cls, text, place or Place(), unknown)
+
+
+def _parse_carefully(
+    cls: type[E], raw: bytes | str, place: Place, unknown: UnknownKeys | None
+) -> E:
+    """Parse again by way of plain values: flat forms, unknown keys, and errors with a place."""
+    text = _decoded(raw, place)
+    plain = _plain(text, place)
+    try:
+        return cls.model_validate(plain)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+    extras = [fault for fault in faults if fault["type"] == "extra_forbidden"]
+    if unknown is None or len(extras) < len(faults):
+        grave = [fault for fault in faults if fault not in extras] if unknown else faults
+        raise _dataset_error(cls, text, place, grave or faults) from None
+    entity = cls.model_validate(plain, extra="ignore")
+    unknown.counts.update(_entity_and_key(entity, extra["loc"]) for extra in extras)
+    return entity
+
+
+def _decoded(raw: bytes | str, place: Place) -> str:
+    if isinstance(raw, str):
+        return raw
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: byte {error.start} is {raw[error.start]:#04x}"
+        raise DatasetError(message, path=place.path, line=place.line) from None
+
+
+def _plain(text: str, place: Place) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise syntax_error(error, place) from None
+    except RecursionError:
+        raise DatasetError("nested too deeply", path=place.path, line=place.line) from None
+
+
+def syntax_error(error: json.JSONDecodeError, place: Place) -> DatasetError:
+    """Say where the JSON ends to be JSON."""
+    line = error.lineno if place.line is None else place.line
+    return DatasetError(f"not JSON: {error.msg}", path=place.path, line=line, column=error.colno)
+
+
+def _dataset_error(
+    cls: type[Entity], text: str, place: Place, faults: Sequence[ErrorDetails]
+) -> DatasetError:
+    first = faults[0]
+    line, column = json_text.line_and_column(text, json_text.find(text, first["loc"]))
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    dotted = ".".join([cls.__name__, *map(str, first["loc"])])
+    return DatasetError(
+        f"{dotted}: {_sentence(first)}{more}",
+        path=place.path,
+        line=line if place.line is None else place.line,
+        column=column,
+    )
+
+
+def _sentence(fault: ErrorDetails) -> str:
+    match fault["type"]:
+        case "value_error":
+            return str(fault["ctx"]["error"])
+        case "extra_forbidden":
+            return "unknown key"
+        case "missing":
+            return "is required"
+        case "union_tag_invalid":
+            context = fault["ctx"]
+            return f"unknown type {context['tag']!r}; expected {context['expected_tags']}"
+        case _:
+            return f"{fault['msg']}, not {_shortened(fault['input'])}"
+
+
+def _shortened(value: object, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _entity_and_key(entity: Entity, location: tuple[str | int, ...]) -> tuple[str, str]:
+    """Name the entity that holds an unknown key by walking down to it."""
+    here: Any = entity
+    for part in location[:-1]:
+        is_container = isinstance(here, dict | list)
+        here = here[part] if is_container else getattr(here, str(part), here)  # a tag is no step
+    return type(here).__name__, str(location[-1])

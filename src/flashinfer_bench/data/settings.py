@@ -1,0 +1,43 @@
+"""The only reader of the environment; every value is read when asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DATASET_VARIABLE = "FIB_DATASET_PATH"
+CACHE_VARIABLE = "FIB_CACHE_PATH"
+
+
+def dataset_path() -> Path:
+    """Dataset used when none is named: `FIB_DATASET_PATH`, else a folder of the user's cache."""
+    return _path(DATASET_VARIABLE, "~/.cache/flashinfer_bench/dataset")
+
+
+def cache_path() -> Path:
+    """Folder for builds and tables: `FIB_CACHE_PATH`, else a folder of the user's cache."""
+    return _path(CACHE_VARIABLE, "~/.cache/flashinfer_bench/cache")
+
+
+def is_apply_enabled() -> bool:
+    """Whether `FIB_ENABLE_APPLY` is exactly `1`."""
+    return os.environ.get("FIB_ENABLE_APPLY") == "1"
+
+
+def is_tracing_enabled() -> bool:
+    """Whether `FIB_ENABLE_TRACING` is exactly `1`."""
+    return os.environ.get("FIB_ENABLE_TRACING") == "1"
+
+
+def is_color_refused() -> bool:
+    """Whether `NO_COLOR` is set to anything but nothing (no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def environment_copy() -> dict[str, str]:
+    """Give the whole environment, for starting a process."""
+    return dict(os.environ)
+
+
+def _path(variable: str, default: str) -> Path:
+    return Path(os.environ.get(variable) or default).expanduser()

@@ -1,0 +1,76 @@
+"""From a solution's sources to a `Runnable`: what a builder is, and which one a solution gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from flashinfer_bench.compile.builders.python import PythonBuilder
+from flashinfer_bench.compile.builders.torch_extension import TorchExtensionBuilder
+from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
+from flashinfer_bench.compile.cache import BuildCache
+from flashinfer_bench.data import settings
+from flashinfer_bench.errors import ToolchainMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from flashinfer_bench.compile.runnable import Runnable
+    from flashinfer_bench.data import Signature, Solution
+
+
+class Builder(Protocol):
+    """Turns the sources of some solutions into a callable."""
+
+    @property
+    def handles(self) -> tuple[str, str | None]:
+        """The language and binding it takes; Python has no binding."""
+
+    def missing_tool(self) -> str | None:
+        """Say what is not installed here and how to get it; None when everything is."""
+
+    def can_build(self, solution: Solution) -> bool:
+        """Tell whether language and binding are this builder's."""
+
+    def build(self, solution: Solution, signature: Signature, cache: BuildCache) -> Runnable:
+        """Build or take from the cache; a fault of the solution is a `BuildError` with its log."""
+
+
+_ALL: tuple[Builder, ...] = (PythonBuilder(), TvmFfiBuilder(), TorchExtensionBuilder())
+
+BUILDERS: Mapping[tuple[str, str | None], Builder] = {builder.handles: builder for builder in _ALL}
+"""Every builder by the language and binding that solutions declare."""
+
+
+def build(solution: Solution, signature: Signature, *, cache_root: Path | None = None) -> Runnable:
+    """Turn a solution into a callable that fits the signature.
+
+    Raises `BuildError` (its `log` holds compiler output or traceback) when the sources are at
+    fault, `ToolchainMissingError` when something is not installed. `cache_root` defaults to the
+    cache folder of the settings.
+    """
+    builder = find_builder(solution)
+    missing = builder.missing_tool()
+    if missing is not None:
+        raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
+    return builder.build(solution, signature, BuildCache(cache_root or settings.cache_path()))
+
+
+def find_builder(solution: Solution) -> Builder:
+    """Find the builder of the solution's language and binding.
+
+    Raises `ToolchainMissingError`, which names those there are.
+    """
+    spec = solution.spec
+    binding = spec.effective_binding
+    builder = BUILDERS.get((spec.language, binding))
+    if builder is None:
+        raise ToolchainMissingError(
+            f"solution {solution.name!r}: no builder for {_described(spec.language, binding)}; "
+            f"supported are {', '.join(_described(*key) for key in BUILDERS)}"
+        )
+    return builder
+
+
+def _described(language: str, binding: str | None) -> str:
+    return f"{language} with {binding}" if binding else str(language)

@@ -1,0 +1,1 @@
+"""One module per way to turn sources into a callable; none knows another."""

@@ -1,0 +1,123 @@
+"""Finished builds on disk, shared by every process of a user.
+
+A build is made in a folder of its own under a lock and renamed into place when it is complete, so
+a name that exists is a build that is whole::
+
+    <root>/build_locks/<package>.lock
+    <root>/<kind>/.building-<package>/    being made, or left by a process that was killed
+    <root>/<kind>/<package>/              complete, never changed again
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from flashinfer_bench.errors import BuildError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+_IN_PROGRESS = ".building-"
+_KEY_DIGITS = 16
+_LONGEST_NAME = 100  # file names end at 255 bytes; the key keeps shortened names apart
+
+
+def build_key(content_hash: str, *, builder: str, toolchain: Mapping[str, str]) -> str:
+    """Name one build: the same key, the same binary.
+
+    `toolchain` holds what changes the binary besides the solution: compiler, libraries, processor.
+    """
+    facts = json.dumps([content_hash, builder, sorted(toolchain.items())])
+    return hashlib.sha256(facts.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def package_name(prefix: str, solution_name: str, key: str) -> str:
+    """Make the folder's name, which is also an importable module name.
+
+    >>> package_name("fib_python_", "my-kernel v2", "3a6eebe2eadd0884")
+    'fib_python_my_kernel_v2_3a6eebe2eadd0884'
+    """
+    name = re.sub(r"[^0-9A-Za-z_]", "_", solution_name)[:_LONGEST_NAME]
+    if not name or name[0].isdigit():
+        name = "_" + name
+    return f"{prefix}{name}_{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCache:
+    """The build folders under one root."""
+
+    root: Path
+
+    @contextmanager
+    def folder(self, kind: str, package: str, make: Callable[[Path], None]) -> Iterator[Path]:
+        """Give the finished folder of `package`, calling `make` on an empty one if there is none.
+
+        A `BuildError` of `make` leaves nothing behind, nor does one of the body if this call made
+        the folder.
+        """
+        final = self.root / kind / package
+        is_new = not final.is_dir() and self._make(final, make)
+        try:
+            yield final
+        except BuildError:
+            if is_new:
+                self._discard(final)
+            raise
+
+    def _make(self, final: Path, make: Callable[[Path], None]) -> bool:
+        """Make `final` unless another process just did; tell whether this call made it."""
+        with self._writing(), self._lock(final.name):
+            if final.is_dir():
+                return False
+            draft = final.with_name(_IN_PROGRESS + final.name)
+            self._sweep(final.parent)
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
+            try:
+                make(draft)
+                draft.rename(final)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+            return True
+
+    def _discard(self, final: Path) -> None:
+        with self._writing(), self._lock(final.name):
+            if final.is_dir():
+                draft = final.with_name(_IN_PROGRESS + final.name)
+                final.rename(draft)
+                shutil.rmtree(draft, ignore_errors=True)
+
+    def _sweep(self, kind_folder: Path) -> None:
+        """Remove what killed builds left; a lock that is free has no builder behind it."""
+        for draft in kind_folder.glob(_IN_PROGRESS + "*"):
+            try:
+                with self._lock(draft.name.removeprefix(_IN_PROGRESS), timeout_s=0):
+                    shutil.rmtree(draft, ignore_errors=True)
+            except Timeout:
+                continue
+
+    def _lock(self, package: str, *, timeout_s: float = -1) -> FileLock:
+        folder = self.root / "build_locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{package}.lock", timeout=timeout_s)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = (
+                f"cannot write the build cache at {self.root}: {error}; "
+                "free some space or set FIB_CACHE_PATH to a folder that can be written"
+            )
+            raise DeviceError(message) from error

@@ -1,0 +1,176 @@
+"""The C++ compiler of this machine, and one command from sources to a shared library.
+
+The flags are the same for every binding: `-O3 -march=native -fopenmp`, no `-ffast-math` (a solution
+that wants it says so in its source: `#pragma GCC optimize("fast-math")`). `-march=native` makes the
+processor part of what a build depends on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data import settings
+from flashinfer_bench.errors import BuildError, ToolchainMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flashinfer_bench.data import Solution
+
+COMPILED_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
+FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-Wl,-z,now")
+BUILD_LOG = "build.log"
+
+_CPU_FACTS = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "flags",
+    "CPU implementer",
+    "CPU part",
+    "Features",
+)
+_INSTALL_LINES = (
+    "\n  Debian, Ubuntu: apt-get install g++"
+    "\n  Fedora, RHEL:   dnf install gcc-c++"
+    "\n  conda:          conda install gxx_linux-64"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a binding adds to the common flags."""
+
+    standard: str
+    include_folders: tuple[str, ...]
+    library_folders: tuple[str, ...]
+    libraries: tuple[str, ...]
+    defines: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+
+
+def compiler_command() -> list[str] | None:
+    """Find the C++ compiler: what CXX names, else the first of c++, g++ and clang++ on PATH."""
+    named = shlex.split(settings.environment_copy().get("CXX", ""))
+    candidates = [named] if named else [["c++"], ["g++"], ["clang++"]]
+    return next((words for words in candidates if shutil.which(words[0])), None)
+
+
+def missing_compiler() -> str | None:
+    """Say what to install when there is no C++ compiler."""
+    if compiler_command() is None:
+        return f"no C++ compiler (CXX, c++, g++ or clang++) on PATH; install one:{_INSTALL_LINES}"
+    return None
+
+
+def toolchain_facts() -> dict[str, str]:
+    """Name what the compiler brings into a binary, without starting it.
+
+    An upgraded compiler is another file: its size and time tell versions apart in microseconds,
+    where asking `--version` costs more than the whole cached look-up.
+    """
+    return {
+        "compiler": " ".join(_file_identity(word) for word in _require_compiler()),
+        "flags": " ".join(FLAGS),
+        "cpu": _cpu_identity(),
+    }
+
+
+def compile_library(solution: Solution, folder: Path, output: str, recipe: Recipe) -> None:
+    """Compile the C and C++ sources that lie under `folder` into `folder/output`.
+
+    Paths are relative to the folder, so neither messages nor the binary name where the build
+    happened. The compiler stays in this process's group: whoever kills the group kills it too.
+    """
+    sources = _compiled_sources(solution)
+    command = [*_require_compiler(), *_arguments(sources, output, recipe)]
+    # Temporary files in the build folder go away with it, even when the compiler is killed.
+    environment = settings.environment_copy() | {"TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+    )
+    log = f"$ {' '.join(command)}\n{done.stdout}"
+    if done.returncode != 0:
+        raise BuildError(_failure(solution, done), log=log)
+    (folder / BUILD_LOG).write_text(log, encoding="utf-8")
+
+
+def _arguments(sources: Iterable[PurePosixPath], output: str, recipe: Recipe) -> list[str]:
+    arguments = [f"-std={recipe.standard}", *FLAGS]
+    arguments += [f"-D{define}" for define in recipe.defines]
+    arguments += ["-I.", *(f"-isystem{path}" for path in recipe.include_folders)]
+    for source in sources:  # c++ takes .c files for C++ unless told
+        arguments += ["-x", "c" if source.suffix == ".c" else "c++", f"./{source}"]
+    arguments += ["-x", "none", "-o", output]
+    arguments += [f"-L{path}" for path in recipe.library_folders]
+    arguments += [f"-l{library}" for library in recipe.libraries]
+    return [*arguments, *recipe.link_flags]
+
+
+def _compiled_sources(solution: Solution) -> list[PurePosixPath]:
+    paths = [PurePosixPath(source.path) for source in solution.sources]
+    cuda = [str(path) for path in paths if path.suffix == ".cu"]
+    if cuda:
+        raise ToolchainMissingError(
+            f"solution {solution.name!r} has CUDA sources ({', '.join(cuda)}): "
+            "compiling CUDA is not supported yet"
+        )
+    return sorted(path for path in paths if path.suffix in COMPILED_SUFFIXES)
+
+
+def _failure(solution: Solution, done: subprocess.CompletedProcess[str]) -> str:
+    lines = done.stdout.splitlines()
+    marks = ("error", "undefined reference", "cannot find")
+    first = next((line for line in lines if any(mark in line for mark in marks)), "")
+    detail = first.strip() or f"the compiler ended with status {done.returncode}"
+    return f"solution {solution.name!r} does not compile: {detail}"
+
+
+def _require_compiler() -> list[str]:
+    command = compiler_command()
+    if command is None:
+        raise ToolchainMissingError(missing_compiler() or "no C++ compiler")
+    return command
+
+
+def _file_identity(word: str) -> str:
+    """Name the program that one word of the compiler's command stands for, or give an option back."""
+    found = shutil.which(word)
+    if found is None:
+        return word
+    path = Path(found).resolve()
+    stat = path.stat()
+    return f"{path} {stat.st_size} {stat.st_mtime_ns}"
+
+
+@functools.cache
+def _cpu_identity() -> str:
+    """Name the processor as far as `-march=native` sees it."""
+    facts = [platform.machine()]
+    try:
+        with Path("/proc/cpuinfo").open("rb", buffering=0) as file:
+            first = file.read(os.sysconf("SC_PAGE_SIZE") * 2).split(b"\n\n")[0]
+    except OSError:
+        first = b""
+    for line in first.decode(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in _CPU_FACTS:
+            facts.append(f"{name.strip()}={value.strip()}")
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

@@ -1,7 +1,6 @@
 // C = A * B^T in float32. Both matrices are contiguous along K, so C is a grid of dot products: a register tile of
 // 4 x 4 of them uses every loaded vector four times, and nothing needs to be packed.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -15,7 +14,12 @@ using tvm::ffi::TensorView;
 
 constexpr int64_t kN = 1024;
 constexpr int64_t kK = 4096;
+// One vector register: 512 bits where there are such, else 256.
+#ifdef __AVX512F__
 constexpr int kLanes = 16;
+#else
+constexpr int kLanes = 8;
+#endif
 constexpr int kTileN = 4;
 // Floats of K per pass: kTileN rows of B of this length (32 KB) stay in L1 while all of A passes by.
 constexpr int64_t kChunk = 2048;
@@ -23,7 +27,7 @@ constexpr int64_t kChunk = 2048;
 static_assert(kN % kTileN == 0 && kK % kChunk == 0 && kChunk % kLanes == 0,
               "only rows of A need a tail");
 
-// GCC's and Clang's portable vectors; narrower machines get several registers for one.
+// A portable vector of GCC and Clang; a machine with narrower registers uses several for one.
 typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
 
 inline Vector load(const float* from) {
@@ -33,12 +37,12 @@ inline Vector load(const float* from) {
 }
 
 inline float sum(const Vector& v) {
-  float half[kLanes];
-  std::memcpy(half, &v, sizeof v);
+  float partial[kLanes];
+  std::memcpy(partial, &v, sizeof v);
   for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int lane = 0; lane < width; ++lane) half[lane] += half[lane + width];
+    for (int lane = 0; lane < width; ++lane) partial[lane] += partial[lane + width];
   }
-  return half[0];
+  return partial[0];
 }
 
 // C[rows, kTileN] = or += A[rows, kChunk] * B[kTileN, kChunk]^T

@@ -1,8 +1,8 @@
 // softmax(logits / temperature) over a vocabulary: per row a maximum, an exponential with its sum, and a scaling.
 // A row (513 KB) and its result stay in L2 between the three.
 
-#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
@@ -23,7 +23,7 @@ static_assert(kVocab % kLanes == 0, "the row loops have no tail");
 // The largest of sign * row, NaN ignored: one NaN makes the sum below, and with it the whole row, NaN anyway.
 float largest(const float* row, float sign) {
   float best[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) best[lane] = -INFINITY;
+  for (int lane = 0; lane < kLanes; ++lane) best[lane] = -std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < kVocab; i += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
       float x = sign * row[i + lane];

@@ -151,7 +151,7 @@ def _require_compiler() -> list[str]:
 
 
 def _file_identity(word: str) -> str:
-    """Name the program that one word of the compiler's command stands for, or give an option back."""
+    """Name the program a word of the compiler's command stands for; an option is itself."""
     found = shutil.which(word)
     if found is None:
         return word

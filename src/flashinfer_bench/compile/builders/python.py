@@ -54,16 +54,24 @@ class PythonBuilder:
                 where=f"solution {solution.name!r}: {solution.get_entry_path()}",
             )
             release = partial(packages.release, folder, package)
+            facts = {
+                "folder": str(folder),
+                "module_name": module.__name__,
+                "entry_symbol": solution.get_entry_symbol(),
+            }
             try:
-                return _runnable(solution, signature, module, release)
+                entry, prepare, plan = _checked(solution, signature, module)
             except BuildError:
                 release()
                 raise
+            metadata = RunnableMetadata.of(solution, signature, build_type="python", misc=facts)
+            return Runnable(entry, metadata, release, prepare=prepare, plan=plan)
 
 
-def _runnable(
-    solution: Solution, signature: Signature, module: ModuleType, release: Callable[[], None]
-) -> Runnable:
+def _checked(
+    solution: Solution, signature: Signature, module: ModuleType
+) -> tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any] | None]:
+    """Find the entry point, `prepare` and `plan`, and check that each fits its call."""
     spec = solution.spec
     call = entry_call(solution, signature)
     entry = _function(module, solution, solution.get_entry_symbol())
@@ -76,13 +84,7 @@ def _runnable(
         require_fit(prepare, prepare_call(solution, signature))
     if plan is not None:
         require_fit(plan, plan_call(solution, signature))
-    metadata = RunnableMetadata.of(
-        solution,
-        signature,
-        build_type="python",
-        misc={"module_name": module.__name__, "entry_symbol": solution.get_entry_symbol()},
-    )
-    return Runnable(entry, metadata, release, prepare=prepare, plan=plan)
+    return entry, prepare, plan
 
 
 def _function(module: ModuleType, solution: Solution, symbol: str) -> Callable[..., Any]:

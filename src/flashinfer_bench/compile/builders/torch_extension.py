@@ -86,15 +86,16 @@ def _compile(solution: Solution, package: str, folder: Path) -> None:
 
 def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnable:
     spec = solution.spec
+    symbol = solution.get_entry_symbol()
     module = _load(solution, library)
     metadata = RunnableMetadata.of(
         solution,
         signature,
         build_type="torch",
-        misc={"entry_symbol": solution.get_entry_symbol(), "binary": str(library)},
+        misc={"folder": str(library.parent), "entry_symbol": symbol, "binary": str(library)},
     )
     return Runnable(
-        _function(solution, module, solution.get_entry_symbol()),
+        _function(solution, module, symbol),
         metadata,
         prepare=_function(solution, module, spec.prepare) if spec.prepare else None,
         plan=_function(solution, module, spec.plan) if spec.plan else None,

@@ -106,7 +106,7 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
         solution,
         signature,
         build_type="tvm_ffi",
-        misc={"entry_symbol": symbol, "binary": str(library)},
+        misc={"folder": str(library.parent), "entry_symbol": symbol, "binary": str(library)},
     )
     return Runnable(
         function(symbol, entry_call(solution, signature)),

@@ -1,0 +1,242 @@
+"""Measure what is planned; save each trace before the next job starts on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, jobs_for, plan
+from flashinfer_bench.bench.pool import (
+    Finished,
+    LocalPool,
+    Pool,
+    Progress,
+    device_names,
+    hardware_of,
+)
+from flashinfer_bench.bench.record import Run, begin_run, record, samples_of
+from flashinfer_bench.data import Solution, TraceSet
+from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.tensors import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from flashinfer_bench.bench.outcomes import Outcome
+    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.data import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One finished job: how it ended, and its trace where one was recorded."""
+
+    job: Job
+    outcome: Outcome
+    trace: Trace | None
+
+
+class Store(Protocol):
+    """Where traces go."""
+
+    def append(
+        self,
+        trace: Trace,
+        *,
+        samples: Mapping[str, Sequence[float]] | None = None,
+        solution: Solution | None = None,
+    ) -> None:
+        """Make one trace durable."""
+        ...
+
+
+def benchmark(
+    store: Store,
+    pool: Pool,
+    batches: Sequence[Sequence[Job]],
+    run: Run,
+    *,
+    is_strict: bool = False,
+    observe: Callable[[Progress], None] = lambda _: None,
+) -> Iterator[Step]:
+    """Run the batches and record each job; the story of a benchmark."""
+    for finished in pool.run(batches, observe):
+        trace = record(finished, run, is_strict=is_strict)
+        if trace is not None:
+            store.append(
+                trace, samples=samples_of(finished.outcome), solution=finished.job.solution
+            )
+        yield Step(finished.job, finished.outcome, trace)
+
+
+class Benchmark:
+    """Benchmarks the solutions of a trace set.
+
+    Workers start with the first job and are kept until `close`, the end of a `with` block, or the end of the
+    program, whichever comes first.
+
+    Inputs, outputs and references are described by the definitions; latencies are in milliseconds. Raises
+    `UsageError` for what cannot be (an unknown name, a device that is not there), `DatasetError` for a faulty
+    file, `DeviceError` and `WorkerError` when the machine is at fault. A solution that fails raises nothing:
+    its trace says how it ended.
+    """
+
+    def __init__(
+        self, trace_set: TraceSet, config: BenchmarkConfig | None = None, *, device: str = "auto"
+    ) -> None:
+        self.config = config or BenchmarkConfig.default()
+        self.devices = device_names(device)
+        self._trace_set = trace_set
+        self._threads = self.config.threads or machine.physical_cores()
+        self._pool: LocalPool | None = None
+
+    def __enter__(self) -> Benchmark:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def get_trace_set(self) -> TraceSet:
+        """Return the trace set this benchmark reads and adds to."""
+        return self._trace_set
+
+    @property
+    def target(self) -> Target:
+        """Where jobs will run, as far as can be told without starting anything."""
+        kind = self.devices[0].partition(":")[0]
+        return Target(kind, hardware_of(self.devices[0]), self._threads)
+
+    def plan(
+        self, *, selection: Selection | None = None, resume: Resume | None = None
+    ) -> Plan:
+        """Decide what to run, without running anything."""
+        return plan(
+            self._trace_set, self.config, self.target, selection=selection, resume=resume
+        )
+
+    def run(
+        self,
+        planned: Plan,
+        *,
+        dump_traces: bool = True,
+        observe: Callable[[Progress], None] = lambda _: None,
+    ) -> Iterator[Step]:
+        """Run a plan job by job; stop iterating to stop the work."""
+        if not planned.jobs:
+            return
+        store: Store = self._trace_set if dump_traces else _InMemory(self._trace_set)
+        pool = self._require_pool()
+        run = begin_run(
+            key=pool.key,
+            is_key_given=self.config.seed is not None,
+            threads=self._threads,
+            label=self.config.label,
+            root=self._trace_set.root,
+        )
+        yield from benchmark(
+            store, pool, planned.batches, run, is_strict=self.config.strict, observe=observe
+        )
+
+    def run_all(self, dump_traces: bool = True, resume: bool = False) -> TraceSet:
+        """Benchmark every selected solution; return a trace set that holds only the new traces.
+
+        New traces are added to the given trace set too, and to disk unless `dump_traces` is false. `resume`
+        leaves out jobs that a trace of the same solution, workload, settings and hardware already answers.
+        """
+        planned = self.plan(resume=Resume() if resume else None)
+        return self._collected(self.run(planned, dump_traces=dump_traces))
+
+    def run_solution(
+        self,
+        solution: str | Solution,
+        workloads: Iterable[str] | None = None,
+        dump_traces: bool = True,
+    ) -> list[Trace]:
+        """Benchmark one solution on all its workloads, or on those with the given uuids.
+
+        A `Solution` object need not be part of the dataset.
+        """
+        planned = self._plan_solution(solution, workloads)
+        steps = self.run(planned, dump_traces=dump_traces)
+        return [step.trace for step in steps if step.trace is not None]
+
+    def close(self) -> None:
+        """End the workers; a later run starts new ones."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _plan_solution(self, solution: str | Solution, workloads: Iterable[str] | None) -> Plan:
+        found = self._find(solution) if isinstance(solution, str) else solution
+        definition = self._trace_set.definitions.get(found.definition)
+        if definition is None:
+            raise UnknownNameError("definition", found.definition, self._trace_set.definitions)
+        known = {
+            trace.workload.uuid: trace.workload
+            for trace in self._trace_set.workloads.get(definition.name, [])
+        }
+        wanted = list(known if workloads is None else workloads)
+        for uuid in wanted:
+            if uuid not in known:
+                raise UnknownNameError(f"workload of {definition.name}", uuid, known)
+        chosen = [known[uuid] for uuid in wanted]
+        jobs = jobs_for(definition, found, chosen, self.config, self.target)
+        return Plan(tuple(jobs))
+
+    def _find(self, name: str) -> Solution:
+        found = self._trace_set.get_solution(name)
+        if found is None:
+            known = [each.name for group in self._trace_set.solutions.values() for each in group]
+            raise UnknownNameError("solution", name, known)
+        return found
+
+    def _collected(self, steps: Iterator[Step]) -> TraceSet:
+        source = self._trace_set
+        traces: dict[str, list[Trace]] = {}
+        for step in steps:
+            if step.trace is not None:
+                traces.setdefault(step.trace.definition, []).append(step.trace)
+        return TraceSet(
+            root=source.root,
+            definitions=source.definitions,
+            solutions=source.solutions,
+            workloads=source.workloads,
+            traces=traces,
+        )
+
+    def _require_pool(self) -> LocalPool:
+        if self._pool is None:
+            kinds = {name.partition(":")[0] for name in self.devices}
+            if len(kinds) > 1:
+                raise UsageError(f"devices of one kind at a time, not {', '.join(self.devices)}")
+            self._pool = LocalPool(
+                self.devices,
+                config=self.config,
+                roots=self._trace_set.roots,
+                threads=self._threads,
+            )
+        return self._pool
+
+
+class _InMemory:
+    """Keeps traces in the trace set without writing them."""
+
+    def __init__(self, trace_set: TraceSet) -> None:
+        self._trace_set = trace_set
+
+    def append(
+        self,
+        trace: Trace,
+        *,
+        samples: Mapping[str, Sequence[float]] | None = None,  # noqa: ARG002  # memory keeps no samples
+        solution: Solution | None = None,  # noqa: ARG002
+    ) -> None:
+        self._trace_set.traces.setdefault(trace.definition, []).append(trace)

@@ -1,0 +1,206 @@
+"""How strict, how long: layers of settings, and the one resolved value per definition."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from flashinfer_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data import Definition
+
+_BUNDLED = Path(__file__).with_name("eval_config.yaml")
+_CONFIG_HASH_DIGITS = 16
+
+Positive = Annotated[float, Field(gt=0)]
+Ratio = Annotated[float, Field(gt=0, le=1)]
+
+
+class _Layer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class EvalConfig(_Layer):
+    """One layer; what is `None` is inherited from the layer below."""
+
+    warmup_runs: Annotated[int, Field(ge=0)] | None = None
+    """Untimed calls at the start of each trial."""
+    iterations: Annotated[int, Field(gt=0)] | None = None
+    """Timed samples per trial."""
+    num_trials: Annotated[int, Field(gt=0)] | None = None
+    """Fresh sets of input pools."""
+    rtol: Positive | None = None
+    """Relative tolerance; an element is bad only if it is outside both tolerances."""
+    atol: Positive | None = None
+    """Absolute tolerance."""
+    required_matched_ratio: Ratio | None = None
+    """Share of elements that must match; 1 when not given."""
+    max_error_cap: Positive | None = None
+    """A forgiven element may be off by this many times the output's root mean square."""
+    max_precision_ratio: Positive | None = None
+    """Largest error allowed, in units of the reference's own error against float64."""
+    extra: dict[str, Any] = {}
+    """Parameters of special judges."""
+
+
+class ResolvedEvalConfig(_Layer):
+    """What holds for one definition after all layers."""
+
+    warmup_runs: int = 10
+    """Untimed calls at the start of each trial."""
+    iterations: int = 50
+    """Timed samples per trial."""
+    num_trials: int = 3
+    """Fresh sets of input pools."""
+    rtol: float = 1e-2
+    """Relative tolerance."""
+    atol: float = 1e-2
+    """Absolute tolerance."""
+    required_matched_ratio: float | None = None
+    """Share of elements that must match; 1 when not given."""
+    max_error_cap: float | None = 10.0
+    """A forgiven element may be off by this many times the output's root mean square."""
+    max_precision_ratio: float | None = None
+    """Largest error allowed, in units of the reference's own error against float64."""
+    profile_baseline: bool = True
+    """Whether the reference is timed too."""
+    extra: dict[str, Any] = {}
+    """Parameters of special judges."""
+
+
+class BenchmarkConfig(_Layer):
+    """Everything a run can be told; the same keys as the YAML file."""
+
+    use_isolated_runner: bool = False
+    """A fresh process for every (solution, workload) instead of one per solution."""
+    definitions: list[str] | None = None
+    """Definitions to run, names or globs; all when not given."""
+    solutions: list[str] | None = None
+    """Solutions to run, names or globs."""
+    op_types: list[str] | None = None
+    """Op types to run, names or globs."""
+    authors: list[str] | None = None
+    """Authors to run, names or globs."""
+    workloads: list[str] | None = None
+    """Workloads to run, uuids or globs."""
+    timeout_seconds: Positive = 300
+    """Seconds a solution may take for one workload."""
+    build_timeout_seconds: Positive = 300
+    """Seconds a build may take."""
+    profile_baseline: bool = True
+    """Time the reference too; without it there is no speedup."""
+    warmup_runs: Annotated[int, Field(ge=0)] | None = None
+    """Overrides every layer."""
+    iterations: Annotated[int, Field(gt=0)] | None = None
+    """Overrides every layer."""
+    num_trials: Annotated[int, Field(gt=0)] | None = None
+    """Overrides every layer."""
+    rtol: Positive | None = None
+    """Overrides every layer."""
+    atol: Positive | None = None
+    """Overrides every layer."""
+    required_matched_ratio: Ratio | None = None
+    """Overrides every layer."""
+    max_precision_ratio: Positive | None = None
+    """Overrides every layer."""
+    sampling_validation_trials: Annotated[int, Field(gt=0)] | None = None
+    """Deprecated: use `extra` of the sampling op type."""
+    sampling_tvd_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Deprecated: use `extra` of the sampling op type."""
+    log_dir: str | None = None
+    """Deprecated and ignored: logs are part of the traces."""
+    op_type_config: dict[str, EvalConfig] = {}
+    """Layers by op type."""
+    definition_config: dict[str, EvalConfig] = {}
+    """Layers by definition name; above those by op type."""
+    threads: Annotated[int, Field(gt=0)] | None = None
+    """CPU threads of solution and reference alike; the physical cores when not given."""
+    seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    """Run key of all inputs; secret and random when not given."""
+    audit: bool = True
+    """Check a secret share of the timed calls too."""
+    strict: bool = False
+    """Turn notes into failures."""
+    strict_hardware: bool = False
+    """Skip solutions whose target hardware names another card."""
+    sandbox: Literal["process"] = "process"
+    """Isolation of solutions."""
+    label: str | None = None
+    """A name for this run, kept in its traces."""
+
+    @model_validator(mode="after")
+    def _warn_of_deprecated(self) -> BenchmarkConfig:
+        if self.log_dir is not None:
+            message = "log_dir is deprecated and ignored: logs are part of the traces"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)
+        return self
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, **overrides: Any) -> BenchmarkConfig:
+        """Read a YAML file; `overrides` replace its keys. `UsageError` says what is wrong with it."""
+        import yaml  # noqa: PLC0415  # only runs with a file need it
+
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise UsageError(f"cannot read config {path}: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise UsageError(f"config {path} is no valid YAML: {error}") from error
+        if not isinstance(content, dict):
+            raise UsageError(f"config {path} must be a mapping of settings")
+        try:
+            return cls(**{**content, **overrides})
+        except ValidationError as error:
+            raise UsageError(f"config {path}: {_explained(error)}") from error
+
+    @classmethod
+    def default(cls, **overrides: Any) -> BenchmarkConfig:
+        """Return the bundled defaults with `overrides`."""
+        return cls.from_yaml(_BUNDLED, **overrides)
+
+    def resolve_eval_config(self, definition: Definition) -> ResolvedEvalConfig:
+        """Merge the layers, weakest first: built-in, op type, definition, this object's own fields."""
+        layers = [
+            self.op_type_config.get(definition.op_type, EvalConfig()),
+            self.definition_config.get(definition.name, EvalConfig()),
+        ]
+        merged: dict[str, Any] = {"profile_baseline": self.profile_baseline}
+        extra: dict[str, Any] = {}
+        for layer in layers:
+            merged |= layer.model_dump(exclude_none=True, exclude={"extra"})
+            extra |= layer.extra
+        own = self.model_dump(exclude_none=True)
+        merged |= {name: own[name] for name in ResolvedEvalConfig.model_fields if name in own}
+        for name in ("sampling_validation_trials", "sampling_tvd_threshold"):
+            extra |= {name: own[name]} if name in own else {}
+        return ResolvedEvalConfig(**{**merged, "extra": extra})
+
+
+def config_hash(config: ResolvedEvalConfig, **measured_with: object) -> str:
+    """Hash what changes a result: tolerances, counts, and clock, cache state, threads, judge.
+
+    Not the seed, time-outs, paths or the device's index.
+    """
+    content = config.model_dump(mode="json") | measured_with
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:_CONFIG_HASH_DIGITS]
+
+
+def _explained(error: ValidationError) -> str:
+    return "; ".join(_explained_one(dict(fault)) for fault in error.errors())
+
+
+def _explained_one(fault: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] != "extra_forbidden":
+        return f"{where}: {fault['msg']}"
+    known = {*BenchmarkConfig.model_fields, *EvalConfig.model_fields}
+    near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
+    return f"unknown setting {where!r}" + (f"; did you mean {near[0]!r}?" if near else "")

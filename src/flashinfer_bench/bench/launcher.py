@@ -1,0 +1,338 @@
+"""The parent's side of the fork server: start workers, hear them, notice their end, kill them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelTimeout, pair
+from flashinfer_bench.bench.protocol import (
+    Exited,
+    FromServer,
+    Kill,
+    Killed,
+    Message,
+    ServerReady,
+    Spawn,
+    Spawned,
+)
+from flashinfer_bench.errors import MissingPackageError, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_START_DEADLINE_S = 180.0
+_ANSWER_DEADLINE_S = 30.0
+_GOODBYE_S = 1.0
+_HEAD_BYTES = 48 << 10
+_TAIL_BYTES = 16 << 10
+_PIPE_BYTES = 1 << 20
+_DRAIN_CHUNKS = 64
+
+_KEPT_VARIABLES = frozenset(
+    {
+        "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD",
+        "CC", "CXX", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+        "NVIDIA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "SSL_CERT_FILE",
+        "MALLOC_ARENA_MAX",
+    }
+)  # fmt: skip
+"""What workers see of the environment: no tokens, no keys."""
+
+Received = TypeVar("Received")
+
+
+class WorkerDied(Exception):  # noqa: N818  # an event, turned into an outcome by who knows the role
+    """A worker's process ended while something was expected of it."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(worker.ending)
+        self.worker = worker
+
+
+class Cancelled(Exception):  # noqa: N818
+    """The run is being stopped."""
+
+
+@dataclass
+class Worker:
+    """One forked process, its log, and the wait status once it has ended."""
+
+    pid: int
+    role: str
+    log: Log
+    scratch: Path
+    channel: Channel[Any]
+    status: int | None = None
+
+    @property
+    def ending(self) -> str:
+        """Say how the process ended."""
+        if self.status is None:
+            return "its process runs"
+        code = os.waitstatus_to_exitcode(self.status)
+        if code >= 0:
+            return f"its process exited with code {code}"
+        hint = " (perhaps out of memory)" if -code == signal.SIGKILL else ""
+        return f"its process was ended by {signal.Signals(-code).name}{hint}"
+
+
+@dataclass
+class Log:
+    """What a worker prints: the first and the last of it, and how much fell out between."""
+
+    descriptor: int
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+    _dropped_bytes: int = 0
+
+    def drain(self) -> bool:
+        """Read what is there; return False at the end of the stream."""
+        for _ in range(_DRAIN_CHUNKS):
+            try:
+                data = os.read(self.descriptor, _PIPE_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._add(data)
+        return True
+
+    def take(self) -> str:
+        """Return the text so far and start anew."""
+        cut = f"\n[… {self._dropped_bytes} bytes left out …]\n" if self._dropped_bytes else ""
+        text = self._head.decode(errors="replace") + cut + self._tail.decode(errors="replace")
+        self._head, self._tail, self._dropped_bytes = bytearray(), bytearray(), 0
+        return text
+
+    def _add(self, data: bytes) -> None:
+        room = _HEAD_BYTES - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        surplus = len(self._tail) - _TAIL_BYTES
+        if surplus > 0:
+            del self._tail[:surplus]
+            self._dropped_bytes += surplus
+
+
+class Launcher:
+    """One fork server and the workers it has forked."""
+
+    def __init__(self, *, environment: Mapping[str, str], threads: int, stop: int) -> None:
+        self._environment = environment
+        self._threads = threads
+        self._stop = stop
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: Channel[FromServer] | None = None
+        self._workers: dict[int, Worker] = {}
+        self._selector = selectors.DefaultSelector()
+        self._next_id = 1
+        self._folder = Path(tempfile.gettempdir())
+
+    def start(self) -> None:
+        """Start the server and wait until it has imported torch."""
+        if importlib.util.find_spec("torch") is None:
+            raise MissingPackageError("torch", extra="torch", needed_for="running solutions")
+        ours, theirs = pair()
+        self._folder = Path(tempfile.mkdtemp(prefix="flashinfer-bench-"))
+        output = (self._folder / "server.log").open("wb")
+        with theirs, output:
+            self._process = subprocess.Popen(
+                _server_command(theirs.fileno(), self._folder),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._worker_environment(),
+                start_new_session=True,
+            )
+        self._control = Channel(ours, FromServer)
+        self._selector.register(self._control, selectors.EVENT_READ, "control")
+        self._selector.register(self._stop, selectors.EVENT_READ, "stop")
+        self._ask_server(None, ServerReady, deadline_s=_START_DEADLINE_S)
+
+    def spawn(
+        self, role: Literal["judge", "contestant"], receives: Any, *, is_trusted: bool
+    ) -> Worker:
+        """Fork a worker that answers on a channel of `receives`."""
+        ours, theirs = pair()
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(reader, False)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        try:
+            spawned = self._ask_server(
+                Spawn(self.new_id(), role, is_trusted),
+                Spawned,
+                descriptors=[theirs.fileno(), writer],
+            )
+        finally:
+            theirs.close()
+            os.close(writer)
+        scratch = self._folder / f"{role}-{spawned.pid}"
+        scratch.mkdir(mode=0o700)
+        worker = Worker(spawned.pid, role, Log(reader), scratch, Channel(ours, receives))
+        self._workers[worker.pid] = worker
+        self._selector.register(reader, selectors.EVENT_READ, worker.log)
+        return worker
+
+    def kill(self, worker: Worker) -> int:
+        """End a worker and all it left behind; return how many processes that were."""
+        killed = self._ask_server(Kill(self.new_id(), worker.pid), Killed)
+        self._forget(worker)
+        return killed.leftovers
+
+    def receive(
+        self,
+        channel: Channel[Received],
+        *,
+        deadline_s: float,
+        watching: Sequence[Worker],
+    ) -> Received:
+        """Return the channel's next message, or raise when a watched worker dies before it comes."""
+        with self._listening(channel):
+            while True:
+                message = channel.pending()
+                if message is not None:
+                    return message
+                for worker in watching:
+                    if worker.status is not None:
+                        worker.log.drain()
+                        raise WorkerDied(worker)
+                self._turn(deadline_s, channel)
+
+    def wait_for_end(self, worker: Worker, *, seconds: float) -> None:
+        """Give a worker whose channel closed a moment to be reported dead."""
+        deadline_s = time.monotonic() + seconds
+        with contextlib.suppress(ChannelTimeout):
+            while worker.status is None:
+                self._turn(deadline_s, None)
+        worker.log.drain()
+
+    def new_id(self) -> int:
+        """Return a request id that was not used before."""
+        self._next_id += 1
+        return self._next_id
+
+    def close(self) -> None:
+        """End the server; it kills every worker on its way out."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(_GOODBYE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for worker in list(self._workers.values()):
+            self._forget(worker)
+        self._selector.close()
+        if self._process is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _turn(self, deadline_s: float, channel: Channel[Any] | None) -> None:
+        """Wait for one round of events and digest them."""
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise ChannelTimeout
+        for key, _ in self._selector.select(left_s):
+            if key.data == "stop":
+                raise Cancelled
+            if key.data == "control":
+                self._hear_server()
+            elif isinstance(key.data, Log):
+                if not key.data.drain():
+                    self._selector.unregister(key.fileobj)
+            elif channel is not None:
+                channel.fill()
+
+    @contextlib.contextmanager
+    def _listening(self, channel: Channel[Any]) -> Any:
+        self._selector.register(channel, selectors.EVENT_READ, channel)
+        try:
+            yield
+        finally:
+            self._selector.unregister(channel)
+
+    def _ask_server(
+        self,
+        request: Message | None,
+        expected: type[Received],
+        *,
+        descriptors: Sequence[int] = (),
+        deadline_s: float = _ANSWER_DEADLINE_S,
+    ) -> Received:
+        assert self._control is not None
+        until_s = time.monotonic() + deadline_s
+        try:
+            if request is not None:
+                self._control.send(request, descriptors)
+            while True:
+                answer = self._control.receive(until_s)
+                if isinstance(answer, expected):
+                    return answer
+                self._note(answer)
+        except (ChannelClosed, ChannelTimeout) as error:
+            raise WorkerError(f"the fork server failed: {self._server_log()}") from error
+
+    def _hear_server(self) -> None:
+        assert self._control is not None
+        try:
+            self._control.fill()
+        except ChannelClosed as error:
+            raise WorkerError(f"the fork server ended: {self._server_log()}") from error
+        while (message := self._control.pending()) is not None:
+            self._note(message)
+
+    def _note(self, message: FromServer) -> None:
+        if isinstance(message, Exited) and message.pid in self._workers:
+            self._workers[message.pid].status = message.status
+
+    def _forget(self, worker: Worker) -> None:
+        self._workers.pop(worker.pid, None)
+        worker.log.drain()
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(worker.log.descriptor)
+        os.close(worker.log.descriptor)
+        worker.channel.close()
+        shutil.rmtree(worker.scratch, ignore_errors=True)
+
+    def _server_log(self) -> str:
+        try:
+            return (self._folder / "server.log").read_text(errors="replace")[-4000:] or "no output"
+        except OSError:
+            return "no output"
+
+    def _worker_environment(self) -> dict[str, str]:
+        kept = {
+            name: value for name, value in self._environment.items() if name in _KEPT_VARIABLES
+        }
+        threads = str(self._threads)
+        return kept | {
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one contestant must not slow the other
+            "KMP_BLOCKTIME": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(self._folder),
+        }
+
+
+def _server_command(descriptor: int, folder: Path) -> list[str]:
+    """-P: nothing in the working folder may shadow torch."""
+    module = "flashinfer_bench.bench.worker"
+    return [sys.executable, "-P", "-m", module, str(descriptor), str(folder)]

@@ -1,0 +1,75 @@
+"""How a job ended: one value of a closed union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flashinfer_bench.bench.protocol import Built, JobMisshapen, JobPassed, JobWrong
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Right, and timed."""
+
+    result: JobPassed
+    built: Built
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Values differ or the contract was broken; `result.explanation` shows where."""
+
+    result: JobWrong
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misshapen:
+    """An output has another shape or dtype."""
+
+    result: JobMisshapen
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The solution raised, ended its process or was ended by a signal."""
+
+    explanation: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The solution ran into its deadline and was killed."""
+
+    explanation: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotBuilt:
+    """The source did not become a callable."""
+
+    explanation: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """This machine cannot run it: no trace, and nobody's fault."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFault:
+    """The definition or the workload is at fault: no trace, and no solution is to blame."""
+
+    explanation: str
+
+
+Outcome = (
+    Passed | Wrong | Misshapen | Crashed | TimedOut | NotBuilt | Skipped | DatasetFault
+)

@@ -1,0 +1,278 @@
+"""What will be run: a dataset, a selection and settings become jobs."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
+from flashinfer_bench.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
+
+_GLOB_CHARACTERS = frozenset("*?[")
+_DEVICE_KINDS = frozenset({"cpu", "cuda"})
+
+Named = TypeVar("Named")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was asked for, as names or globs; an empty tuple means all."""
+
+    definitions: tuple[str, ...] = ()
+    solutions: tuple[str, ...] = ()
+    op_types: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: BenchmarkConfig) -> Selection:
+        """Read the selection out of a configuration."""
+        return cls(
+            *(
+                tuple(names or ())
+                for names in (
+                    config.definitions,
+                    config.solutions,
+                    config.op_types,
+                    config.authors,
+                    config.workloads,
+                )
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One solution on one workload."""
+
+    definition: Definition
+    solution: Solution
+    workload: Workload
+    config: ResolvedEvalConfig
+    config_hash: str
+
+    @property
+    def label(self) -> str:
+        """Short text for progress and logs."""
+        return f"{self.solution.name} on {axes_text(self.workload.axes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The jobs of a run in order, those that cannot run here, and what a resume left out."""
+
+    jobs: tuple[Job, ...] = ()
+    skipped: tuple[tuple[Job, str], ...] = ()
+    done_count: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def batches(self) -> tuple[tuple[Job, ...], ...]:
+        """Jobs grouped by solution: one candidate process serves a batch."""
+        batches: dict[tuple[str, str], list[Job]] = {}
+        for job in self.jobs:
+            batches.setdefault((job.definition.name, job.solution.name), []).append(job)
+        return tuple(tuple(batch) for batch in batches.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where jobs will run, as far as the plan must know."""
+
+    kind: str
+    hardware: str
+    threads: int
+    clock: str = field(default="")
+
+    @property
+    def clock_name(self) -> str:
+        """Name of the clock that is the default on this kind of device."""
+        return self.clock or ("cuda_events" if self.kind == "cuda" else "wall")
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Which recorded jobs count as done."""
+
+    retries_failed: bool = False
+
+
+def plan(
+    trace_set: TraceSet,
+    config: BenchmarkConfig,
+    target: Target,
+    *,
+    selection: Selection | None = None,
+    resume: Resume | None = None,
+) -> Plan:
+    """Decide what to run, in the dataset's order; an unknown name is an error that suggests the nearest."""
+    chosen = selection or Selection.of(config)
+    definitions = _chosen_definitions(trace_set, chosen)
+    solutions = _chosen_solutions(trace_set, chosen, definitions)
+    jobs = [
+        job
+        for definition in definitions
+        for solution in solutions.get(definition.name, ())
+        for job in jobs_for(
+            definition, solution, _workloads(trace_set, definition), config, target
+        )
+    ]
+    jobs = _with_chosen_workloads(jobs, chosen.workloads)
+    left, done_count = _left_to_do(trace_set, jobs, target, resume)
+    return _split(left, config, target, done_count, _remarks(definitions, solutions, trace_set))
+
+
+def jobs_for(
+    definition: Definition,
+    solution: Solution,
+    workloads: Iterable[Workload],
+    config: BenchmarkConfig,
+    target: Target,
+) -> list[Job]:
+    """Make the jobs of one solution."""
+    resolved = config.resolve_eval_config(definition)
+    hashed = config_hash(
+        resolved,
+        clock=target.clock_name,
+        threads=target.threads,
+        judge=definition.judge or definition.op_type,
+        is_audited=config.audit,
+    )
+    return [Job(definition, solution, workload, resolved, hashed) for workload in workloads]
+
+
+def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:
+    """Say why a solution cannot run on this kind of device; a card's name alone is no reason unless strict."""
+    wanted = {_folded(name) for name in solution.spec.target_hardware}
+    if solution.spec.language == "cuda" and target.kind != "cuda":
+        return "written in CUDA; there is no CUDA device"
+    kinds = wanted & _DEVICE_KINDS
+    if kinds == wanted and target.kind not in kinds:
+        return f"built for {', '.join(sorted(kinds))}; the device is {target.kind}"
+    if is_strict and not _names_this(wanted, target):
+        return f"targets {', '.join(solution.spec.target_hardware)}; this is {target.hardware}"
+    return None
+
+
+def axes_text(axes: Mapping[str, int]) -> str:
+    """Render axis values for people.
+
+    >>> axes_text({"M": 8, "N": 16})
+    'M=8, N=16'
+    """
+    return ", ".join(f"{name}={value}" for name, value in axes.items()) or "no axes"
+
+
+def _chosen_definitions(trace_set: TraceSet, chosen: Selection) -> list[Definition]:
+    known = list(trace_set.definitions.values())
+    named = _matching(known, chosen.definitions, "definition", lambda item: item.name)
+    return _matching(named, chosen.op_types, "op type", lambda item: item.op_type)
+
+
+def _chosen_solutions(
+    trace_set: TraceSet, chosen: Selection, definitions: Sequence[Definition]
+) -> dict[str, list[Solution]]:
+    wanted = {definition.name for definition in definitions}
+    known = [each for group in trace_set.solutions.values() for each in group]
+    named = _matching(known, chosen.solutions, "solution", lambda item: item.name)
+    authored = _matching(named, chosen.authors, "author", lambda item: item.author)
+    grouped: dict[str, list[Solution]] = {}
+    for solution in authored:
+        if solution.definition in wanted:
+            grouped.setdefault(solution.definition, []).append(solution)
+    return grouped
+
+
+def _with_chosen_workloads(jobs: list[Job], patterns: tuple[str, ...]) -> list[Job]:
+    return _matching(jobs, patterns, "workload", lambda job: job.workload.uuid)
+
+
+def _matching(
+    items: list[Named], patterns: tuple[str, ...], kind: str, name_of: Callable[[Named], str]
+) -> list[Named]:
+    """Keep what a pattern names; a pattern that names nothing is a mistake worth stopping for."""
+    if not patterns:
+        return items
+    names = {name_of(item) for item in items}
+    kept: set[str] = set()
+    for pattern in patterns:
+        matched = set(fnmatch.filter(names, pattern)) | ({pattern} & names)
+        if not matched and _GLOB_CHARACTERS & set(pattern):
+            raise UsageError(f"no {kind} matches {pattern!r}")
+        if not matched:
+            raise UnknownNameError(kind, pattern, names)
+        kept |= matched
+    return [item for item in items if name_of(item) in kept]
+
+
+def _workloads(trace_set: TraceSet, definition: Definition) -> list[Workload]:
+    return [trace.workload for trace in trace_set.workloads.get(definition.name, [])]
+
+
+def _left_to_do(
+    trace_set: TraceSet, jobs: list[Job], target: Target, resume: Resume | None
+) -> tuple[list[Job], int]:
+    if resume is None:
+        return jobs, 0
+    done = {
+        (row.solution_hash, row.workload_uuid, row.config_hash)
+        for row in trace_set.rows()
+        if row.hardware == target.hardware
+        and row.solution_hash
+        and (row.status == "PASSED" or not resume.retries_failed)
+    }
+    left = [
+        job
+        for job in jobs
+        if (job.solution.hash(), job.workload.uuid, job.config_hash) not in done
+    ]
+    return left, len(jobs) - len(left)
+
+
+def _split(
+    jobs: list[Job],
+    config: BenchmarkConfig,
+    target: Target,
+    done_count: int,
+    warnings: list[str],
+) -> Plan:
+    runnable: list[Job] = []
+    skipped: list[tuple[Job, str]] = []
+    foreign: dict[str, str] = {}
+    for job in jobs:
+        reason = skip_reason(job.solution, target, is_strict=config.strict_hardware)
+        if reason is not None:
+            skipped.append((job, reason))
+            continue
+        runnable.append(job)
+        wanted = {_folded(name) for name in job.solution.spec.target_hardware}
+        if not _names_this(wanted, target):
+            foreign[job.solution.name] = ", ".join(job.solution.spec.target_hardware)
+    warnings += [f"{name} targets {cards}; it runs on {target.hardware}" for name, cards in foreign.items()]
+    return Plan(tuple(runnable), tuple(skipped), done_count, tuple(warnings))
+
+
+def _remarks(
+    definitions: Sequence[Definition],
+    solutions: Mapping[str, Sequence[Solution]],
+    trace_set: TraceSet,
+) -> list[str]:
+    remarks = []
+    for definition in definitions:
+        if definition.name in solutions and not trace_set.workloads.get(definition.name):
+            remarks.append(f"{definition.name} has solutions but no workloads")
+    return remarks
+
+
+def _names_this(wanted: set[str], target: Target) -> bool:
+    """Whether a target names this device: its kind, or words that its hardware name contains."""
+    return target.kind in wanted or any(name in _folded(target.hardware) for name in wanted)
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", " ").replace("-", " ").strip()

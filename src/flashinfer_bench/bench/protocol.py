@@ -1,0 +1,351 @@
+"""The messages between parent, fork server, judge and contestants: frozen values with ids.
+
+A *contestant* is a process that runs one callable: a solution under test, or the reference when it is
+timed. It learns a signature, input plans, and the seed of a call when that call is prepared; never a
+definition, an expected output or a tolerance. Every answer repeats the id of its request.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """What travels on a `Channel`."""
+
+    id: int
+
+
+# ------------------------------------------------------------------ parent → fork server
+
+
+class Spawn(Message, frozen=True):
+    """Fork a worker; its channel and its log pipe come as descriptors, in this order."""
+
+    role: Literal["judge", "contestant"]
+    is_trusted: bool
+
+
+class Kill(Message, frozen=True):
+    """Kill a worker and everything it left behind."""
+
+    pid: int
+
+
+# ------------------------------------------------------------------ fork server → parent
+
+
+class ServerReady(Message, frozen=True):
+    """The fork server has imported what workers need."""
+
+    torch_version: str
+
+
+class Spawned(Message, frozen=True):
+    """The worker runs."""
+
+    pid: int
+
+
+class Exited(Message, frozen=True):
+    """A worker ended; `status` is the wait status."""
+
+    pid: int
+    status: int
+
+
+class Killed(Message, frozen=True):
+    """The worker is gone, and so are its `leftovers`, processes it had left running."""
+
+    pid: int
+    leftovers: int
+
+
+FromServer = ServerReady | Spawned | Exited | Killed
+ToServer = Spawn | Kill
+
+
+# ------------------------------------------------------------------ → contestant
+
+
+class Build(Message, frozen=True):
+    """Build a callable from source; nothing has run before this."""
+
+    solution: bytes
+    signature: bytes
+    device: str
+    threads: int
+    cache_root: str
+    scratch: str
+
+
+class OpenWorkload(Message, frozen=True):
+    """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second."""
+
+    inputs: tuple[InputPlan, ...]
+    outputs: tuple[TensorPlan, ...]
+    slot_count: int
+    has_files: bool
+
+
+class OpenTrial(Message, frozen=True):
+    """Draw fresh pools."""
+
+    seed: int
+
+
+class Prepare(Message, frozen=True):
+    """Make the inputs of one sample: `count` distinct sets from one seed."""
+
+    seed: int
+    count: int
+
+
+class Go(Message, frozen=True):
+    """Run the prepared calls, timed."""
+
+
+class Keep(Message, frozen=True):
+    """The sample just returned will be checked: fingerprint the inputs of these sets."""
+
+    slots: tuple[int, ...]
+
+
+# ------------------------------------------------------------------ contestant → judge or parent
+
+
+class Built(Message, frozen=True):
+    """The callable is ready."""
+
+    build_ms: float
+    builder: str
+    clock: str
+    clock_version: str
+    clock_overhead_ns: float
+    latency_kind: Literal["device", "call", "wall"]
+    is_cold: bool
+
+
+class BuildFailed(Message, frozen=True):
+    """The source did not become a callable; `is_toolchain_missing` blames the machine."""
+
+    message: str
+    log: str
+    is_toolchain_missing: bool
+
+
+class Done(Message, frozen=True):
+    """`OpenWorkload`, `OpenTrial` or `Prepare` is done."""
+
+
+class OutputFault(msgspec.Struct, frozen=True):
+    """Something about an output that is visible without comparing values."""
+
+    code: Literal["count", "not_a_tensor", "subclass", "shape", "dtype", "device", "overlap"]
+    detail: str
+
+
+class Returned(Message, frozen=True):
+    """The calls returned and their outputs lie in the shared buffer; the time of all of them together."""
+
+    elapsed_ns: int
+    count: int
+    fault: OutputFault | None
+    shares_buffers: bool
+    is_strided: bool
+
+
+class Kept(Message, frozen=True):
+    """Fingerprints of the inputs after the call, one per requested set."""
+
+    fingerprints: tuple[bytes, ...]
+    peak_memory_bytes: int
+
+
+class Raised(Message, frozen=True):
+    """The callable raised, or the harness could not do what was asked."""
+
+    text: str
+    is_out_of_memory: bool = False
+
+
+FromContestant = Built | BuildFailed | Done | Returned | Kept | Raised
+ToContestant = Build | OpenWorkload | OpenTrial | Prepare | Go | Keep
+
+
+# ------------------------------------------------------------------ parent → judge
+
+
+class Open(Message, frozen=True):
+    """What a judge needs before its first job."""
+
+    device: str
+    threads: int
+    cache_root: str
+
+
+class Connect(Message, frozen=True):
+    """A contestant's channel, sent as a descriptor; the judge alone talks to it from here on."""
+
+    contestant: str
+
+
+class Contestant(msgspec.Struct, frozen=True):
+    """One process that takes part in a job; the outputs of all but the reference are judged."""
+
+    name: str
+    is_reference: bool
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """How strict and how long, resolved for one definition."""
+
+    warmup_runs: int
+    iterations: int
+    num_trials: int
+    rtol: float
+    atol: float
+    required_matched_ratio: float | None
+    max_error_cap: float | None
+    max_precision_ratio: float | None
+    timeout_seconds: float
+    is_audited: bool
+
+
+class RunJob(Message, frozen=True):
+    """Judge and time one workload; contestants were connected before."""
+
+    definition: bytes
+    workload: bytes
+    roots: tuple[str, ...]
+    contestants: tuple[Contestant, ...]
+    judgement: Judgement
+    key: int
+
+
+class Disconnect(Message, frozen=True):
+    """A contestant is gone; a job that waits for it ends with `Aborted`."""
+
+    contestant: str
+
+
+# ------------------------------------------------------------------ judge → parent
+
+
+class Opened(Message, frozen=True):
+    """The judge's device, and what its self-calibration found."""
+
+    hardware: str
+    lock_name: str
+    uuid: str
+    driver: str | None
+    cuda: str | None
+    libs: dict[str, str]
+    calibration: dict[str, float]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something worth knowing, or a broken rule, with what was seen."""
+
+    code: str
+    evidence: str
+
+
+class Errors(msgspec.Struct, frozen=True):
+    """Largest differences over all elements, outputs and trials; the share that matched; precision."""
+
+    max_absolute: float
+    max_relative: float
+    matched_ratio: float
+    precision: dict[str, float] | None = None
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Per-call times of one contestant in nanoseconds, block by block."""
+
+    contestant: str
+    is_reference: bool
+    blocks_ns: tuple[tuple[float, ...], ...]
+    calls_per_sample: int
+
+
+class JobPassed(Message, frozen=True):
+    """Right, and timed."""
+
+    errors: Errors
+    samples: tuple[Samples, ...]
+    notes: tuple[Note, ...]
+    bytes_moved: int
+    peak_memory_bytes: int
+
+
+class JobWrong(Message, frozen=True):
+    """Values differ, or the contract was broken."""
+
+    errors: Errors
+    explanation: str
+    violations: tuple[Note, ...]
+    notes: tuple[Note, ...]
+
+
+class JobMisshapen(Message, frozen=True):
+    """An output has another shape or dtype."""
+
+    kind: Literal["shape", "dtype"]
+    explanation: str
+
+
+class JobRaised(Message, frozen=True):
+    """The solution raised, or gave back something that is no output."""
+
+    explanation: str
+
+
+class JobTimedOut(Message, frozen=True):
+    """The solution took longer than its deadline."""
+
+    explanation: str
+
+
+class JobAborted(Message, frozen=True):
+    """The contestant's channel broke or closed; the parent knows more."""
+
+    contestant: str
+    explanation: str
+
+
+class JobSkipped(Message, frozen=True):
+    """This machine cannot run it."""
+
+    reason: str
+
+
+class ReferenceFailed(Message, frozen=True):
+    """The definition or the workload is at fault."""
+
+    explanation: str
+
+
+class JudgeFailed(Message, frozen=True):
+    """A fault of ours."""
+
+    text: str
+
+
+JobResult = (
+    JobPassed
+    | JobWrong
+    | JobMisshapen
+    | JobRaised
+    | JobTimedOut
+    | JobAborted
+    | JobSkipped
+    | ReferenceFailed
+    | JudgeFailed
+)
+FromJudge = Opened | JobResult
+ToJudge = Open | Connect | Disconnect | RunJob

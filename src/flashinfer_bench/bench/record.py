@@ -1,0 +1,306 @@
+"""A job and how it ended become a line of the record."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import platform
+import statistics
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.bench.outcomes import (
+    Crashed,
+    DatasetFault,
+    Misshapen,
+    NotBuilt,
+    Outcome,
+    Passed,
+    Skipped,
+    TimedOut,
+    Wrong,
+)
+from flashinfer_bench.bench.timing import statistics as spread
+from flashinfer_bench.data import (
+    ClockInfo,
+    Correctness,
+    DeviceInfo,
+    Environment,
+    Evaluation,
+    EvaluationStatus,
+    Note,
+    Performance,
+    Provenance,
+    RunInfo,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench import protocol
+    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.pool import Finished
+    from flashinfer_bench.bench.protocol import Errors, Opened, Samples
+
+SANDBOX = "limits"
+"""What holds a solution in this version: a process of its own, private descriptors, a scrubbed environment,
+resource limits. It can still see the file system and the network."""
+
+_NANOSECONDS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all traces of one run share."""
+
+    id: str
+    key: int
+    is_key_given: bool
+    threads: int
+    label: str | None = None
+    dataset_revision: str | None = None
+    solution_commit: str | None = None
+    is_dirty: bool | None = None
+
+
+def begin_run(
+    *, key: int, is_key_given: bool, threads: int, label: str | None, root: Path | None
+) -> Run:
+    """Give a run its identity, and look up the git state of the dataset it reads."""
+    commit, is_dirty = _git_state(root)
+    return Run(
+        uuid.uuid4().hex,
+        key,
+        is_key_given,
+        threads,
+        label,
+        dataset_revision=commit,
+        solution_commit=commit,
+        is_dirty=is_dirty,
+    )
+
+
+def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | None:
+    """Return the trace of a finished job; `None` where nothing is to be recorded.
+
+    `is_strict` turns notes into failures.
+    """
+    job, outcome = finished.job, finished.outcome
+    environment = _environment(finished.device, run)
+    provenance = _provenance(job, run)
+    evaluation = _evaluation(outcome, environment, provenance)
+    if evaluation is None:
+        return None
+    if is_strict and evaluation.notes and evaluation.status is EvaluationStatus.PASSED:
+        evaluation = _failed_by_notes(evaluation)
+    return Trace(
+        definition=job.definition.name,
+        workload=job.workload,
+        solution=job.solution.name,
+        evaluation=evaluation,
+    )
+
+
+def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
+    """Return the raw samples of a passed job in milliseconds: `solution_ms`, `reference_ms`."""
+    if not isinstance(outcome, Passed):
+        return None
+    sides = _by_role(outcome.result.samples)
+    return {role: _flat_ms(samples) for role, samples in sides.items()}
+
+
+def _evaluation(
+    outcome: Outcome, environment: Environment, provenance: Provenance
+) -> Evaluation | None:
+    status, log, parts = _parts(outcome)
+    if status is None:
+        return None
+    return Evaluation(
+        status=status,
+        environment=environment,
+        timestamp=datetime.now(timezone.utc).isoformat(),
+        log=log,
+        provenance=provenance,
+        **parts,
+    )
+
+
+def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, Any]]:
+    """Say what an outcome is called on disk, its log, and what else it carries."""
+    match outcome:
+        case Passed(result=result, log=log):
+            parts = {
+                "correctness": _correctness(result.errors),
+                "performance": _performance(outcome),
+                "notes": _notes(result.notes),
+            }
+            return EvaluationStatus.PASSED, log, parts
+        case Wrong(result=result, log=log):
+            correctness = _correctness(result.errors, result.violations)
+            parts = {"correctness": correctness, "notes": _notes(result.notes)}
+            text = _joined(_violations_text(result.violations), result.explanation, log)
+            return EvaluationStatus.INCORRECT_NUMERICAL, text, parts
+        case Misshapen(result=result, log=log):
+            is_shape = result.kind == "shape"
+            status = EvaluationStatus.INCORRECT_SHAPE if is_shape else EvaluationStatus.INCORRECT_DTYPE
+            return status, _joined(result.explanation, log), {}
+        case Crashed(explanation=explanation, log=log):
+            return EvaluationStatus.RUNTIME_ERROR, _joined(explanation, log), {}
+        case TimedOut(explanation=explanation, log=log):
+            return EvaluationStatus.TIMEOUT, _joined(explanation, log), {}
+        case NotBuilt(explanation=explanation, log=log):
+            return EvaluationStatus.COMPILE_ERROR, _joined(explanation, log), {}
+        case Skipped() | DatasetFault():
+            return None, "", {}
+
+
+def _correctness(
+    errors: Errors, violations: Sequence[protocol.Note] = ()
+) -> Correctness:
+    extra: dict[str, Any] = {}
+    if errors.matched_ratio < 1.0:
+        extra["matched_ratio"] = errors.matched_ratio
+    if errors.precision is not None:
+        extra["precision"] = errors.precision
+    if violations:
+        extra["violations"] = [{"code": v.code, "evidence": v.evidence} for v in violations]
+    return Correctness(
+        max_relative_error=errors.max_relative,
+        max_absolute_error=errors.max_absolute,
+        extra=extra or None,
+    )
+
+
+def _performance(outcome: Passed) -> Performance:
+    sides = _by_role(outcome.result.samples)
+    solution, reference = sides["solution_ms"], sides.get("reference_ms")
+    samples_ms = _flat_ms(solution)
+    middles_ms = _block_medians_ms(solution)
+    clock = outcome.built.clock
+    return Performance(
+        latency_ms=statistics.median(samples_ms),
+        latency_interval_ms=spread.median_interval(middles_ms),
+        quartiles_ms=spread.quartiles(samples_ms),
+        sample_count=len(samples_ms),
+        noise=spread.noise(samples_ms),
+        clock=ClockInfo(
+            name=clock,
+            version=outcome.built.clock_version,
+            overhead_ns=outcome.built.clock_overhead_ns,
+            calls_per_sample=solution.calls_per_sample,
+            reference_calls_per_sample=None if reference is None else reference.calls_per_sample,
+        ),
+        latency_kind=outcome.built.latency_kind,
+        is_cold=outcome.built.is_cold,
+        block_count=len(solution.blocks_ns),
+        blocks_discarded=0,
+        peak_memory_bytes=outcome.result.peak_memory_bytes,
+        bytes_moved=outcome.result.bytes_moved,
+        **_against_reference(solution, reference),
+    )
+
+
+def _against_reference(solution: Samples, reference: Samples | None) -> dict[str, Any]:
+    if reference is None:
+        return {}
+    ratios = spread.block_ratios(reference.blocks_ns, solution.blocks_ns)
+    return {
+        "reference_latency_ms": statistics.median(_flat_ms(reference)),
+        "reference_interval_ms": spread.median_interval(_block_medians_ms(reference)),
+        "speedup_factor": statistics.median(ratios),
+        "speedup_interval": spread.median_interval(ratios),
+    }
+
+
+def _by_role(samples: Sequence[Samples]) -> Mapping[str, Samples]:
+    return {f"{'reference' if each.is_reference else 'solution'}_ms": each for each in samples}
+
+
+def _flat_ms(samples: Samples) -> list[float]:
+    flat = itertools.chain.from_iterable(samples.blocks_ns)
+    return [value / _NANOSECONDS_PER_MS for value in flat]
+
+
+def _block_medians_ms(samples: Samples) -> list[float]:
+    return [statistics.median(block) / _NANOSECONDS_PER_MS for block in samples.blocks_ns if block]
+
+
+def _environment(opened: Opened, run: Run) -> Environment:
+    libs = opened.libs | {
+        "python": platform.python_version(),
+        "flashinfer_bench": importlib.metadata.version("flashinfer-bench"),
+    }
+    return Environment(
+        hardware=opened.hardware,
+        libs=libs,
+        device=DeviceInfo(
+            uuid=opened.uuid, name=opened.hardware, driver=opened.driver, cuda=opened.cuda
+        ),
+        threads=run.threads,
+        calibration=opened.calibration,
+    )
+
+
+def _provenance(job: Job, run: Run) -> Provenance:
+    return Provenance(
+        trace_id=uuid.uuid4().hex,
+        solution_hash=job.solution.hash(),
+        config_hash=job.config_hash,
+        seed=f"{run.key:016x}",
+        seed_given=run.is_key_given,
+        run=RunInfo(
+            id=run.id, label=run.label, solution_commit=run.solution_commit, dirty=run.is_dirty
+        ),
+        dataset_revision=run.dataset_revision,
+        sandbox=SANDBOX,
+    )
+
+
+def _failed_by_notes(evaluation: Evaluation) -> Evaluation:
+    codes = ", ".join(note.code for note in evaluation.notes)
+    return evaluation.model_copy(
+        update={
+            "status": EvaluationStatus.INCORRECT_NUMERICAL,
+            "performance": None,
+            "log": _joined(f"notes count as failures here: {codes}", evaluation.log),
+        }
+    )
+
+
+def _notes(notes: Sequence[protocol.Note]) -> list[Note]:
+    return [Note(code=note.code, evidence=note.evidence) for note in notes]
+
+
+def _violations_text(violations: Sequence[protocol.Note]) -> str:
+    return "\n".join(f"violation {v.code}: {v.evidence}" for v in violations)
+
+
+def _joined(*texts: str) -> str:
+    return "\n".join(text.rstrip() for text in texts if text.strip())
+
+
+def _git_state(root: Path | None) -> tuple[str | None, bool | None]:
+    """Return commit and dirtiness of the repository a folder is in; nothing where there is none."""
+    if root is None:
+        return None, None
+    commit = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain", "--", ".") if commit else None
+    return commit, None if changes is None else bool(changes)
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,370 @@
+"""One device's workers at work: a judge, the reference's contestant, and one candidate at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.outcomes import (
+    Crashed,
+    DatasetFault,
+    Misshapen,
+    NotBuilt,
+    Outcome,
+    Passed,
+    Skipped,
+    TimedOut,
+    Wrong,
+)
+from flashinfer_bench.bench.protocol import (
+    Build,
+    BuildFailed,
+    Built,
+    Connect,
+    Contestant,
+    Disconnect,
+    FromContestant,
+    FromJudge,
+    JobAborted,
+    JobMisshapen,
+    JobPassed,
+    JobRaised,
+    JobResult,
+    JobSkipped,
+    JobTimedOut,
+    JobWrong,
+    JudgeFailed,
+    Judgement,
+    Open,
+    Opened,
+    Raised,
+    ReferenceFailed,
+    RunJob,
+)
+from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.errors import DatasetError, WorkerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.data import Definition, Solution
+
+_OPEN_DEADLINE_S = 120.0
+_END_NOTICE_S = 2.0
+_JUDGE_GRACE_S = 120.0
+
+
+@dataclass
+class _Seat:
+    """A contestant the judge is connected to."""
+
+    name: str
+    worker: Worker
+    subject: str
+    built: Built
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A build that failed; the same for every workload of the solution."""
+
+    outcome: Outcome
+
+
+class Session:
+    """Runs jobs on one device. One thread owns it."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        device: str,
+        threads: int,
+        key: int,
+        roots: tuple[str, ...],
+        cache_root: Path,
+        config: BenchmarkConfig,
+    ) -> None:
+        self._launcher = launcher
+        self._device = device
+        self._threads = threads
+        self._key = key
+        self._roots = roots
+        self._cache_root = cache_root
+        self._config = config
+        self._judge: Worker | None = None
+        self._reference: _Seat | _Refused | None = None
+        self._reference_subject = ""
+        self._candidate: _Seat | _Refused | None = None
+        self._candidate_subject = ""
+
+    def open(self) -> Opened:
+        """Start the judge and return what it found out about the device."""
+        self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True)
+        request = Open(self._launcher.new_id(), self._device, self._threads, str(self._cache_root))
+        self._judge.channel.send(request)
+        try:
+            opened = self._hear_judge(_OPEN_DEADLINE_S)
+        except (WorkerDied, ChannelClosed, ChannelTimeout) as error:
+            said = self._judge.log.take().strip()
+            raise WorkerError(f"the judge did not start on {self._device}: {said or error}") from error
+        assert isinstance(opened, Opened)
+        return opened
+
+    def run(self, job: Job) -> Outcome:
+        """Run one job; workers that it broke are replaced before the next one."""
+        try:
+            job.definition.require_workload(job.workload)
+        except DatasetError as error:
+            return DatasetFault(str(error))
+        candidate = self._candidate_for(job)
+        if isinstance(candidate, _Refused):
+            return candidate.outcome
+        reference = self._reference_for(job)
+        if isinstance(reference, _Refused):
+            return reference.outcome
+        outcome = self._play(job, candidate, reference)
+        if self._config.use_isolated_runner:
+            self.end_candidate()
+        return outcome
+
+    def end_candidate(self) -> None:
+        """Kill the candidate and whatever it left running; the next job starts a fresh one."""
+        self._end(self._candidate)
+        self._candidate, self._candidate_subject = None, ""
+
+    # ------------------------------------------------------------------ contestants
+
+    def _candidate_for(self, job: Job) -> _Seat | _Refused:
+        if self._candidate_subject != job.solution.name or self._candidate is None:
+            self.end_candidate()
+            self._candidate = self._seat(job.solution, job.definition, is_trusted=False)
+            self._candidate_subject = job.solution.name
+        return self._candidate
+
+    def _reference_for(self, job: Job) -> _Seat | _Refused | None:
+        if not job.config.profile_baseline:
+            return None
+        if self._reference_subject != job.definition.name or self._reference is None:
+            self._end(self._reference)
+            solution = reference_solution(job.definition)
+            seat = self._seat(solution, job.definition, is_trusted=True)
+            if isinstance(seat, _Refused):
+                seat = _Refused(_blamed_on_dataset(seat.outcome))
+            self._reference, self._reference_subject = seat, job.definition.name
+        return self._reference
+
+    def _seat(
+        self, solution: Solution, definition: Definition, *, is_trusted: bool
+    ) -> _Seat | _Refused:
+        """Start a contestant, have it build, and hand its channel to the judge."""
+        worker = self._launcher.spawn("contestant", FromContestant, is_trusted=is_trusted)
+        request = Build(
+            self._launcher.new_id(),
+            solution=solution.model_dump_json().encode(),
+            signature=definition.signature().model_dump_json().encode(),
+            device=self._device,
+            threads=self._threads,
+            cache_root=str(self._cache_root),
+            scratch=str(worker.scratch),
+        )
+        answer = self._build(worker, request)
+        if not isinstance(answer, Built):
+            self._launcher.kill(worker)
+            return _Refused(answer)
+        name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
+        judge = self._require_judge()
+        judge.channel.send(Connect(self._launcher.new_id(), name), [worker.channel.fileno()])
+        return _Seat(name, worker, solution.name, answer)
+
+    def _build(self, worker: Worker, request: Build) -> Built | Outcome:
+        limit_s = self._config.build_timeout_seconds
+        try:
+            worker.channel.send(request)
+            answer = self._launcher.receive(
+                worker.channel, deadline_s=time.monotonic() + limit_s, watching=[worker]
+            )
+        except ChannelTimeout:
+            worker.log.drain()
+            return NotBuilt(f"the build took longer than {limit_s:g} s", worker.log.take())
+        except ChannelGarbled as error:
+            return NotBuilt(f"the build broke its answer channel: {error}", worker.log.take())
+        except (WorkerDied, ChannelClosed):
+            self._launcher.wait_for_end(worker, seconds=_END_NOTICE_S)
+            return NotBuilt(f"while building, {worker.ending}", worker.log.take())
+        match answer:
+            case Built():
+                return answer
+            case BuildFailed(message=message, is_toolchain_missing=True):
+                return Skipped(message)
+            case BuildFailed(message=message, log=log):
+                return NotBuilt(message, log + worker.log.take())
+            case Raised(text=text):
+                return NotBuilt(text, worker.log.take())
+            case _:
+                return NotBuilt("the build answered with something else", worker.log.take())
+
+    def _end(self, seat: _Seat | _Refused | None) -> None:
+        if not isinstance(seat, _Seat):
+            return
+        if self._judge is not None:
+            self._judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
+        self._launcher.kill(seat.worker)
+
+    # ------------------------------------------------------------------ one job
+
+    def _play(self, job: Job, candidate: _Seat, reference: _Seat | None) -> Outcome:
+        request = self._request(job, candidate, reference)
+        limit_s = 2 * self._config.timeout_seconds + _JUDGE_GRACE_S
+        seats = [seat for seat in (candidate, reference) if seat is not None]
+        try:
+            self._require_judge().channel.send(request)
+            result = self._await_result(seats, time.monotonic() + limit_s)
+        except ChannelTimeout:
+            self._restart_judge()
+            return DatasetFault(f"the reference did not return within {limit_s:g} s")
+        except (WorkerDied, ChannelClosed):
+            return self._after_judge_died()
+        return self._outcome(result, candidate)
+
+    def _request(self, job: Job, candidate: _Seat, reference: _Seat | None) -> RunJob:
+        contestants = [Contestant(candidate.name, is_reference=False)]
+        if reference is not None:
+            contestants.insert(0, Contestant(reference.name, is_reference=True))
+        config = job.config
+        return RunJob(
+            self._launcher.new_id(),
+            definition=job.definition.model_dump_json().encode(),
+            workload=job.workload.model_dump_json().encode(),
+            roots=self._roots,
+            contestants=tuple(contestants),
+            judgement=Judgement(
+                warmup_runs=config.warmup_runs,
+                iterations=config.iterations,
+                num_trials=config.num_trials,
+                rtol=config.rtol,
+                atol=config.atol,
+                required_matched_ratio=config.required_matched_ratio,
+                max_error_cap=config.max_error_cap,
+                max_precision_ratio=config.max_precision_ratio,
+                timeout_seconds=self._config.timeout_seconds,
+                is_audited=self._config.audit,
+            ),
+            key=self._key,
+        )
+
+    def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
+        """Wait for the judge; tell it at once when a contestant's process ends."""
+        watched = {seat.worker.pid: seat for seat in seats}
+        judge = self._require_judge()
+        while True:
+            workers = [judge, *(seat.worker for seat in watched.values())]
+            try:
+                answer = self._launcher.receive(
+                    judge.channel, deadline_s=deadline_s, watching=workers
+                )
+            except WorkerDied as death:
+                if death.worker is judge:
+                    raise
+                seat = watched.pop(death.worker.pid)
+                judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
+                continue
+            assert not isinstance(answer, Opened)
+            return answer
+
+    def _outcome(self, result: JobResult, candidate: _Seat) -> Outcome:
+        log = candidate.worker.log
+        log.drain()
+        match result:
+            case JobPassed():
+                return Passed(result, candidate.built, log.take())
+            case JobWrong():
+                return Wrong(result, log.take())
+            case JobMisshapen():
+                return Misshapen(result, log.take())
+            case JobRaised(explanation=explanation):
+                return Crashed(explanation, log.take())
+            case JobTimedOut(explanation=explanation):
+                text = log.take()
+                self.end_candidate()
+                return TimedOut(explanation, text)
+            case JobAborted(contestant=name, explanation=explanation):
+                return self._after_abort(name, explanation, candidate)
+            case JobSkipped(reason=reason):
+                return Skipped(reason)
+            case ReferenceFailed(explanation=explanation):
+                self._drop_reference()
+                return DatasetFault(explanation)
+            case JudgeFailed(text=text):
+                raise WorkerError(f"the judge failed:\n{text}")
+
+    def _after_abort(self, name: str, explanation: str, candidate: _Seat) -> Outcome:
+        """A contestant's process ended, or its channel broke."""
+        if name != candidate.name:
+            seat = self._reference
+            ending = explanation
+            if isinstance(seat, _Seat):
+                self._launcher.wait_for_end(seat.worker, seconds=_END_NOTICE_S)
+                ending = f"{seat.worker.ending}\n{seat.worker.log.take()}"
+            self._drop_reference()
+            return DatasetFault(f"while the reference was timed, {ending}")
+        self._launcher.wait_for_end(candidate.worker, seconds=_END_NOTICE_S)
+        if candidate.worker.status is not None:
+            explanation = candidate.worker.ending
+        text = candidate.worker.log.take()
+        self.end_candidate()
+        return Crashed(explanation, text)
+
+    # ------------------------------------------------------------------ the judge
+
+    def _require_judge(self) -> Worker:
+        if self._judge is None:
+            self.open()
+        assert self._judge is not None
+        return self._judge
+
+    def _hear_judge(self, seconds: float) -> Opened | JobResult:
+        assert self._judge is not None
+        channel = self._judge.channel
+        answer: Opened | JobResult = self._launcher.receive(
+            channel, deadline_s=time.monotonic() + seconds, watching=[self._judge]
+        )
+        return answer
+
+    def _after_judge_died(self) -> Outcome:
+        """The judge runs the reference and nothing else that could end it by a signal."""
+        judge = self._require_judge()
+        self._launcher.wait_for_end(judge, seconds=_END_NOTICE_S)
+        ending, said = judge.ending, judge.log.take()
+        is_signal = judge.status is not None and judge.status & 0x7F != 0
+        self._restart_judge()
+        if not is_signal:
+            raise WorkerError(f"the judge ended unexpectedly: {ending}\n{said}")
+        return DatasetFault(f"while the reference ran, {ending}\n{said}")
+
+    def _restart_judge(self) -> None:
+        """Start over: contestants belong to the judge that was connected to them."""
+        if self._judge is not None:
+            self._launcher.kill(self._judge)
+        self._judge = None
+        self.end_candidate()
+        self._drop_reference()
+        self.open()
+
+    def _drop_reference(self) -> None:
+        self._end(self._reference)
+        self._reference, self._reference_subject = None, ""
+
+
+def _blamed_on_dataset(outcome: Outcome) -> Outcome:
+    """A reference that cannot be built is the definition's fault."""
+    match outcome:
+        case NotBuilt(explanation=explanation, log=log):
+            return DatasetFault(f"the reference cannot be built: {explanation}\n{log}")
+        case _:
+            return outcome

@@ -1,0 +1,1 @@
+"""How fast is it? Clocks, and what samples say."""

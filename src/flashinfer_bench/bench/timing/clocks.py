@@ -1,0 +1,144 @@
+"""How the time of prepared calls is taken; one protocol, one class per way."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import torch
+
+Call = Callable[..., object]
+Arguments = Sequence[Any]
+LatencyKind = Literal["device", "call", "wall"]
+
+_now_ns = time.perf_counter_ns  # bound before any solution is loaded
+
+
+class Clock(Protocol):
+    """Runs calls back to back and says how long they took together."""
+
+    name: str
+    version: str
+    latency_kind: LatencyKind
+    is_cold: bool
+
+    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+        """Run `call` over each set of arguments; return nanoseconds and what the calls returned."""
+        ...
+
+
+class WallClock:
+    """`perf_counter_ns` around the calls, cyclic garbage collector off. What a Python caller waits for."""
+
+    name = "wall"
+    version = "1"
+    latency_kind: LatencyKind = "wall"
+    is_cold = False
+
+    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+        """Time the calls together; one call is timed without a loop around it."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            if len(calls) == 1:
+                (arguments,) = calls
+                started_ns = _now_ns()
+                result = call(*arguments)
+                return _now_ns() - started_ns, [result]
+            started_ns = _now_ns()
+            results = [call(*arguments) for arguments in calls]
+            return _now_ns() - started_ns, results
+        finally:
+            if was_enabled:
+                gc.enable()
+
+
+class CudaEvents:
+    """CUDA events on the current stream; a spin kernel hides the launches, the L2 cache is evicted first.
+
+    `latency_kind` is `call`: what a caller on a busy stream pays, from the first kernel's start to the last
+    one's end, gaps between them included.
+    """
+
+    name = "cuda_events"
+    version = "1"
+    latency_kind: LatencyKind = "call"
+    is_cold = True
+
+    _SPIN_CYCLES_PER_CALL = 100_000  # about 50 µs at 2 GHz: longer than any launch
+    _LARGEST_SPIN_CYCLES = 20_000_000
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        properties = torch.cuda.get_device_properties(device)
+        # Twice the L2 cache, so that nothing of a sample's inputs survives the sweep.
+        self._sweep = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device=device)
+        self._runtime = _cuda_runtime()
+
+    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+        """Time the calls between two events; return when the device is idle."""
+        started = torch.cuda.Event(enable_timing=True)
+        ended = torch.cuda.Event(enable_timing=True)
+        if self._runtime is not None:
+            self._runtime.cudaCtxResetPersistingL2Cache()
+        self._sweep.zero_()
+        torch.cuda.synchronize(self._device)
+        spin = min(self._SPIN_CYCLES_PER_CALL * len(calls), self._LARGEST_SPIN_CYCLES)
+        torch.cuda._sleep(spin)  # noqa: SLF001  # torch's own way to keep a stream busy
+        started.record()
+        results = [call(*arguments) for arguments in calls]
+        ended.record()
+        torch.cuda.synchronize(self._device)
+        return round(started.elapsed_time(ended) * 1e6), results
+
+
+def clock_for(device: torch.device) -> Clock:
+    """Choose the default clock of a device."""
+    return CudaEvents(device) if device.type == "cuda" else WallClock()
+
+
+def overhead_ns(clock: Clock, *, repeats: int = 200) -> float:
+    """Measure what the clock reports for a call that does nothing."""
+    return statistics.median(clock.time_ns(_nothing, [()])[0] for _ in range(repeats))
+
+
+def spin_for(duration_ns: int) -> None:
+    """Keep the processor busy for a known time, by the clock that times it."""
+    until_ns = _now_ns() + duration_ns
+    while _now_ns() < until_ns:
+        pass
+
+
+def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:
+    """Time an empty call, a copy of known bytes and, on a CPU, a spin of known length."""
+    source = torch.ones(4 << 20, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    copy_ns = min(clock.time_ns(target.copy_, [(source,)])[0] for _ in range(5))
+    found = {
+        "empty_call_ns": overhead_ns(clock),
+        "copy_gb_per_s": 2 * source.numel() * source.element_size() / max(1, copy_ns),
+    }
+    if device.type == "cpu":
+        spin_ns = 200_000
+        taken = statistics.median(clock.time_ns(spin_for, [(spin_ns,)])[0] for _ in range(5))
+        found["spin_ratio"] = taken / spin_ns
+    return found
+
+
+def _nothing() -> None:
+    return None
+
+
+def _cuda_runtime() -> ctypes.CDLL | None:
+    """Find the CUDA runtime torch has loaded; without it persisting L2 lines cannot be reset."""
+    for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,252 @@
+"""A process that builds one callable, runs it on inputs made from seeds, and commits its outputs.
+
+It is told a signature, input plans and the seed of each call when that call is prepared. What it answers
+is believed by nobody: the judge reads the outputs from shared memory and compares them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.protocol import (
+    Build,
+    BuildFailed,
+    Built,
+    Done,
+    FromContestant,
+    Go,
+    Keep,
+    Kept,
+    OpenTrial,
+    OpenWorkload,
+    OutputFault,
+    Prepare,
+    Raised,
+    Returned,
+    ToContestant,
+)
+from flashinfer_bench.bench.timing.clocks import Clock, clock_for, overhead_ns
+from flashinfer_bench.compile import Runnable, build
+from flashinfer_bench.data import Signature, Solution
+from flashinfer_bench.errors import BuildError, ToolchainMissingError
+from flashinfer_bench.tensors import outputs as outgoing
+from flashinfer_bench.tensors.blobs import tensors_from_descriptor
+from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.generate import InputMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from flashinfer_bench.tensors.planned import TensorPlan
+
+_OUR_FILES = str(Path(__file__).parents[2])
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer requests until the channel closes."""
+    channel: Channel[ToContestant] = Channel(sock, ToContestant)
+    request = channel.receive()
+    assert isinstance(request, Build)
+    harness = _build(channel, request)
+    if harness is None:
+        return
+    while True:
+        request = channel.receive()
+        channel.send(_answer(harness, request, channel))
+
+
+def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
+    os.chdir(request.scratch)
+    tempfile.tempdir = request.scratch
+    os.environ["TMPDIR"] = request.scratch
+    torch.set_num_threads(request.threads)
+    device = open_device(request.device)
+    clock = clock_for(device.torch_device)
+    started_s = time.perf_counter()
+    try:
+        runnable = build(
+            Solution.model_validate_json(request.solution),
+            Signature.model_validate_json(request.signature),
+            cache_root=Path(request.cache_root),
+        )
+    except BuildError as error:
+        is_missing = isinstance(error, ToolchainMissingError)
+        channel.send(BuildFailed(request.id, str(error), error.log, is_missing))
+        return None
+    channel.send(
+        Built(
+            request.id,
+            build_ms=(time.perf_counter() - started_s) * 1e3,
+            builder=runnable.metadata.build_type,
+            clock=clock.name,
+            clock_version=clock.version,
+            clock_overhead_ns=overhead_ns(clock),
+            latency_kind=clock.latency_kind,
+            is_cold=clock.is_cold,
+        )
+    )
+    return _Harness(runnable, device, clock)
+
+
+def _answer(
+    harness: _Harness, request: ToContestant, channel: Channel[ToContestant]
+) -> FromContestant:
+    try:
+        match request:
+            case OpenWorkload():
+                return harness.open_workload(request, channel.take_descriptors())
+            case OpenTrial(id=id_, seed=seed):
+                harness.open_trial(seed)
+                return Done(id_)
+            case Prepare(id=id_, seed=seed, count=count):
+                harness.prepare(seed, count)
+                return Done(id_)
+            case Go(id=id_):
+                return harness.go(id_)
+            case Keep(id=id_, slots=slots):
+                return harness.keep(id_, slots)
+            case Build(id=id_):
+                return Raised(id_, "a contestant builds once")
+    except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
+        return Raised(request.id, _told(error), _is_out_of_memory(error))
+
+
+class _Harness:
+    """The state of one contestant: its callable, its inputs, its place to put outputs."""
+
+    def __init__(self, runnable: Runnable, device: Device, clock: Clock) -> None:
+        self._call: Callable[..., Any] = runnable.callable
+        self._takes_outputs = runnable.metadata.destination_passing_style
+        self._device = device
+        self._clock = clock
+        self._plans: tuple[TensorPlan, ...] = ()
+        self._maker: InputMaker | None = None
+        self._shared: outgoing.SharedOutputs | None = None
+        self._output_sets: list[list[torch.Tensor]] = []
+        self._input_sets: list[list[Any]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._base_bytes: int | None = None
+
+    def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
+        shared, *rest = descriptors
+        files = tensors_from_descriptor(rest[0]) if request.has_files else {}
+        self._plans = request.outputs
+        self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
+        self._shared = outgoing.SharedOutputs(shared, request.outputs, request.slot_count)
+        self._output_sets, self._input_sets, self._calls = [], [], []
+        self._base_bytes = None
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return Done(request.id)
+
+    def open_trial(self, seed: int) -> None:
+        assert self._maker is not None
+        self._maker.open_trial(seed)
+
+    def prepare(self, seed: int, count: int) -> None:
+        assert self._maker is not None
+        self._input_sets = self._maker.prepare(seed, count)
+        if self._takes_outputs:
+            while len(self._output_sets) < count:
+                new = outgoing.allocate(self._plans, self._device.torch_device)
+                self._output_sets.append(new)
+            for buffers in self._output_sets[:count]:
+                outgoing.poison(buffers)
+            self._calls = [
+                (*inputs, *buffers)
+                for inputs, buffers in zip(self._input_sets, self._output_sets, strict=False)
+            ]
+        else:
+            self._calls = [tuple(inputs) for inputs in self._input_sets]
+        self._device.synchronize()
+        if self._base_bytes is None:
+            self._device.reset_peak()
+            self._base_bytes = self._device.peak_bytes()
+
+    def go(self, id_: int) -> Returned:
+        """Run the prepared calls and commit what they gave back, at once and in any layout."""
+        elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
+        count = len(self._calls)
+        sets = self._output_sets[:count] if self._takes_outputs else []
+        fault: OutputFault | None = None
+        is_strided = False
+        for slot, result in enumerate(results):
+            produced = sets[slot] if self._takes_outputs else _as_list(result, len(self._plans))
+            fault = fault or self._inspect(produced, self._input_sets[slot])
+            if fault is None or fault.code == "overlap":
+                assert self._shared is not None
+                self._shared.write(slot, produced)
+                is_strided = is_strided or not all(out.is_contiguous() for out in produced)
+        shares = not self._takes_outputs and _share_memory(results)
+        return Returned(id_, elapsed_ns, count, fault, shares, is_strided)
+
+    def keep(self, id_: int, slots: Sequence[int]) -> Kept:
+        prints = tuple(outgoing.fingerprint(self._input_sets[slot]) for slot in slots)
+        return Kept(id_, prints, max(0, self._device.peak_bytes() - (self._base_bytes or 0)))
+
+    def _inspect(self, produced: list[Any], inputs: list[Any]) -> OutputFault | None:
+        if len(produced) != len(self._plans):
+            return OutputFault("count", f"{len(produced)} outputs, {len(self._plans)} declared")
+        for output, plan in zip(produced, self._plans, strict=True):
+            found = outgoing.mismatch(output, plan, self._device.torch_device)
+            if found is not None:
+                return OutputFault(*found)  # type: ignore[arg-type]  # codes are the literals
+        if not self._takes_outputs:
+            return _overlap_fault(produced, inputs, self._plans)
+        return None
+
+
+def _overlap_fault(
+    produced: list[torch.Tensor], inputs: list[Any], plans: Sequence[TensorPlan]
+) -> OutputFault | None:
+    blocks = outgoing.storages(produced)
+    if len(blocks) == sum(output.numel() > 0 for output in produced) and not (
+        blocks & outgoing.storages(inputs)
+    ):
+        return None
+    for index, (output, plan) in enumerate(zip(produced, plans, strict=True)):
+        for other in [*inputs, *produced[:index]]:
+            if isinstance(other, torch.Tensor) and outgoing.overlap(output, other):
+                what = "another output" if any(other is out for out in produced) else "an input"
+                return OutputFault("overlap", f"output {plan.name!r} shares memory with {what}")
+    return None
+
+
+def _as_list(result: object, expected_count: int) -> list[Any]:
+    if isinstance(result, tuple | list):
+        return list(result)
+    return [] if result is None and expected_count == 0 else [result]
+
+
+def _share_memory(results: Sequence[object]) -> bool:
+    """Tell whether results of different calls lie in the same memory block."""
+    seen: set[int] = set()
+    for result in results:
+        blocks = outgoing.storages(_as_list(result, 1))
+        if blocks & seen:
+            return True
+        seen |= blocks
+    return False
+
+
+def _told(error: BaseException) -> str:
+    """Return the traceback without this package's frames."""
+    told = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FILES)]
+    told.stack = traceback.StackSummary.from_list(frames)
+    return "".join(told.format())
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    )

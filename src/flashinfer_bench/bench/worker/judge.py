@@ -1,0 +1,147 @@
+"""The process that knows the truth: it makes inputs, runs the reference, compares, and never loads a solution."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.protocol import (
+    Connect,
+    Disconnect,
+    FromContestant,
+    JobResult,
+    JobSkipped,
+    JudgeFailed,
+    Open,
+    Opened,
+    ReferenceFailed,
+    RunJob,
+    ToJudge,
+)
+from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
+from flashinfer_bench.bench.worker.link import JobEndedError, Link
+from flashinfer_bench.bench.worker.match import Match
+from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
+from flashinfer_bench.data import Definition, Workload
+from flashinfer_bench.judging import JUDGES, judge_name
+from flashinfer_bench.tensors.devices import Device, open_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def serve(sock: socket.socket) -> None:
+    """Judge jobs until the parent closes the channel."""
+    channel: Channel[ToJudge] = Channel(sock, ToJudge)
+    request = channel.receive()
+    assert isinstance(request, Open)
+    torch.set_num_threads(request.threads)
+    device = open_device(request.device)
+    channel.send(_opened(request.id, device))
+    _Bench(channel, device, Path(request.cache_root)).run()
+
+
+class _Bench:
+    """The judge's state: connected contestants, and the truth about the workload last judged."""
+
+    def __init__(self, channel: Channel[ToJudge], device: Device, cache_root: Path) -> None:
+        self._channel = channel
+        self._device = device
+        self._cache_root = cache_root
+        self._links: dict[str, Link] = {}
+        self._truth: tuple[tuple[bytes, bytes, int], Truth] | None = None
+
+    def run(self) -> None:
+        while True:
+            match self._channel.receive():
+                case Connect(contestant=name):
+                    (descriptor,) = self._channel.take_descriptors()
+                    contestant: Channel[FromContestant] = Channel(
+                        socket.socket(fileno=descriptor), FromContestant
+                    )
+                    self._links[name] = Link(name, contestant, self._channel)
+                case Disconnect(contestant=name):
+                    self._links.pop(name).close()
+                case RunJob() as job:
+                    self._channel.send(self._judge(job))
+                case Open():
+                    return
+
+    def _judge(self, job: RunJob) -> JobResult:
+        try:
+            truth = self._truth_about(job)
+            return Match(job, truth, self._take_links(job), self._device).play()
+        except JobEndedError as ended:
+            return self._after_abort(ended.result)
+        except ReferenceFailedError as error:
+            return ReferenceFailed(job.id, str(error))
+        except _NotJudgeableError as error:
+            return JobSkipped(job.id, str(error))
+        except torch.OutOfMemoryError as error:
+            return JobSkipped(job.id, f"the reference does not fit here: {error}")
+        except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
+            return JudgeFailed(job.id, traceback.format_exc())
+
+    def _take_links(self, job: RunJob) -> list[Link]:
+        links = [self._links[contestant.name] for contestant in job.contestants]
+        for link, contestant in zip(links, job.contestants, strict=True):
+            link.open_job(
+                job.id,
+                is_reference=contestant.is_reference,
+                limit_s=job.judgement.timeout_seconds,
+            )
+        return links
+
+    def _truth_about(self, job: RunJob) -> Truth:
+        """The truth about a workload serves every solution that runs on it in turn."""
+        subject = (job.definition, job.workload, job.key)
+        if self._truth is None or self._truth[0] != subject:
+            self._truth = None  # free its memory before the next one takes its own
+            definition = Definition.model_validate_json(job.definition)
+            name = judge_name(definition)
+            if name not in JUDGES:
+                raise _NotJudgeableError(f"this version has no judge {name!r}")
+            workload = Workload.model_validate_json(job.workload)
+            truth = Truth(
+                definition,
+                workload,
+                roots=job.roots,
+                device=self._device,
+                key=job.key,
+                cache_root=self._cache_root,
+            )
+            self._truth = (subject, truth)
+        return self._truth[1]
+
+    def _after_abort(self, result: JobResult) -> JobResult:
+        """A known-good call shows that a killed or crashed kernel left the device usable."""
+        probe: Callable[[], object] = torch.ones(8, device=self._device.torch_device).sum
+        probe()
+        self._device.synchronize()
+        return result
+
+
+class _NotJudgeableError(Exception):
+    """No judge for this definition."""
+
+
+def _opened(id_: int, device: Device) -> Opened:
+    torch_device = device.torch_device
+    libs = {"torch": str(torch.__version__)}
+    if device.cuda is not None:
+        libs["cuda"] = device.cuda
+    return Opened(
+        id_,
+        hardware=device.hardware,
+        lock_name=device.lock_name,
+        uuid=device.uuid,
+        driver=device.driver,
+        cuda=device.cuda,
+        libs=libs,
+        calibration=calibrate(clock_for(torch_device), torch_device),
+    )

@@ -1,0 +1,133 @@
+"""The judge's end of a contestant: one request, one answer with the same id, within a time budget."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.protocol import (
+    Disconnect,
+    FromContestant,
+    JobAborted,
+    JobRaised,
+    JobResult,
+    JobTimedOut,
+    Raised,
+    ReferenceFailed,
+    ToContestant,
+    ToJudge,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Answer = TypeVar("Answer", bound=FromContestant)
+
+
+class JobEndedError(Exception):
+    """The job is decided; nothing more needs to be measured."""
+
+    def __init__(self, result: JobResult) -> None:
+        super().__init__(type(result).__name__)
+        self.result = result
+
+
+class Link:
+    """Talks to one contestant and watches the parent, who knows first when a process dies."""
+
+    def __init__(
+        self, name: str, channel: Channel[FromContestant], parent: Channel[ToJudge]
+    ) -> None:
+        self.name = name
+        self.is_reference = False
+        self._channel = channel
+        self._parent = parent
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        self._poll.register(parent, select.POLLIN)
+        self._next_id = 1
+        self._budget_s = 0.0
+        self._limit_s = 0.0
+        self._job_id = 0
+
+    def open_job(self, job_id: int, *, is_reference: bool, limit_s: float) -> None:
+        """Start a new time budget: the seconds this contestant may keep us waiting in one job."""
+        self._job_id, self.is_reference = job_id, is_reference
+        self._budget_s = self._limit_s = limit_s
+
+    def ask(
+        self, request: ToContestant, expected: type[Answer], descriptors: Sequence[int] = ()
+    ) -> Answer:
+        """Send a request and return its answer, or end the job."""
+        try:
+            self._channel.send(request, descriptors)
+            started_s = time.monotonic()
+            answer = self._receive(started_s + self._budget_s)
+            self._budget_s -= time.monotonic() - started_s
+        except ChannelTimeout:
+            raise JobEndedError(self._timed_out(request)) from None
+        except ChannelClosed:
+            self._wait_for_parent()
+            raise JobEndedError(self._aborted("its channel closed")) from None
+        except ChannelGarbled as error:
+            explanation = f"it wrote to a descriptor that is not its own: {error}"
+            raise JobEndedError(self._aborted(explanation)) from None
+        if isinstance(answer, Raised):
+            raise JobEndedError(self._raised(answer))
+        if not isinstance(answer, expected) or answer.id != request.id:
+            explanation = f"it answered {type(request).__name__} {request.id} with {answer!r:.200}"
+            raise JobEndedError(self._aborted(explanation))
+        return answer
+
+    def new_id(self) -> int:
+        """Return an id that no earlier request of this contestant had."""
+        self._next_id += 1
+        return self._next_id
+
+    def close(self) -> None:
+        """Close our end."""
+        self._channel.close()
+
+    def _receive(self, deadline_s: float) -> FromContestant:
+        while (answer := self._channel.pending()) is None:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise ChannelTimeout
+            ready = dict(self._poll.poll(left_s * 1e3))
+            if self._parent.fileno() in ready:
+                self._hear_parent()
+            if self._channel.fileno() in ready:
+                self._channel.fill()
+        return answer
+
+    def _hear_parent(self) -> None:
+        """While a job runs the parent says one thing only: that a contestant is gone."""
+        self._parent.fill()
+        while (message := self._parent.pending()) is not None:
+            if isinstance(message, Disconnect):
+                explanation = "its process ended"
+                raise JobEndedError(JobAborted(self._job_id, message.contestant, explanation))
+
+    def _wait_for_parent(self) -> None:
+        """A closed channel is nearly always a dead process; let the parent say so first."""
+        poll = select.poll()
+        poll.register(self._parent, select.POLLIN)
+        if poll.poll(1000):
+            self._hear_parent()
+
+    def _timed_out(self, request: ToContestant) -> JobResult:
+        what = type(request).__name__.lower()
+        explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
+        if self.is_reference:
+            return ReferenceFailed(self._job_id, f"timing the reference: {explanation}")
+        return JobTimedOut(self._job_id, explanation)
+
+    def _raised(self, answer: Raised) -> JobResult:
+        if self.is_reference:
+            return ReferenceFailed(self._job_id, f"timing the reference:\n{answer.text}")
+        return JobRaised(self._job_id, answer.text)
+
+    def _aborted(self, explanation: str) -> JobResult:
+        return JobAborted(self._job_id, self.name, explanation)

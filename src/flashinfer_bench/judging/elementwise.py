@@ -1,0 +1,142 @@
+"""Element by element in float64, in pieces, with positions of NaN and infinity equal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+
+from flashinfer_bench.judging.verdict import Tolerance, Verdict
+
+_PIECE_ELEMENTS = 1 << 20
+_SHOWN_MISMATCHES = 5
+_RELATIVE_FLOOR = 1e-8  # the dataset format's denominator: |expected| + 1e-8
+
+
+def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+    """Compare one output with the expected one; same shape, dtype and device.
+
+    Floats: bad iff `|x − y| > atol` and `|x − y| / (|y| + 1e-8) > rtol`, in float64. NaN and infinities must
+    stand where the expected output has them, with the same sign. Integers and booleans must be equal.
+    """
+    if torch.equal(got, expected) or got.numel() == 0:
+        return Verdict(is_accepted=True)
+    tally = _Tally(tolerance, is_exact=not got.dtype.is_floating_point)
+    flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
+    for start in range(0, got.numel(), _PIECE_ELEMENTS):
+        stop = start + _PIECE_ELEMENTS
+        tally.add(flat_got[start:stop], flat_expected[start:stop], start)
+    return tally.verdict(expected)
+
+
+def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """Root mean square difference over elements finite in both, in float64."""
+    total, count = 0.0, 0
+    flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
+    for start in range(0, got.numel(), _PIECE_ELEMENTS):
+        stop = start + _PIECE_ELEMENTS
+        difference = flat_got[start:stop].double() - flat_expected[start:stop].double()
+        finite = difference[difference.isfinite()]
+        total += float((finite * finite).sum())
+        count += finite.numel()
+    return math.sqrt(total / count) if count else 0.0
+
+
+@dataclass
+class _Tally:
+    tolerance: Tolerance
+    is_exact: bool
+    count: int = 0
+    bad_count: int = 0
+    max_absolute: float = 0.0
+    max_relative: float = 0.0
+    worst_bad: float = 0.0
+    nonfinite_count: int = 0
+    has_nan: bool = False
+    mismatches: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def add(self, got: torch.Tensor, expected: torch.Tensor, start: int) -> None:
+        """Add one flat piece that begins at element `start`."""
+        if self.is_exact and got.dtype is torch.int64:
+            bad = got != expected  # float64 cannot hold every int64
+            wide_got, wide_expected = got.double(), expected.double()
+            absolute = (wide_got - wide_expected).abs()
+        else:
+            wide_got, wide_expected = got.double(), expected.double()
+            absolute = (wide_got - wide_expected).abs()
+            bad = absolute > 0 if self.is_exact else absolute > self.tolerance.atol
+        relative = absolute / (wide_expected.abs() + _RELATIVE_FLOOR)
+        if not self.is_exact:
+            bad &= relative > self.tolerance.rtol
+            self._add_nonfinite(wide_got, wide_expected, bad, absolute, relative)
+        self.count += got.numel()
+        self.max_absolute = max(self.max_absolute, float(absolute.max()))
+        self.max_relative = max(self.max_relative, float(relative.max()))
+        if bad.any():
+            self._add_bad(wide_got, wide_expected, bad, absolute, start)
+
+    def verdict(self, expected: torch.Tensor) -> Verdict:
+        """Say what the pieces add up to."""
+        matched_ratio = 1.0 - self.bad_count / self.count
+        required = self.tolerance.required_matched_ratio or 1.0
+        cap = self._cap(expected) if self.bad_count and required < 1.0 else math.inf
+        is_accepted = (
+            self.nonfinite_count == 0 and matched_ratio >= required and self.worst_bad <= cap
+        )
+        largest = (self.max_absolute, self.max_relative)
+        if self.nonfinite_count:
+            largest = (math.nan,) * 2 if self.has_nan else (math.inf,) * 2
+        explanation = "" if is_accepted else self._explain(expected, cap)
+        return Verdict(is_accepted, *largest, matched_ratio, explanation)
+
+    def _add_nonfinite(
+        self,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        bad: torch.Tensor,
+        absolute: torch.Tensor,
+        relative: torch.Tensor,
+    ) -> None:
+        special = ~(got.isfinite() & expected.isfinite())
+        if not special.any():
+            return
+        same = (got == expected) | (got.isnan() & expected.isnan())
+        wrong = special & ~same
+        self.nonfinite_count += int(wrong.sum())
+        self.has_nan = self.has_nan or bool((wrong & got.isnan()).any())
+        bad.logical_or_(wrong).logical_and_(~(special & same))
+        absolute[special] = 0.0  # counted apart: the maxima are those of finite elements
+        relative[special] = 0.0
+
+    def _add_bad(
+        self,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        bad: torch.Tensor,
+        absolute: torch.Tensor,
+        start: int,
+    ) -> None:
+        self.bad_count += int(bad.sum())
+        self.worst_bad = max(self.worst_bad, float(absolute[bad].max()))
+        wanted = _SHOWN_MISMATCHES - len(self.mismatches)
+        for position in bad.nonzero().reshape(-1)[:wanted].tolist():
+            self.mismatches.append(
+                (start + position, got[position].item(), expected[position].item())
+            )
+
+    def _cap(self, expected: torch.Tensor) -> float:
+        if self.tolerance.max_error_cap is None:
+            return math.inf
+        return self.tolerance.max_error_cap * rms_error(expected, torch.zeros_like(expected))
+
+    def _explain(self, expected: torch.Tensor, cap: float) -> str:
+        lines = [f"{self.bad_count} of {self.count} elements differ"]
+        if self.nonfinite_count:
+            lines[0] += f", {self.nonfinite_count} of them in NaN or infinity"
+        if self.worst_bad > cap:
+            lines[0] += f"; one is off by {self.worst_bad:.3g}, more than the cap {cap:.3g}"
+        for position, got, wanted in self.mismatches:
+            index = tuple(int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape))
+            lines.append(f"  at {list(index)}: got {got:.6g}, expected {wanted:.6g}")
+        return "\n".join(lines)

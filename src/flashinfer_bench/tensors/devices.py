@@ -1,0 +1,134 @@
+"""What differs between devices, behind one protocol; another vendor is one more class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+import torch
+
+from flashinfer_bench.errors import DeviceError
+from flashinfer_bench.tensors.machine import processor_name
+
+
+class Device(Protocol):
+    """A place where kernels run."""
+
+    torch_device: torch.device
+    hardware: str
+    uuid: str
+    driver: str | None
+    cuda: str | None
+
+    @property
+    def lock_name(self) -> str:
+        """Name of the lock file that keeps two benchmarks off this device."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all work on the device is done."""
+        ...
+
+    def available_bytes(self) -> int:
+        """Memory a job may plan with."""
+        ...
+
+    def peak_bytes(self) -> int:
+        """Most memory this process had in use since `reset_peak`."""
+        ...
+
+    def reset_peak(self) -> None:
+        """Start a new high-water mark."""
+        ...
+
+
+class Cpu:
+    """The processor this runs on."""
+
+    def __init__(self) -> None:
+        self.torch_device = torch.device("cpu")
+        self.hardware = processor_name()
+        self.uuid = "cpu"
+        self.driver: str | None = None
+        self.cuda: str | None = None
+
+    @property
+    def lock_name(self) -> str:
+        """One lock for all cores: they share caches, memory and clocks."""
+        return "cpu"
+
+    def synchronize(self) -> None:
+        """Do nothing: a CPU kernel is done when it returns."""
+
+    def available_bytes(self) -> int:
+        """Free memory and what the kernel can reclaim."""
+        return int(psutil.virtual_memory().available)
+
+    def peak_bytes(self) -> int:
+        """Resident high-water mark, from /proc."""
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+        return 0
+
+    def reset_peak(self) -> None:
+        """Reset the resident high-water mark where the kernel allows it."""
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return
+
+
+class Cuda:
+    """One NVIDIA GPU."""
+
+    def __init__(self, index: int) -> None:
+        if index >= torch.cuda.device_count():
+            raise DeviceError(f"there is no cuda:{index}; {torch.cuda.device_count()} found")
+        self.torch_device = torch.device("cuda", index)
+        torch.cuda.set_device(index)
+        properties = torch.cuda.get_device_properties(index)
+        self.hardware = properties.name
+        self.uuid = f"GPU-{properties.uuid}"
+        self.driver = _nvidia_driver()
+        self.cuda = torch.version.cuda
+
+    @property
+    def lock_name(self) -> str:
+        """The card's UUID: the index depends on CUDA_VISIBLE_DEVICES."""
+        return self.uuid
+
+    def synchronize(self) -> None:
+        """Wait for every stream."""
+        torch.cuda.synchronize(self.torch_device)
+
+    def available_bytes(self) -> int:
+        """Free memory of the card."""
+        return int(torch.cuda.mem_get_info(self.torch_device)[0])
+
+    def peak_bytes(self) -> int:
+        """High-water mark of torch's allocator."""
+        return int(torch.cuda.max_memory_allocated(self.torch_device))
+
+    def reset_peak(self) -> None:
+        """Start a new high-water mark in torch's allocator."""
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+
+def open_device(name: str) -> Device:
+    """Open `cpu` or `cuda:N`."""
+    kind, _, index = name.partition(":")
+    if kind == "cpu":
+        return Cpu()
+    if kind == "cuda":
+        return Cuda(int(index or 0))
+    raise DeviceError(f"no support for device {name!r}; there are 'cpu' and 'cuda:N'")
+
+
+def _nvidia_driver() -> str | None:
+    version = Path("/proc/driver/nvidia/version")
+    if not version.exists():
+        return None
+    words = version.read_text().split()
+    return next((word for word in words if word[:1].isdigit() and "." in word), None)

@@ -1,0 +1,142 @@
+"""Inputs that any process can make again from a seed.
+
+A trial draws one pool per input from a seeded generator. Every call then fills each floating-point input
+with `scale × window(pool, offset)`, scale and offset from the call's seed: memory-copy speed, content
+that never repeats, and the same bits in every process that knows the seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.tensors.dtypes import torch_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+
+WINDOW_SLACK = 16_384
+"""How many elements a pool is longer than its input: the number of different windows."""
+
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 1.0  # never larger than the plain normal draw of the format
+_BYTE_RANGE = (-128, 128)
+_INTEGER_RANGE = (-1024, 1024)
+_LOW_BIT_CLAMP = 2.0
+
+Argument = torch.Tensor | bool | int | float
+
+
+class InputMaker:
+    """Makes the inputs of one workload, trial by trial and call by call."""
+
+    def __init__(
+        self,
+        plans: Sequence[InputPlan],
+        device: torch.device,
+        *,
+        files: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        self._plans = tuple(plans)
+        self._device = device
+        self._files = dict(files or {})
+        self._pools: list[torch.Tensor | None] = []
+        self._scalars: list[bool | int | float] = []
+        self._sets: list[list[Argument]] = []
+
+    def open_trial(self, seed: int) -> None:
+        """Draw the pools and fixed inputs of a trial."""
+        self._pools, self._scalars = [], []
+        for index, plan in enumerate(self._plans):
+            generator = torch.Generator(device=self._device).manual_seed(_derived(seed, index))
+            self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else 0)
+            self._pools.append(None if plan.source == "scalar" else self._draw(plan, generator))
+        for arguments in self._sets:
+            self._refresh_static(arguments)
+
+    def prepare(self, seed: int, count: int) -> list[list[Argument]]:
+        """Fill `count` sets of inputs; the same buffers serve every call."""
+        while len(self._sets) < count:
+            self._sets.append(self._allocate())
+        choices = random.Random(seed)  # noqa: S311  # reproducible on purpose; the seed is the secret
+        for arguments in self._sets[:count]:
+            self._fill(arguments, choices)
+        return self._sets[:count]
+
+    def _allocate(self) -> list[Argument]:
+        arguments: list[Argument] = []
+        for index, plan in enumerate(self._plans):
+            pool = self._pools[index]
+            if pool is None:
+                arguments.append(self._scalars[index])
+            elif plan.role == "static" and self._sets:
+                arguments.append(self._sets[0][index])
+            else:
+                arguments.append(
+                    torch.empty(plan.tensor.shape, dtype=pool.dtype, device=self._device)
+                )
+        self._refresh_static(arguments)
+        return arguments
+
+    def _refresh_static(self, arguments: list[Argument]) -> None:
+        for index, plan in enumerate(self._plans):
+            pool, argument = self._pools[index], arguments[index]
+            if pool is None:
+                arguments[index] = self._scalars[index]
+            elif plan.role == "static" and isinstance(argument, torch.Tensor):
+                argument.copy_(pool)
+
+    def _fill(self, arguments: list[Argument], choices: random.Random) -> None:
+        for plan, pool, argument in zip(self._plans, self._pools, arguments, strict=True):
+            if pool is None or plan.role == "static" or not isinstance(argument, torch.Tensor):
+                continue
+            if plan.source == "window":
+                offset = int(choices.random() * WINDOW_SLACK)
+                scale = _SMALLEST_SCALE + choices.random() * (_LARGEST_SCALE - _SMALLEST_SCALE)
+                window = pool[offset : offset + argument.numel()]
+                torch.mul(window, scale, out=argument.view(-1))
+            else:
+                argument.copy_(pool)
+
+    def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
+        if plan.source == "file":
+            return self._files[plan.tensor.name].to(self._device)
+        if plan.source == "window":
+            count = plan.tensor.element_count + WINDOW_SLACK
+            pool = torch.empty(count, dtype=torch_dtype(plan.tensor.dtype), device=self._device)
+            return pool.normal_(generator=generator)
+        drawn = draw(plan.tensor, generator)
+        return torch.softmax(drawn, dim=-1) if plan.distribution == "probabilities" else drawn
+
+
+def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
+    """Draw a tensor as the dataset format says for its dtype, on the generator's device.
+
+    Normal for floats (eight-bit ones clamped to [-2, 2] before the cast), uniform in [-128, 128) for int8,
+    in [-1024, 1024) for wider integers, fair coins for bool.
+    """
+    dtype, device = torch_dtype(plan.dtype), generator.device
+    if dtype is torch.bool:
+        return torch.randint(0, 2, plan.shape, generator=generator, device=device).to(dtype)
+    if not dtype.is_floating_point:
+        low, high = _BYTE_RANGE if dtype is torch.int8 else _INTEGER_RANGE
+        return torch.randint(low, high, plan.shape, generator=generator, device=device, dtype=dtype)
+    if dtype.itemsize == 1:
+        wide = torch.empty(plan.shape, device=device).normal_(generator=generator)
+        return wide.clamp_(-_LOW_BIT_CLAMP, _LOW_BIT_CLAMP).to(dtype)
+    return torch.empty(plan.shape, dtype=dtype, device=device).normal_(generator=generator)
+
+
+def _scalar(plan: InputPlan, generator: torch.Generator) -> bool | int | float:
+    if plan.value is not None:
+        return plan.value
+    return draw(plan.tensor, generator).item()  # a plan with an empty shape draws one element
+
+
+def _derived(seed: int, index: int) -> int:
+    digest = hashlib.blake2b(f"{seed}/{index}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

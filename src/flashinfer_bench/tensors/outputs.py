@@ -1,0 +1,121 @@
+"""What comes back from a kernel: poisoned before, looked at, committed, fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flashinfer_bench.tensors.planned import TensorPlan
+
+_ALIGNMENT_BYTES = 64
+
+
+def slot_bytes(plans: Sequence[TensorPlan]) -> int:
+    """Bytes one call's outputs take in a shared buffer."""
+    return sum(_aligned(plan.size_bytes) for plan in plans)
+
+
+def allocate(plans: Sequence[TensorPlan], device: torch.device) -> list[torch.Tensor]:
+    """Make output buffers for a destination-passing call."""
+    return [torch.empty(p.shape, dtype=torch_dtype(p.dtype), device=device) for p in plans]
+
+
+def poison(outputs: Iterable[torch.Tensor]) -> None:
+    """Fill buffers with what no kernel means to return: NaN, or the smallest integer."""
+    for output in outputs:
+        if output.dtype.is_floating_point and output.dtype.itemsize > 1:
+            output.fill_(float("nan"))
+        elif output.dtype is torch.bool or output.dtype.itemsize == 1:
+            output.view(torch.uint8).fill_(0x7F if output.dtype is not torch.bool else 1)
+        else:
+            output.fill_(torch.iinfo(output.dtype).min)
+
+
+class SharedOutputs:
+    """Outputs of several calls in memory that two processes map."""
+
+    def __init__(self, descriptor: int, plans: Sequence[TensorPlan], slot_count: int) -> None:
+        self._plans = tuple(plans)
+        size = max(1, slot_bytes(plans) * slot_count)
+        self._map = mmap.mmap(descriptor, size)
+        memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        self._slots = [self._views(memory, slot) for slot in range(slot_count)]
+
+    def write(self, slot: int, outputs: Sequence[torch.Tensor]) -> None:
+        """Commit one call's outputs, whatever their strides."""
+        for place, output in zip(self._slots[slot], outputs, strict=True):
+            place.copy_(output)
+
+    def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
+        """Copy one call's outputs out."""
+        return [place.to(device, copy=True) for place in self._slots[slot]]
+
+    def _views(self, memory: torch.Tensor, slot: int) -> list[torch.Tensor]:
+        start, views = slot * slot_bytes(self._plans), []
+        for plan in self._plans:
+            raw = memory[start : start + plan.size_bytes]
+            views.append(raw.view(torch_dtype(plan.dtype)).view(plan.shape))
+            start += _aligned(plan.size_bytes)
+        return views
+
+
+def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[str, str] | None:
+    """Say what is wrong with an output before its values are looked at: a code and a sentence."""
+    if not isinstance(output, torch.Tensor):
+        return "not_a_tensor", f"output {plan.name!r} is {type(output).__name__}, not a tensor"
+    if type(output) is not torch.Tensor or output.__dict__:
+        return "subclass", f"output {plan.name!r} is no plain torch.Tensor: {type(output).__name__}"
+    if tuple(output.shape) != plan.shape:
+        return "shape", f"output {plan.name!r} has shape {tuple(output.shape)}, not {plan.shape}"
+    if output.dtype is not torch_dtype(plan.dtype):
+        return "dtype", f"output {plan.name!r} is {dtype_name(output.dtype)}, not {plan.dtype}"
+    if output.device.type != device.type:
+        return "device", f"output {plan.name!r} is on {output.device}, not on {device}"
+    return None
+
+
+def storages(values: Iterable[object]) -> set[int]:
+    """Addresses of the memory blocks behind the tensors among `values`; empty tensors have none."""
+    return {
+        value.untyped_storage().data_ptr()
+        for value in values
+        if isinstance(value, torch.Tensor) and value.numel()
+    }
+
+
+def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Tell whether two tensors share an element; interleaved views of one block do not."""
+    if not storages([first]) & storages([second]):
+        return False
+    touched = torch.zeros(first.untyped_storage().nbytes(), dtype=torch.bool, device=first.device)
+    for tensor in (first, second):
+        for byte in range(tensor.element_size()):
+            strides = [stride * tensor.element_size() for stride in tensor.stride()]
+            start = tensor.storage_offset() * tensor.element_size() + byte
+            view = touched.as_strided(tensor.shape, strides, start)
+            if tensor is second and bool(view.any()):
+                return True
+            view.fill_(True)
+    return False
+
+
+def fingerprint(values: Iterable[object]) -> bytes:
+    """Return a collision-resistant digest of the tensors among `values`."""
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            raw = value.detach().contiguous().cpu().reshape(-1).view(torch.uint8)
+            digest.update(memoryview(raw.numpy()))
+    return digest.digest()
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, jobs_for, plan
 from flashinfer_bench.bench.pool import (
-    Finished,
     LocalPool,
     Pool,
     Progress,
@@ -22,7 +20,7 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.tensors import machine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from flashinfer_bench.bench.outcomes import Outcome
@@ -114,13 +112,9 @@ class Benchmark:
         kind = self.devices[0].partition(":")[0]
         return Target(kind, hardware_of(self.devices[0]), self._threads)
 
-    def plan(
-        self, *, selection: Selection | None = None, resume: Resume | None = None
-    ) -> Plan:
+    def plan(self, *, selection: Selection | None = None, resume: Resume | None = None) -> Plan:
         """Decide what to run, without running anything."""
-        return plan(
-            self._trace_set, self.config, self.target, selection=selection, resume=resume
-        )
+        return plan(self._trace_set, self.config, self.target, selection=selection, resume=resume)
 
     def run(
         self,

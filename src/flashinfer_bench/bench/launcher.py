@@ -316,9 +316,7 @@ class Launcher:
             return "no output"
 
     def _worker_environment(self) -> dict[str, str]:
-        kept = {
-            name: value for name, value in self._environment.items() if name in _KEPT_VARIABLES
-        }
+        kept = {name: value for name, value in self._environment.items() if name in _KEPT_VARIABLES}
         threads = str(self._threads)
         return kept | {
             "OMP_NUM_THREADS": threads,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.protocol import Built, JobMisshapen, JobPassed, JobWrong
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.protocol import Built, JobMisshapen, JobPassed, JobWrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,4 @@ class DatasetFault:
     explanation: str
 
 
-Outcome = (
-    Passed | Wrong | Misshapen | Crashed | TimedOut | NotBuilt | Skipped | DatasetFault
-)
+Outcome = Passed | Wrong | Misshapen | Crashed | TimedOut | NotBuilt | Skipped | DatasetFault

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +10,8 @@ from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, c
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -118,9 +119,7 @@ def plan(
         job
         for definition in definitions
         for solution in solutions.get(definition.name, ())
-        for job in jobs_for(
-            definition, solution, _workloads(trace_set, definition), config, target
-        )
+        for job in jobs_for(definition, solution, _workloads(trace_set, definition), config, target)
     ]
     jobs = _with_chosen_workloads(jobs, chosen.workloads)
     left, done_count = _left_to_do(trace_set, jobs, target, resume)
@@ -227,9 +226,7 @@ def _left_to_do(
         and (row.status == "PASSED" or not resume.retries_failed)
     }
     left = [
-        job
-        for job in jobs
-        if (job.solution.hash(), job.workload.uuid, job.config_hash) not in done
+        job for job in jobs if (job.solution.hash(), job.workload.uuid, job.config_hash) not in done
     ]
     return left, len(jobs) - len(left)
 
@@ -253,7 +250,9 @@ def _split(
         wanted = {_folded(name) for name in job.solution.spec.target_hardware}
         if not _names_this(wanted, target):
             foreign[job.solution.name] = ", ".join(job.solution.spec.target_hardware)
-    warnings += [f"{name} targets {cards}; it runs on {target.hardware}" for name, cards in foreign.items()]
+    warnings += [
+        f"{name} targets {cards}; it runs on {target.hardware}" for name, cards in foreign.items()
+    ]
     return Plan(tuple(runnable), tuple(skipped), done_count, tuple(warnings))
 
 

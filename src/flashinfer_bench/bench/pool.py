@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
@@ -22,6 +21,8 @@ from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.tensors import machine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.plan import Job
@@ -108,7 +109,12 @@ class LocalPool:
     """This machine's devices. Processes start with the first job and end with `close`."""
 
     def __init__(
-        self, devices: Sequence[str], *, config: BenchmarkConfig, roots: Sequence[Path], threads: int
+        self,
+        devices: Sequence[str],
+        *,
+        config: BenchmarkConfig,
+        roots: Sequence[Path],
+        threads: int,
     ) -> None:
         self.key = config.seed if config.seed is not None else secrets.randbits(64)
         self._config = config
@@ -192,9 +198,7 @@ class _DeviceOwner:
         self._opened: Opened | None = None
         self._is_stopping = threading.Event()
 
-    def begin(
-        self, todo: queue.SimpleQueue[Batch], events: queue.SimpleQueue[_Event]
-    ) -> None:
+    def begin(self, todo: queue.SimpleQueue[Batch], events: queue.SimpleQueue[_Event]) -> None:
         """Start taking batches."""
         self.join()
         self._is_stopping.clear()

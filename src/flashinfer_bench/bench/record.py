@@ -8,10 +8,8 @@ import platform
 import statistics
 import subprocess
 import uuid
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.outcomes import (
@@ -41,6 +39,9 @@ from flashinfer_bench.data import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from flashinfer_bench.bench import protocol
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.pool import Finished
@@ -122,7 +123,7 @@ def _evaluation(
     return Evaluation(
         status=status,
         environment=environment,
-        timestamp=datetime.now(timezone.utc).isoformat(),
+        timestamp=datetime.now(UTC).isoformat(),
         log=log,
         provenance=provenance,
         **parts,
@@ -146,7 +147,9 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return EvaluationStatus.INCORRECT_NUMERICAL, text, parts
         case Misshapen(result=result, log=log):
             is_shape = result.kind == "shape"
-            status = EvaluationStatus.INCORRECT_SHAPE if is_shape else EvaluationStatus.INCORRECT_DTYPE
+            status = (
+                EvaluationStatus.INCORRECT_SHAPE if is_shape else EvaluationStatus.INCORRECT_DTYPE
+            )
             return status, _joined(result.explanation, log), {}
         case Crashed(explanation=explanation, log=log):
             return EvaluationStatus.RUNTIME_ERROR, _joined(explanation, log), {}
@@ -158,9 +161,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return None, "", {}
 
 
-def _correctness(
-    errors: Errors, violations: Sequence[protocol.Note] = ()
-) -> Correctness:
+def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Correctness:
     extra: dict[str, Any] = {}
     if errors.matched_ratio < 1.0:
         extra["matched_ratio"] = errors.matched_ratio

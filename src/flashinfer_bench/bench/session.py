@@ -112,7 +112,9 @@ class Session:
             opened = self._hear_judge(_OPEN_DEADLINE_S)
         except (WorkerDied, ChannelClosed, ChannelTimeout) as error:
             said = self._judge.log.take().strip()
-            raise WorkerError(f"the judge did not start on {self._device}: {said or error}") from error
+            raise WorkerError(
+                f"the judge did not start on {self._device}: {said or error}"
+            ) from error
         assert isinstance(opened, Opened)
         return opened
 
@@ -265,7 +267,7 @@ class Session:
         while True:
             workers = [judge, *(seat.worker for seat in watched.values())]
             try:
-                answer = self._launcher.receive(
+                answer: Opened | JobResult = self._launcher.receive(
                     judge.channel, deadline_s=deadline_s, watching=workers
                 )
             except WorkerDied as death:
@@ -274,7 +276,8 @@ class Session:
                 seat = watched.pop(death.worker.pid)
                 judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
                 continue
-            assert not isinstance(answer, Opened)
+            if isinstance(answer, Opened):
+                raise WorkerError("the judge answered a job with its introduction")
             return answer
 
     def _outcome(self, result: JobResult, candidate: _Seat) -> Outcome:

@@ -137,6 +137,8 @@ class _Tally:
         if self.worst_bad > cap:
             lines[0] += f"; one is off by {self.worst_bad:.3g}, more than the cap {cap:.3g}"
         for position, got, wanted in self.mismatches:
-            index = tuple(int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape))
+            index = tuple(
+                int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)
+            )
             lines.append(f"  at {list(index)}: got {got:.6g}, expected {wanted:.6g}")
         return "\n".join(lines)

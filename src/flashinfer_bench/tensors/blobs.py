@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import torch
 
     from flashinfer_bench.tensors.planned import InputPlan
 
@@ -55,10 +55,12 @@ def _load(plan: InputPlan, roots: Sequence[str]) -> torch.Tensor:
         with safe_open(path, framework="pt") as file:
             if plan.tensor_key not in file.keys():  # noqa: SIM118  # not a mapping
                 raise DatasetError(f"has no tensor {plan.tensor_key!r}", path=path)
-            tensor = file.get_tensor(plan.tensor_key)
+            tensor: torch.Tensor = file.get_tensor(plan.tensor_key)
     except SafetensorError as error:
         raise DatasetError(f"is no readable safetensors file: {error}", path=path) from error
-    if tuple(tensor.shape) != plan.tensor.shape or tensor.dtype is not torch_dtype(plan.tensor.dtype):
+    if tuple(tensor.shape) != plan.tensor.shape or tensor.dtype is not torch_dtype(
+        plan.tensor.dtype
+    ):
         raise DatasetError(
             f"tensor {plan.tensor_key!r} is {dtype_name(tensor.dtype)} {tuple(tensor.shape)}; input "
             f"{plan.tensor.name!r} must be {plan.tensor.dtype} {plan.tensor.shape}",
@@ -91,7 +93,9 @@ def _fetch(path: Path, root: Path) -> None:
             command, cwd=root, capture_output=True, text=True, timeout=_LFS_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DatasetError(f"is a git-LFS pointer; fetching failed ({error}); {remedy}", path=path) from error
+        raise DatasetError(
+            f"is a git-LFS pointer; fetching failed ({error}); {remedy}", path=path
+        ) from error
     if done.returncode != 0 or _is_lfs_pointer(path):
         said = done.stderr.strip() or "git lfs left the pointer in place"
         raise DatasetError(f"is a git-LFS pointer; fetching failed ({said}); {remedy}", path=path)

@@ -113,7 +113,7 @@ def fingerprint(values: Iterable[object]) -> bytes:
     for value in values:
         if isinstance(value, torch.Tensor):
             raw = value.detach().contiguous().cpu().reshape(-1).view(torch.uint8)
-            digest.update(memoryview(raw.numpy()))
+            digest.update(raw.numpy().data)
     return digest.digest()
 
 

@@ -93,7 +93,9 @@ def _plan_input(
     match given:
         case ScalarInput():
             if shape is not None:
-                raise DatasetError(f"workload {workload.uuid}: input {name!r} is a tensor, not a scalar")
+                raise DatasetError(
+                    f"workload {workload.uuid}: input {name!r} is a tensor, not a scalar"
+                )
             return InputPlan(tensor, "scalar", spec.role, value=given.value)
         case SafetensorsInput():
             return InputPlan(

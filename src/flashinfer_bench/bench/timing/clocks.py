@@ -81,14 +81,15 @@ class CudaEvents:
 
     def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
         """Time the calls between two events; return when the device is idle."""
-        started = torch.cuda.Event(enable_timing=True)
-        ended = torch.cuda.Event(enable_timing=True)
+        event: Any = torch.cuda.Event  # untyped in torch
+        started, ended = event(enable_timing=True), event(enable_timing=True)
         if self._runtime is not None:
             self._runtime.cudaCtxResetPersistingL2Cache()
         self._sweep.zero_()
         torch.cuda.synchronize(self._device)
         spin = min(self._SPIN_CYCLES_PER_CALL * len(calls), self._LARGEST_SPIN_CYCLES)
-        torch.cuda._sleep(spin)  # noqa: SLF001  # torch's own way to keep a stream busy
+        keep_busy: Any = torch.cuda._sleep  # torch's own way, untyped
+        keep_busy(spin)
         started.record()
         results = [call(*arguments) for arguments in calls]
         ended.record()

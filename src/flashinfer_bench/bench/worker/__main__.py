@@ -1,4 +1,4 @@
-"""`python -m flashinfer_bench.bench.worker DESCRIPTOR FOLDER`: serve forks on the socket; FOLDER is removed at the end."""
+"""`python -m flashinfer_bench.bench.worker SOCKET FOLDER`: serve forks; FOLDER goes at the end."""
 
 import sys
 from pathlib import Path

@@ -7,7 +7,6 @@ is believed by nobody: the judge reads the outputs from shared memory and compar
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import time
 import traceback
@@ -44,6 +43,7 @@ from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.generate import InputMaker
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from flashinfer_bench.tensors.planned import TensorPlan

@@ -226,7 +226,9 @@ class Match:
         limit = self._rules.max_precision_ratio
         ratio = (side.precision or {}).get("ratio", 0.0)
         if limit is not None and ratio > limit:
-            explanation = f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
+            explanation = (
+                f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
+            )
             found = Verdict(is_accepted=False, explanation=explanation)
             side.verdict = side.verdict.merged(found)
 
@@ -362,9 +364,7 @@ class Match:
 
 def _errors(side: _Side) -> Errors:
     verdict = side.verdict
-    return Errors(
-        verdict.max_absolute, verdict.max_relative, verdict.matched_ratio, side.precision
-    )
+    return Errors(verdict.max_absolute, verdict.max_relative, verdict.matched_ratio, side.precision)
 
 
 def _notes(side: _Side) -> Iterator[Note]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import gc
 import importlib
 import os
@@ -149,14 +150,11 @@ def _become_worker(request: Spawn, channel: int, log: int) -> NoReturn:
 
 
 def _keep_only(channel: int, log: int) -> int:
+    kept = 3
     quiet = os.open(os.devnull, os.O_RDONLY)
-    channel, log = (os.dup(descriptor) for descriptor in (channel, log))
-    os.dup2(quiet, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    kept = 3 if channel != 3 else channel
-    if channel != kept:
-        os.dup2(channel, kept)
+    log = fcntl.fcntl(log, fcntl.F_DUPFD, kept + 1)  # out of the way of the places filled below
+    for descriptor, place in ((quiet, 0), (log, 1), (log, 2), (channel, kept)):
+        os.dup2(descriptor, place)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names are numbers, not paths
         if int(name) > kept:
             with contextlib.suppress(OSError):

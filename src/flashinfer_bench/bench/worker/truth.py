@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +22,7 @@ from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.tensors.devices import Device
@@ -96,7 +96,7 @@ class Truth:
         try:
             result = self._reference(*arguments)
             self._device.synchronize()
-        except Exception as error:  # noqa: BLE001  # any exception of a reference is the dataset's fault
+        except Exception as error:  # any exception of a reference is the dataset's fault
             raise ReferenceFailedError(
                 f"the reference raised\n{''.join(traceback.format_exception(error, limit=-3))}"
             ) from error
@@ -193,7 +193,7 @@ class _InDouble(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: object,  # noqa: ARG002  # torch's protocol
+        types: object,  # torch's protocol
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:

@@ -6,72 +6,129 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashinfer_bench.data.definition import Definition as Definition
-    from flashinfer_bench.data.definition import Signature as Signature
-    from flashinfer_bench.data.shapes import AxisConst as AxisConst
-    from flashinfer_bench.data.shapes import AxisExpr as AxisExpr
-    from flashinfer_bench.data.shapes import AxisSpec as AxisSpec
-    from flashinfer_bench.data.shapes import AxisVar as AxisVar
-    from flashinfer_bench.data.shapes import DType as DType
-    from flashinfer_bench.data.shapes import TensorSpec as TensorSpec
-    from flashinfer_bench.data.solution import BuildSpec as BuildSpec
-    from flashinfer_bench.data.solution import Solution as Solution
-    from flashinfer_bench.data.solution import SourceFile as SourceFile
-    from flashinfer_bench.data.solution import SupportedBindings as SupportedBindings
-    from flashinfer_bench.data.solution import SupportedLanguages as SupportedLanguages
-    from flashinfer_bench.data.trace import ClockInfo as ClockInfo
-    from flashinfer_bench.data.trace import Correctness as Correctness
-    from flashinfer_bench.data.trace import DeviceInfo as DeviceInfo
-    from flashinfer_bench.data.trace import Environment as Environment
-    from flashinfer_bench.data.trace import Evaluation as Evaluation
-    from flashinfer_bench.data.trace import EvaluationStatus as EvaluationStatus
-    from flashinfer_bench.data.trace import Note as Note
-    from flashinfer_bench.data.trace import Performance as Performance
-    from flashinfer_bench.data.trace import Provenance as Provenance
-    from flashinfer_bench.data.trace import RunInfo as RunInfo
-    from flashinfer_bench.data.trace import Trace as Trace
-    from flashinfer_bench.data.workload import WORKLOAD_NAMESPACE as WORKLOAD_NAMESPACE
-    from flashinfer_bench.data.workload import InputSpec as InputSpec
-    from flashinfer_bench.data.workload import RandomInput as RandomInput
-    from flashinfer_bench.data.workload import SafetensorsInput as SafetensorsInput
-    from flashinfer_bench.data.workload import ScalarInput as ScalarInput
-    from flashinfer_bench.data.workload import Workload as Workload
+    from flashinfer_bench.data.definition import Definition, Signature
+    from flashinfer_bench.data.files import (
+        append_jsonl_file,
+        load_json_file,
+        load_jsonl_file,
+        save_json_file,
+        save_jsonl_file,
+    )
+    from flashinfer_bench.data.folders import pack, unpack
+    from flashinfer_bench.data.layout import Layout
+    from flashinfer_bench.data.profile import KernelReference, KernelSignature, KernelUse, Profile
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.data.schemas import schema_of, schemas
+    from flashinfer_bench.data.scores import SpeedupMetrics, TraceSetSummary
+    from flashinfer_bench.data.shapes import (
+        AxisConst,
+        AxisExpr,
+        AxisSpec,
+        AxisVar,
+        DType,
+        TensorSpec,
+    )
+    from flashinfer_bench.data.solution import (
+        BuildSpec,
+        Solution,
+        SourceFile,
+        SupportedBindings,
+        SupportedLanguages,
+    )
+    from flashinfer_bench.data.timestamps import utc_timestamp
+    from flashinfer_bench.data.trace import (
+        ClockInfo,
+        Correctness,
+        DeviceInfo,
+        Environment,
+        Evaluation,
+        EvaluationStatus,
+        Note,
+        Performance,
+        Provenance,
+        RunInfo,
+        Trace,
+    )
+    from flashinfer_bench.data.trace_set import TraceSet
+    from flashinfer_bench.data.workload import (
+        WORKLOAD_NAMESPACE,
+        InputSpec,
+        RandomInput,
+        SafetensorsInput,
+        ScalarInput,
+        Workload,
+    )
+
+__all__ = [
+    "WORKLOAD_NAMESPACE",
+    "AxisConst",
+    "AxisExpr",
+    "AxisSpec",
+    "AxisVar",
+    "BuildSpec",
+    "ClockInfo",
+    "Correctness",
+    "DType",
+    "Definition",
+    "DeviceInfo",
+    "Environment",
+    "Evaluation",
+    "EvaluationStatus",
+    "InputSpec",
+    "KernelReference",
+    "KernelSignature",
+    "KernelUse",
+    "Layout",
+    "Note",
+    "Performance",
+    "Profile",
+    "Provenance",
+    "RandomInput",
+    "RunInfo",
+    "SafetensorsInput",
+    "ScalarInput",
+    "Signature",
+    "Solution",
+    "SourceFile",
+    "SpeedupMetrics",
+    "SupportedBindings",
+    "SupportedLanguages",
+    "TensorSpec",
+    "Trace",
+    "TraceRow",
+    "TraceSet",
+    "TraceSetSummary",
+    "Workload",
+    "append_jsonl_file",
+    "load_json_file",
+    "load_jsonl_file",
+    "pack",
+    "save_json_file",
+    "save_jsonl_file",
+    "schema_of",
+    "schemas",
+    "unpack",
+    "utc_timestamp",
+]
 
 _NAMES_BY_MODULE = {
-    "definition": ("Definition", "Signature"),
-    "shapes": ("AxisConst", "AxisExpr", "AxisSpec", "AxisVar", "DType", "TensorSpec"),
-    "solution": (
-        "BuildSpec",
-        "Solution",
-        "SourceFile",
-        "SupportedBindings",
-        "SupportedLanguages",
-    ),
-    "trace": (
-        "ClockInfo",
-        "Correctness",
-        "DeviceInfo",
-        "Environment",
-        "Evaluation",
-        "EvaluationStatus",
-        "Note",
-        "Performance",
-        "Provenance",
-        "RunInfo",
-        "Trace",
-    ),
-    "workload": (
-        "WORKLOAD_NAMESPACE",
-        "InputSpec",
-        "RandomInput",
-        "SafetensorsInput",
-        "ScalarInput",
-        "Workload",
-    ),
+    "definition": "Definition Signature",
+    "files": "append_jsonl_file load_json_file load_jsonl_file save_json_file save_jsonl_file",
+    "folders": "pack unpack",
+    "layout": "Layout",
+    "profile": "KernelReference KernelSignature KernelUse Profile",
+    "rows": "TraceRow",
+    "schemas": "schema_of schemas",
+    "scores": "SpeedupMetrics TraceSetSummary",
+    "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
+    "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
+    "timestamps": "utc_timestamp",
+    "trace": "ClockInfo Correctness DeviceInfo Environment Evaluation EvaluationStatus Note "
+    "Performance Provenance RunInfo Trace",
+    "trace_set": "TraceSet",
+    "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",
 }
-_HOMES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
-
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - one table says both name and home
+_HOMES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

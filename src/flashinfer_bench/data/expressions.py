@@ -96,7 +96,7 @@ def parses_as_python(text: str) -> bool:
     return True
 
 
-def _require_arithmetic(node: ast.expr) -> set[str]:  # noqa: PLR0911 - one case a kind
+def _require_arithmetic(node: ast.expr) -> set[str]:
     """Return the names used; raise on the first node that is not arithmetic."""
     match node:
         case ast.Constant(value=bool() | int() | float()):
@@ -138,9 +138,7 @@ def _comparands(ops: Sequence[ast.cmpop], rest: Sequence[ast.expr]) -> list[ast.
     return operands
 
 
-def _evaluate(  # noqa: PLR0911 - one case a kind
-    node: ast.expr, values: Mapping[str, int]
-) -> Number:
+def _evaluate(node: ast.expr, values: Mapping[str, int]) -> Number:
     match node:
         case ast.Constant(value=bool() | int() | float() as constant):
             return constant

@@ -39,5 +39,10 @@ def environment_copy() -> dict[str, str]:
     return dict(os.environ)
 
 
+def lock_folder() -> Path:
+    """Folder of device locks: one for the machine, so not a user's own."""
+    return Path("/tmp/flashinfer-bench-locks")  # noqa: S108 - shared on purpose; it holds only locks
+
+
 def _path(variable: str, default: str) -> Path:
     return Path(os.environ.get(variable) or default).expanduser()

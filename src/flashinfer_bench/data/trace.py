@@ -69,6 +69,8 @@ class Environment(Entity):
     """The very device."""
     threads: int | None = Field(None, exclude_if=is_none)
     """CPU threads both sides were given."""
+    calibration: dict[str, float] | None = Field(None, exclude_if=is_none)
+    """What the clock said about calls of known length when the run began."""
 
 
 class Correctness(Entity):

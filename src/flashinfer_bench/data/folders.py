@@ -1,0 +1,148 @@
+"""A solution as a folder of real files beside a `solution.toml`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from flashinfer_bench.data.appending import storage_error
+from flashinfer_bench.data.layout import SOLUTION_TOML
+from flashinfer_bench.data.solution import Solution
+from flashinfer_bench.errors import DatasetError, DatasetWarning, UsageError
+
+_NOT_SOURCES = frozenset({"__pycache__", "build", "node_modules"})
+_SOLUTION_KEYS = ("name", "definition", "author", "description")
+
+
+def pack(folder: Path | str) -> Solution:
+    """Read a folder with a `solution.toml` as one solution; its text files are the sources."""
+    folder = Path(folder)
+    toml = folder / SOLUTION_TOML
+    tables = _tables(toml)
+    about = dict(tables["solution"])
+    order = about.pop("sources", [])
+    content = {**about, "spec": tables["build"], "sources": _sources(folder, order)}
+    try:
+        return Solution.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])).replace("spec", "build", 1)
+        message = first["msg"].removeprefix("Value error, ")
+        raise DatasetError(f"{field}: {message}" if field else message, path=toml) from None
+
+
+def unpack(solution: Solution, folder: Path | str) -> Path:
+    """Write a solution as a new folder, whole or not at all; `pack` gives it back."""
+    folder = Path(folder)
+    if folder.exists():
+        raise UsageError(f"{folder} exists already; unpack into a new folder")
+    if any(source.path == SOLUTION_TOML for source in solution.sources):
+        raise UsageError(f"{solution.name}: a source may not be called {SOLUTION_TOML}")
+    draft: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        _write_files(solution, draft)
+        draft.chmod(0o755)
+        draft.rename(folder)
+    except OSError as error:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+        raise storage_error(folder, error) from error
+    return folder
+
+
+def _tables(toml: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(toml.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DatasetError(f"not TOML: {error}", path=toml) from None
+    except OSError as error:
+        raise DatasetError(error.strerror or str(error), path=toml) from error
+    wrong = sorted(tables.keys() ^ {"solution", "build"})
+    if wrong:
+        raise DatasetError(
+            f"needs the tables [solution] and [build] and no other: {', '.join(wrong)}", path=toml
+        )
+    return tables
+
+
+def _sources(folder: Path, order: list[str]) -> list[dict[str, str]]:
+    """Read the sources: those named in `order` first, every other by its path."""
+    found = _text_files(folder)
+    missing = [path for path in order if path not in found]
+    if missing:
+        raise DatasetError(f"source {missing[0]!r} is not there", path=folder / SOLUTION_TOML)
+    paths = [*order, *sorted(found.keys() - set(order))]
+    return [{"path": path, "content": found[path]} for path in paths]
+
+
+def _text_files(folder: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_apart(name)]
+        for path in (Path(parent, file) for file in files if not _is_apart(file)):
+            text = _text_or_none(path)
+            if text is not None:
+                texts[path.relative_to(folder).as_posix()] = text
+    texts.pop(SOLUTION_TOML, None)
+    return texts
+
+
+def _is_apart(name: str) -> bool:
+    return name.startswith(".") or name in _NOT_SOURCES
+
+
+def _text_or_none(path: Path) -> str | None:
+    try:
+        content = path.read_bytes()
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = None
+    except OSError as error:
+        raise DatasetError(error.strerror or str(error), path=path) from error
+    if text is None or "\0" in text:
+        warnings.warn(f"{path}: not text, left out", DatasetWarning, stacklevel=2)
+        return None
+    return text
+
+
+def _write_files(solution: Solution, folder: Path) -> None:
+    for source in solution.sources:
+        path = folder / source.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source.content.encode())
+    (folder / SOLUTION_TOML).write_bytes(_toml(solution).encode())
+
+
+def _toml(solution: Solution) -> str:
+    about: dict[str, Any] = {key: getattr(solution, key) for key in _SOLUTION_KEYS}
+    paths = [source.path for source in solution.sources]
+    if paths != sorted(paths) or any(map(_is_apart_path, paths)):
+        about["sources"] = paths
+    return f"[solution]\n{_toml_lines(about)}\n[build]\n{_toml_lines(solution.spec.to_dict())}"
+
+
+def _is_apart_path(path: str) -> bool:
+    return any(map(_is_apart, path.split("/")))
+
+
+def _toml_lines(table: dict[str, Any]) -> str:
+    return "".join(
+        f"{key} = {_toml_value(value)}\n" for key, value in table.items() if value is not None
+    )
+
+
+def _toml_value(value: object) -> str:
+    """Write booleans, strings and lists of strings; JSON's escapes are TOML's, but for DEL."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,182 @@
+"""Traces as flat rows: decoded fast, without building entities; what reports read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flashinfer_bench.data.parsing import UnknownKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flashinfer_bench.data.segments import Segment
+    from flashinfer_bench.data.trace import Trace
+
+    # Gives author and language of a solution, by name.
+    Describe = Callable[[str], tuple[str | None, str | None]]
+
+
+class TraceRow(msgspec.Struct, frozen=True, gc=False):
+    """One full trace, flat; None where the trace does not say."""
+
+    definition: str
+    solution: str
+    author: str | None
+    language: str | None
+    workload_uuid: str
+    axes: dict[str, int]
+    status: str
+    hardware: str
+    timestamp: str
+    latency_ms: float | None
+    reference_latency_ms: float | None
+    speedup: float | None
+    speedup_interval: tuple[float, float] | None
+    latency_kind: str | None
+    max_relative_error: float | None
+    max_absolute_error: float | None
+    violation_count: int
+    note_count: int
+    solution_hash: str | None
+    config_hash: str | None
+    trace_id: str | None
+    run_id: str | None
+    run_label: str | None
+    interpreted: bool
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the job passed."""
+        return self.status == "PASSED"
+
+
+class _Workload(msgspec.Struct, gc=False):
+    axes: dict[str, int]
+    uuid: str
+
+
+class _Environment(msgspec.Struct, gc=False):
+    hardware: str
+
+
+class _Extra(msgspec.Struct, gc=False):
+    violations: Any = None
+
+
+class _Correctness(msgspec.Struct, gc=False):
+    max_relative_error: float | str = 0.0
+    max_absolute_error: float | str = 0.0
+    extra: _Extra | None = None
+
+
+class _Performance(msgspec.Struct, gc=False):
+    latency_ms: float | None = None
+    reference_latency_ms: float | None = None
+    speedup_factor: float | None = None
+    speedup_interval: tuple[float, float] | None = None
+    latency_kind: str | None = None
+
+
+class _Run(msgspec.Struct, gc=False):
+    id: str
+    label: str | None = None
+
+
+class _Provenance(msgspec.Struct, gc=False):
+    trace_id: str | None = None
+    solution_hash: str | None = None
+    config_hash: str | None = None
+    run: _Run | None = None
+    interpreted: bool = False
+
+
+class _Evaluation(msgspec.Struct, gc=False):
+    status: str
+    environment: _Environment
+    timestamp: str
+    correctness: _Correctness | None = None
+    performance: _Performance | None = None
+    notes: list[Any] = []
+    provenance: _Provenance | None = None
+
+
+class _Trace(msgspec.Struct, gc=False):
+    definition: str
+    workload: _Workload
+    solution: str
+    evaluation: _Evaluation
+
+
+_DECODER = msgspec.json.Decoder(_Trace)
+_NO_PERFORMANCE = _Performance()
+_NO_PROVENANCE = _Provenance()
+
+
+def rows_of_segment(segment: Segment, describe: Describe) -> Iterator[TraceRow | None]:
+    """Give a row for each line, None for a trace that was never evaluated."""
+    try:
+        wires = _decode(segment)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # flat or lenient forms, or a fault
+        for trace in segment.traces(UnknownKeys()):
+            yield row_of_trace(trace, describe)
+        return
+    for wire in wires:
+        yield _row(wire, describe)
+
+
+def row_of_trace(trace: Trace, describe: Describe) -> TraceRow | None:
+    """Give the row of an entity, None if it was never evaluated."""
+    if trace.evaluation is None or trace.solution is None:
+        return None
+    plain = trace.model_dump(mode="json", exclude={"workload": {"inputs"}, "evaluation": {"log"}})
+    return _row(msgspec.convert(plain, _Trace), describe)
+
+
+def _decode(segment: Segment) -> list[_Trace]:
+    if segment.only is None:
+        return _DECODER.decode_lines(segment.content)
+    return [_DECODER.decode(line) for _, line in segment.only]
+
+
+def _row(wire: _Trace, describe: Describe) -> TraceRow:
+    evaluation = wire.evaluation
+    correctness = evaluation.correctness
+    performance = evaluation.performance or _NO_PERFORMANCE
+    provenance = evaluation.provenance or _NO_PROVENANCE
+    run = provenance.run
+    author, language = describe(wire.solution)
+    return TraceRow(
+        wire.definition,
+        wire.solution,
+        author,
+        language,
+        wire.workload.uuid,
+        wire.workload.axes,
+        evaluation.status,
+        evaluation.environment.hardware,
+        evaluation.timestamp,
+        performance.latency_ms,
+        performance.reference_latency_ms,
+        performance.speedup_factor,
+        performance.speedup_interval,
+        performance.latency_kind,
+        None if correctness is None else float(correctness.max_relative_error),
+        None if correctness is None else float(correctness.max_absolute_error),
+        _violation_count(correctness),
+        len(evaluation.notes),
+        provenance.solution_hash,
+        provenance.config_hash,
+        provenance.trace_id,
+        run.id if run else None,
+        run.label if run else None,
+        provenance.interpreted,
+    )
+
+
+def _violation_count(correctness: _Correctness | None) -> int:
+    if correctness is None or correctness.extra is None:
+        return 0
+    violations = correctness.extra.violations
+    return len(violations) if isinstance(violations, list) else 0

@@ -1,0 +1,60 @@
+"""Raw timing samples, kept in files beside the traces and read only when asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flashinfer_bench.data.files import read_bytes, whole_lines
+from flashinfer_bench.errors import DatasetError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from flashinfer_bench.data.trace import Trace
+
+
+def line(trace: Trace, samples: Mapping[str, Sequence[float]]) -> bytes:
+    """Render a trace's samples: its id, and milliseconds by contestant."""
+    trace_id = _trace_id(trace)
+    if trace_id is None:
+        raise UsageError("samples need a trace with provenance: its trace_id ties them together")
+    columns = {f"{contestant}_ms": list(times_ms) for contestant, times_ms in samples.items()}
+    return msgspec.json.encode({"trace_id": trace_id, **columns}) + b"\n"
+
+
+def find(trace: Trace, files: Iterable[Path]) -> dict[str, list[float]] | None:
+    """Look a trace's samples up; milliseconds by contestant."""
+    trace_id = _trace_id(trace)
+    if trace_id is None:
+        return None
+    return next((found for file in files if (found := _find_in(file, trace_id))), None)
+
+
+def _find_in(file: Path, trace_id: str) -> dict[str, list[float]] | None:
+    key = trace_id.encode()
+    for number, text in whole_lines(read_bytes(file), file):
+        if key not in text:
+            continue
+        columns = _columns(text, file, number)
+        if columns.pop("trace_id", None) == trace_id:
+            return {
+                name.removesuffix("_ms"): times_ms
+                for name, times_ms in columns.items()
+                if isinstance(times_ms, list)
+            }
+    return None
+
+
+def _columns(text: bytes, file: Path, number: int) -> dict[str, str | list[float]]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, str | list[float]])
+    except msgspec.DecodeError as error:
+        raise DatasetError(f"not samples: {error}", path=file, line=number) from None
+
+
+def _trace_id(trace: Trace) -> str | None:
+    provenance = trace.evaluation.provenance if trace.evaluation else None
+    return None if provenance is None else provenance.trace_id

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         save_jsonl_file,
     )
     from flashinfer_bench.data.folders import pack, unpack
+    from flashinfer_bench.data.json_schema import schema_of, schemas
     from flashinfer_bench.data.layout import Layout
     from flashinfer_bench.data.profile import KernelReference, KernelSignature, KernelUse, Profile
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.data.schemas import schema_of, schemas
     from flashinfer_bench.data.scores import SpeedupMetrics, TraceSetSummary
     from flashinfer_bench.data.shapes import (
         AxisConst,
@@ -118,7 +118,7 @@ _NAMES_BY_MODULE = {
     "layout": "Layout",
     "profile": "KernelReference KernelSignature KernelUse Profile",
     "rows": "TraceRow",
-    "schemas": "schema_of schemas",
+    "json_schema": "schema_of schemas",
     "scores": "SpeedupMetrics TraceSetSummary",
     "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",

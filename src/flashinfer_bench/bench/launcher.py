@@ -51,6 +51,15 @@ _KEPT_VARIABLES = frozenset(
 )  # fmt: skip
 """What workers see of the environment: no tokens, no keys."""
 
+_STEADY_MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the largest glibc takes
+    "MALLOC_TRIM_THRESHOLD_": str(2 << 30),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+"""glibc keeps freed memory: otherwise it depends on a process's history whether a temporary tensor is
+mapped and page-faulted anew in every call, and the same kernel is two or three times slower in one
+process than in the next."""
+
 Received = TypeVar("Received")
 
 
@@ -324,6 +333,7 @@ class Launcher:
             "OPENBLAS_NUM_THREADS": threads,
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one contestant must not slow the other
             "KMP_BLOCKTIME": "0",
+            **_STEADY_MALLOC,
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self._folder),

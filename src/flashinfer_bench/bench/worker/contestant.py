@@ -7,6 +7,7 @@ is believed by nobody: the judge reads the outputs from shared memory and compar
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 import traceback
@@ -60,8 +61,12 @@ def serve(sock: socket.socket) -> None:
     if harness is None:
         return
     while True:
-        request = channel.receive()
-        channel.send(_answer(harness, request, channel))
+        try:
+            request = channel.receive()
+            channel.send(_answer(harness, request, channel))
+        except OSError as error:
+            sys.stderr.write(f"the answer channel broke: {error}; did the solution close it?\n")
+            return
 
 
 def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:

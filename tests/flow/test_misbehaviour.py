@@ -1,0 +1,283 @@
+"""Kernels that misbehave, in the real worker: the right status, a helpful log, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flashinfer_bench.bench import Benchmark
+from flashinfer_bench.data import Evaluation, Solution
+from tests.flow.kernels import HONEST, dataset, quick, solution
+
+MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
+    # name: (source, expected status, words its log must hold)
+    "segfaults": (
+        "import ctypes\ndef run(x):\n    ctypes.string_at(0)\n",
+        "RUNTIME_ERROR",
+        "SIGSEGV",
+    ),
+    "raises": (
+        "def run(x):\n    raise ValueError('no kernel today')\n",
+        "RUNTIME_ERROR",
+        "no kernel today",
+    ),
+    "raises_system_exit": (
+        "import sys\ndef run(x):\n    sys.exit(0)\n",
+        "RUNTIME_ERROR",
+        "SystemExit",
+    ),
+    "leaves_by_os_exit": (
+        "import os\ndef run(x):\n    os._exit(0)\n",
+        "RUNTIME_ERROR",
+        "exited with code 0",
+    ),
+    "aborts": ("import os\ndef run(x):\n    os.abort()\n", "RUNTIME_ERROR", "SIGABRT"),
+    "returns_nothing": ("def run(x):\n    pass\n", "RUNTIME_ERROR", "not a tensor"),
+    "returns_too_few": ("def run(x):\n    return ()\n", "RUNTIME_ERROR", "0 outputs, 1 declared"),
+    "returns_too_many": (
+        "def run(x):\n    return x + 1, x\n",
+        "RUNTIME_ERROR",
+        "2 outputs, 1 declared",
+    ),
+    "wrong_shape": (
+        "def run(x):\n    return (x + 1)[:-1]\n",
+        "INCORRECT_SHAPE",
+        "has shape (999,), not (1000,)",
+    ),
+    "wrong_dtype": (
+        "def run(x):\n    return (x + 1).double()\n",
+        "INCORRECT_DTYPE",
+        "is float64, not float32",
+    ),
+    "returns_nan": (
+        "def run(x):\n    y = x + 1\n    y[3] = float('nan')\n    return y\n",
+        "INCORRECT_NUMERICAL",
+        "at [3]: got nan",
+    ),
+    "is_wrong": (
+        "def run(x):\n    return x + 1.5\n",
+        "INCORRECT_NUMERICAL",
+        "1000 of 1000 elements differ",
+    ),
+    "returns_its_input": (
+        "def run(x):\n    return x\n",
+        "INCORRECT_NUMERICAL",
+        "overlapping_output",
+    ),
+    "returns_its_changed_input": (
+        "def run(x):\n    return x.add_(1)\n",
+        "INCORRECT_NUMERICAL",
+        "overlapping_output",
+    ),
+    "changes_its_input": (
+        "def run(x):\n    y = x + 1\n    x.zero_()\n    return y\n",
+        "INCORRECT_NUMERICAL",
+        "changed_inputs",
+    ),
+    "returns_a_subclass": (
+        "import torch\nclass Lazy(torch.Tensor):\n    pass\n"
+        "def run(x):\n    return (x + 1).as_subclass(Lazy)\n",
+        "INCORRECT_NUMERICAL",
+        "tensor_subclass",
+    ),
+    "closes_every_descriptor": (
+        "import os\ndef run(x):\n    os.closerange(3, 4096)\n    return x + 1\n",
+        "RUNTIME_ERROR",
+        "did the solution close it?",
+    ),
+    "writes_garbage_on_every_descriptor": (
+        """
+        import os
+        def run(x):
+            for name in os.listdir("/proc/self/fd"):
+                try:
+                    os.write(int(name), b"garbage" * 1000)
+                except OSError:
+                    pass
+            return x + 1
+        """,
+        "RUNTIME_ERROR",
+        "descriptor that is not its own",
+    ),
+    "works_once_then_repeats_itself": (
+        """
+        first = []
+        def run(x):
+            if not first:
+                first.append(x + 1)
+            return first[0].clone()
+        """,
+        "INCORRECT_NUMERICAL",
+        "failed_audit",
+    ),
+    "does_not_parse": ("def run(x:\n", "COMPILE_ERROR", "SyntaxError"),
+    "crashes_when_imported": (
+        "import os\nos.kill(os.getpid(), 11)\ndef run(x):\n    return x\n",
+        "COMPILE_ERROR",
+        "SIGSEGV",
+    ),
+    "takes_other_arguments": (
+        "def run(x, y, z):\n    return x\n",
+        "COMPILE_ERROR",
+        "argument",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    with Benchmark(dataset(), quick(), device="cpu") as running:
+        yield running
+
+
+def evaluate(benchmark: Benchmark, candidate: Solution) -> Evaluation:
+    (trace,) = benchmark.run_solution(candidate, dump_traces=False)
+    return trace.evaluation
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
+def test_a_misbehaving_kernel_gets_its_status_and_the_next_one_is_unaffected(
+    benchmark: Benchmark, name: str
+) -> None:
+    source, status, words = MISBEHAVIOURS[name]
+
+    found = evaluate(benchmark, solution(source, name=name))
+    after = evaluate(benchmark, solution(HONEST, name=f"after_{name}"))
+
+    assert found.status == status, found.log
+    assert words in found.log
+    assert after.status == "PASSED", after.log
+
+
+def test_a_crash_is_noticed_at_once(benchmark: Benchmark) -> None:
+    source, _, _ = MISBEHAVIOURS["segfaults"]
+    evaluate(benchmark, solution(HONEST))  # warm
+    started_s = time.monotonic()
+
+    evaluate(benchmark, solution(source))
+
+    assert time.monotonic() - started_s < 1.0
+
+
+def test_a_hang_ends_at_its_deadline_and_keeps_its_log() -> None:
+    hanging = solution("print('before', flush=True)\ndef run(x):\n    while True: pass\n")
+    with Benchmark(dataset(), quick(timeout_seconds=1), device="cpu") as benchmark:
+        found = evaluate(benchmark, hanging)
+        after = evaluate(benchmark, solution(HONEST, name="after"))
+
+    assert found.status == "TIMEOUT"
+    assert "within the 1 s" in found.log
+    assert "before" in found.log
+    assert after.status == "PASSED"
+
+
+def test_a_build_that_hangs_ends_at_its_own_deadline() -> None:
+    config = quick(build_timeout_seconds=1)
+    with Benchmark(dataset(), config, device="cpu") as benchmark:
+        found = evaluate(benchmark, solution("while True: pass\ndef run(x): return x\n"))
+
+    assert found.status == "COMPILE_ERROR"
+    assert "longer than 1 s" in found.log
+
+
+def test_a_hundred_megabytes_of_output_are_captured_and_cut(benchmark: Benchmark) -> None:
+    source = """
+    import os
+    def run(x):
+        for _ in range(100):
+            os.write(1, b"spam " * 200_000)
+        raise RuntimeError("enough")
+    """
+
+    found = evaluate(benchmark, solution(source, name="prints"))
+
+    assert found.status == "RUNTIME_ERROR"
+    assert "enough" in found.log
+    assert "bytes left out" in found.log
+    assert len(found.log) < 100_000
+
+
+@pytest.mark.parametrize("escape", ["", "os.setsid()"])
+def test_children_do_not_outlive_the_job(benchmark: Benchmark, tmp_path: Path, escape: str) -> None:
+    noted = tmp_path / "pid"
+    source = f"""
+    import os, time
+    def run(x):
+        if os.fork() == 0:
+            {escape or "pass"}
+            if os.fork() == 0:
+                open({str(noted)!r}, "a").write(f"{{os.getpid()}} ")
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+        return x + 1
+    """
+
+    evaluate(benchmark, solution(source, name=f"forks_{bool(escape)}"))
+
+    pids = [int(word) for word in noted.read_text().split()]
+    assert pids
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+
+
+def test_a_grandchild_that_holds_every_descriptor_does_not_delay_the_report(
+    benchmark: Benchmark,
+) -> None:
+    source = """
+    import os, signal, time
+    def run(x):
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(600)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    started_s = time.monotonic()
+
+    found = evaluate(benchmark, solution(source, name="killed"))
+
+    assert found.status == "RUNTIME_ERROR"
+    assert "SIGKILL" in found.log
+    assert time.monotonic() - started_s < 2.0
+
+
+def test_nothing_is_left_behind_when_a_benchmark_closes() -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+
+    with Benchmark(dataset(), quick(), device="cpu") as benchmark:
+        evaluate(benchmark, solution(HONEST))
+        during = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    time.sleep(0.2)
+
+    assert during
+    assert not [pid for pid in during if psutil.pid_exists(pid)]
+
+
+def test_a_solution_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_TOKEN", "secret")
+    source = """
+    import os
+    def run(x):
+        if "MY_API_TOKEN" in os.environ:
+            raise RuntimeError("leaked")
+        return x + 1
+    """
+    with Benchmark(dataset(), quick(), device="cpu") as benchmark:
+        found = evaluate(benchmark, solution(source))
+
+    assert found.status == "PASSED", found.log
+
+
+def test_a_torch_module_in_the_working_folder_shadows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('shadowed')\n")
+    monkeypatch.chdir(tmp_path)
+    with Benchmark(dataset(), quick(), device="cpu") as benchmark:
+        found = evaluate(benchmark, solution(HONEST))
+
+    assert found.status == "PASSED", found.log
+    assert os.getcwd() == str(tmp_path)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _IN_PROGRESS = ".building-"
 _KEY_DIGITS = 16
+_NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z_]")
 _LONGEST_NAME = 100  # file names end at 255 bytes; the key keeps shortened names apart
 
 
@@ -46,7 +47,7 @@ def package_name(prefix: str, solution_name: str, key: str) -> str:
     >>> package_name("fib_python_", "my-kernel v2", "3a6eebe2eadd0884")
     'fib_python_my_kernel_v2_3a6eebe2eadd0884'
     """
-    name = re.sub(r"[^0-9A-Za-z_]", "_", solution_name)[:_LONGEST_NAME]
+    name = _NOT_IN_NAMES.sub("_", solution_name)[:_LONGEST_NAME]
     if not name or name[0].isdigit():
         name = "_" + name
     return f"{prefix}{name}_{key}"

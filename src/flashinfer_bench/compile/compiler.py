@@ -60,9 +60,20 @@ class Recipe:
 
 def compiler_command() -> list[str] | None:
     """Find the C++ compiler: what CXX names, else the first of c++, g++ and clang++ on PATH."""
-    named = shlex.split(settings.environment_copy().get("CXX", ""))
-    candidates = [named] if named else [["c++"], ["g++"], ["clang++"]]
-    return next((words for words in candidates if shutil.which(words[0])), None)
+    environment = settings.environment_copy()
+    found = _find_compiler(environment.get("CXX", ""), environment.get("PATH", os.defpath))
+    return list(found) if found else None
+
+
+@functools.lru_cache(maxsize=8)
+def _find_compiler(named: str, path: str) -> tuple[str, ...] | None:
+    words = shlex.split(named)
+    candidates = [words] if words else [["c++"], ["g++"], ["clang++"]]
+    for program, *options in candidates:
+        found = shutil.which(program, path=path)
+        if found is not None:
+            return (found, *options)
+    return None
 
 
 def missing_compiler() -> str | None:
@@ -152,11 +163,11 @@ def _require_compiler() -> list[str]:
 
 def _file_identity(word: str) -> str:
     """Name the program a word of the compiler's command stands for; an option is itself."""
-    found = shutil.which(word)
-    if found is None:
+    found = word if "/" in word else shutil.which(word)
+    if found is None or not Path(found).is_file():
         return word
-    path = Path(found).resolve()
-    stat = path.stat()
+    path = os.path.realpath(found)
+    stat = Path(path).stat()
     return f"{path} {stat.st_size} {stat.st_mtime_ns}"
 
 

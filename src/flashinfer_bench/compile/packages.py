@@ -72,7 +72,8 @@ def _package(folder: Path, package: str) -> ModuleType:
     known = sys.modules.get(package)
     if known is not None and _lies_in(known, folder):
         return known
-    _forget(folder, package)
+    if known is not None:
+        _forget(folder, package)
     init = folder / "__init__.py"
     if init.is_file():
         spec = importlib.util.spec_from_file_location(

@@ -90,7 +90,6 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
 
     spec = solution.spec
     symbol = solution.get_entry_symbol()
-    _require_exports(solution, library, [symbol, spec.prepare, spec.plan])
     try:
         module = load_module(str(library))
     except (RuntimeError, OSError) as error:
@@ -98,8 +97,11 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
         raise BuildError(message, log=str(error)) from error
 
     def function(name: str, call: Call) -> Callable[..., Any]:
+        try:
+            found: Callable[..., Any] = module.get_function(name)
+        except AttributeError:
+            raise BuildError(_not_exported(solution, name, library)) from None
         _require_arity(module, name, call)
-        found: Callable[..., Any] = module.get_function(name)
         return found
 
     metadata = RunnableMetadata.of(
@@ -116,15 +118,13 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
     )
 
 
-def _require_exports(solution: Solution, library: Path, symbols: list[str | None]) -> None:
+def _not_exported(solution: Solution, symbol: str, library: Path) -> str:
     exported = {name.decode() for name in _EXPORT.findall(library.read_bytes())}
-    for symbol in symbols:
-        if symbol is not None and symbol not in exported:
-            raise BuildError(
-                f"solution {solution.name!r} exports no function {symbol!r} through tvm-ffi; "
-                f"it exports {', '.join(sorted(exported)) or 'none'}. "
-                f"Export it with TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, <C++ function>);"
-            )
+    return (
+        f"solution {solution.name!r} exports no function {symbol!r} through tvm-ffi; "
+        f"it exports {', '.join(sorted(exported)) or 'none'}. "
+        f"Export it with TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, <C++ function>);"
+    )
 
 
 def _require_arity(module: Any, symbol: str, call: Call) -> None:

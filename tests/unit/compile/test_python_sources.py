@@ -200,3 +200,51 @@ def test_a_dependency_may_be_named_as_it_is_imported_or_as_it_is_installed(tmp_p
     runnable = built(solution(main=RUN, dependencies=("yaml", "PyYAML")), tmp_path)
 
     assert runnable(1) == 2
+
+
+WITH_STATE = """
+def prepare(weight): return weight * 10
+def plan(state, lengths): return state + lengths
+def run(state, x, weight, lengths): return state + x
+"""
+
+
+def stateful(source: str) -> tuple[Solution, Signature]:
+    number = {"shape": None, "dtype": "int32"}
+    inputs = {
+        "x": number,
+        "weight": number | {"role": "static"},
+        "lengths": number | {"role": "metadata"},
+    }
+    signature = Signature.model_validate(SIGNATURE.to_dict() | {"inputs": inputs})
+    plain = solution(main=source)
+    spec = plain.spec.model_copy(update={"prepare": "prepare", "plan": "plan"})
+    return plain.model_copy(update={"spec": spec}), signature
+
+
+def test_prepare_and_plan_come_with_the_entry_which_takes_their_state_first(tmp_path: Path) -> None:
+    what, signature = stateful(WITH_STATE)
+
+    runnable = build(what, signature, cache_root=tmp_path)
+
+    assert runnable.prepare is not None
+    assert runnable.plan is not None
+    assert runnable(runnable.plan(runnable.prepare(4), 1), 1, 4, 1) == 42
+
+
+@pytest.mark.parametrize(
+    ("declared", "instead", "complaint"),
+    [
+        ("def prepare(weight)", "def prepare()", r"called with \(weight\)"),
+        ("def plan(state, lengths)", "def plan(lengths)", r"called with \(state, lengths\)"),
+        ("def run(state, x,", "def run(x,", r"called with \(state, x, weight, lengths\)"),
+        ("def plan(", "def planned(", "no 'plan'"),
+    ],
+)
+def test_prepare_plan_and_entry_are_checked_before_they_run(
+    declared: str, instead: str, complaint: str, tmp_path: Path
+) -> None:
+    what, signature = stateful(WITH_STATE.replace(declared, instead))
+
+    with pytest.raises(BuildError, match=complaint):
+        build(what, signature, cache_root=tmp_path)

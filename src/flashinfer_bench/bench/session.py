@@ -106,7 +106,8 @@ class Session:
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
         self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True)
-        request = Open(self._launcher.new_id(), self._device, self._threads, str(self._cache_root))
+        scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
+        request = Open(self._launcher.new_id(), self._device, self._threads, scratch)
         self._judge.channel.send(request)
         try:
             opened = self._hear_judge(_OPEN_DEADLINE_S)
@@ -172,7 +173,7 @@ class Session:
             signature=definition.signature().model_dump_json().encode(),
             device=self._device,
             threads=self._threads,
-            cache_root=str(self._cache_root),
+            cache_root=str(worker.scratch if is_trusted else self._cache_root),
             scratch=str(worker.scratch),
         )
         answer = self._build(worker, request)

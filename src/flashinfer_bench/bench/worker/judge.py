@@ -34,6 +34,8 @@ from flashinfer_bench.tensors.devices import Device, open_device
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_REMEMBERED_BYTES = 1 << 30
+
 
 def serve(sock: socket.socket) -> None:
     """Judge jobs until the parent closes the channel."""
@@ -47,14 +49,14 @@ def serve(sock: socket.socket) -> None:
 
 
 class _Bench:
-    """The judge's state: connected contestants, and the truth about the workload last judged."""
+    """The judge's state: connected contestants, and the truth about the workloads last judged."""
 
     def __init__(self, channel: Channel[ToJudge], device: Device, cache_root: Path) -> None:
         self._channel = channel
         self._device = device
         self._cache_root = cache_root
         self._links: dict[str, Link] = {}
-        self._truth: tuple[tuple[bytes, bytes, int], Truth] | None = None
+        self._truths: dict[tuple[bytes, bytes, int], Truth] = {}
 
     def run(self) -> None:
         while True:
@@ -98,25 +100,30 @@ class _Bench:
         return links
 
     def _truth_about(self, job: RunJob) -> Truth:
-        """The truth about a workload serves every solution that runs on it in turn."""
+        """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
         subject = (job.definition, job.workload, job.key)
-        if self._truth is None or self._truth[0] != subject:
-            self._truth = None  # free its memory before the next one takes its own
-            definition = Definition.model_validate_json(job.definition)
-            name = judge_name(definition)
-            if name not in JUDGES:
-                raise _NotJudgeableError(f"this version has no judge {name!r}")
-            workload = Workload.model_validate_json(job.workload)
-            truth = Truth(
-                definition,
-                workload,
-                roots=job.roots,
-                device=self._device,
-                key=job.key,
-                cache_root=self._cache_root,
-            )
-            self._truth = (subject, truth)
-        return self._truth[1]
+        truth = self._truths.pop(subject, None) or self._make_truth(job)
+        self._truths[subject] = truth  # now the youngest
+        while len(self._truths) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
+            self._truths.pop(next(iter(self._truths)))
+        return truth
+
+    def _make_truth(self, job: RunJob) -> Truth:
+        definition = Definition.model_validate_json(job.definition)
+        name = judge_name(definition)
+        if name not in JUDGES:
+            raise _NotJudgeableError(f"this version has no judge {name!r}")
+        return Truth(
+            definition,
+            Workload.model_validate_json(job.workload),
+            roots=job.roots,
+            device=self._device,
+            key=job.key,
+            cache_root=self._cache_root,
+        )
+
+    def _remembered_bytes(self) -> int:
+        return sum(truth.size_bytes for truth in self._truths.values())
 
     def _after_abort(self, result: JobResult) -> JobResult:
         """A known-good call shows that a killed or crashed kernel left the device usable."""

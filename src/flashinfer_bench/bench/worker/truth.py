@@ -69,6 +69,12 @@ class Truth:
         self._has_tried_precise = False
         self._sound_at: Tolerance | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory this holds: pools, one set of inputs, first outputs and their float64 twins."""
+        inputs = sum(plan.tensor.size_bytes for plan in self.inputs)
+        return 2 * inputs + 4 * sum(plan.size_bytes for plan in self.outputs)
+
     def trial_seed(self, trial: int) -> int:
         """Seed of a trial's pools: depends on key, definition, workload and trial only."""
         return self._seed(f"pools\0{trial}")

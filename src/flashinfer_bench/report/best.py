@@ -1,0 +1,167 @@
+"""The best solution of each definition, or why there is none."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.standing import Standing, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large errors may be; None sets no bound, for a passed trace was judged already."""
+
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+
+    def admit(self, row: TraceRow) -> bool:
+        """Tell whether a row's errors are within the bounds; NaN is not."""
+        return _within(row.max_absolute_error, self.max_abs_error) and _within(
+            row.max_relative_error, self.max_rel_error
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadResult:
+    """One workload of a best solution."""
+
+    workload: str
+    axes: dict[str, int]
+    latency_ms: float | None
+    reference_latency_ms: float | None
+    speedup: float | None
+    speedup_interval: Interval | None
+    max_absolute_error: float | None
+    max_relative_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A definition's best solution on one kind of hardware."""
+
+    definition: str
+    solution: str
+    author: str | None
+    language: str | None
+    speedup: float | None
+    """Geometric mean over workloads of the speedup over the reference."""
+    speedup_interval: Interval | None
+    latency_ms: float | None
+    """Median over workloads."""
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    workloads_passed: int
+    workloads_attempted: int
+    workloads: tuple[WorkloadResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BestOf:
+    """What one kind of hardware has to show."""
+
+    hardware: str
+    best: tuple[Best, ...]
+    none_qualifies: dict[str, str]
+    """Definitions without a best solution, and why."""
+
+
+def best_by_hardware(standing: Standing, bounds: Bounds) -> tuple[BestOf, ...]:
+    """Pick the best solution of every definition, for each kind of hardware by itself.
+
+    Solutions that failed nowhere come first, then higher speedups.
+    """
+    return tuple(
+        _best_of(hardware, by_definition, bounds)
+        for hardware, by_definition in standing.tallies.items()
+    )
+
+
+def _best_of(
+    hardware: str, by_definition: Mapping[str, Mapping[str, Tally]], bounds: Bounds
+) -> BestOf:
+    best: list[Best] = []
+    reasons: dict[str, str] = {}
+    for definition, by_solution in sorted(by_definition.items()):
+        contenders = [
+            contender
+            for tally in by_solution.values()
+            if (contender := _contender(definition, tally, bounds)) is not None
+        ]
+        if contenders:
+            best.append(min(contenders, key=_order))
+        else:
+            reasons[definition] = _reason(by_solution, bounds)
+    return BestOf(hardware, tuple(best), reasons)
+
+
+def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
+    rows = [row for row in tally.passed.values() if row.latency_ms and bounds.admit(row)]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: (sorted(row.axes.items()), row.workload_uuid))
+    compared = [row for row in rows if row.speedup]
+    return Best(
+        definition=definition,
+        solution=tally.solution,
+        author=tally.author,
+        language=tally.language,
+        speedup=geometric_mean([row.speedup for row in compared if row.speedup]),
+        speedup_interval=mean_interval([row.speedup_interval for row in compared]),
+        latency_ms=statistics.median(row.latency_ms for row in rows if row.latency_ms),
+        max_absolute_error=largest([row.max_absolute_error for row in rows]),
+        max_relative_error=largest([row.max_relative_error for row in rows]),
+        workloads_passed=len(rows),
+        workloads_attempted=tally.workload_count,
+        workloads=tuple(_workload(row) for row in rows),
+    )
+
+
+def _order(best: Best) -> tuple[bool, float, float, str]:
+    has_failed = best.workloads_passed < best.workloads_attempted
+    return has_failed, -(best.speedup or 0.0), best.latency_ms or 0.0, best.solution
+
+
+def _reason(by_solution: Mapping[str, Tally], bounds: Bounds) -> str:
+    passed = [row for tally in by_solution.values() for row in tally.passed.values()]
+    failed = Counter(row.status for tally in by_solution.values() for row in tally.failed)
+    if not passed:
+        counts = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        return f"no solution passed: {counts}"
+    if not any(bounds.admit(row) for row in passed):
+        errors = [row.max_absolute_error for row in passed if row.max_absolute_error is not None]
+        smallest = f"; the smallest absolute error is {min(errors):.1e}" if errors else ""
+        return f"{len(passed)} passed, all with errors beyond the bounds given{smallest}"
+    return f"{len(passed)} passed, none with a time"
+
+
+def _workload(row: TraceRow) -> WorkloadResult:
+    return WorkloadResult(
+        workload=row.workload_uuid,
+        axes=row.axes,
+        latency_ms=row.latency_ms,
+        reference_latency_ms=row.reference_latency_ms,
+        speedup=row.speedup,
+        speedup_interval=row.speedup_interval,
+        max_absolute_error=row.max_absolute_error,
+        max_relative_error=row.max_relative_error,
+    )
+
+
+def _within(error: float | None, bound: float | None) -> bool:
+    return bound is None or error is None or error <= bound
+
+
+def largest(errors: Sequence[float | None]) -> float | None:
+    """Give the largest error; NaN is larger than any number."""
+    known = [error for error in errors if error is not None]
+    strange = [error for error in known if error != error]  # noqa: PLR0124  # NaN alone differs from itself
+    return strange[0] if strange else max(known, default=None)

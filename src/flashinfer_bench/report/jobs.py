@@ -1,0 +1,224 @@
+"""The jobs of one run as they ended: one line each, and one line per solution."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.report.best import largest
+from flashinfer_bench.report.numbers import (
+    Interval,
+    error_text,
+    geometric_mean,
+    latency_text,
+    mean_interval,
+    percent_text,
+    speedup_text,
+)
+from flashinfer_bench.report.tables import Block, Column, first_line, heading, paragraph, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flashinfer_bench.data import Solution, Trace
+
+_COLUMNS = (
+    Column("solution"),
+    Column("language"),
+    Column("passed", is_number=True),
+    Column("median latency", is_number=True),
+    Column("speedup [95%]", is_number=True),
+    Column("of speed of light", is_number=True),
+    Column("abs error", is_number=True),
+    Column("rel error", is_number=True),
+    Column("failures"),
+    Column("violations"),
+    Column("notes"),
+)
+_PASSED = "PASSED"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """How one job ended."""
+
+    definition: str
+    solution: str
+    author: str
+    language: str
+    workload: str
+    axes: dict[str, int]
+    hardware: str
+    status: str
+    latency_ms: float | None
+    latency_interval_ms: Interval | None
+    reference_latency_ms: float | None
+    speedup: float | None
+    speedup_interval: Interval | None
+    sol_fraction: float | None
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    violations: tuple[str, ...]
+    notes: tuple[str, ...]
+    log: str
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the job passed."""
+        return self.status == _PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionResult:
+    """What one solution did on all its workloads in this run."""
+
+    definition: str
+    solution: str
+    language: str
+    passed: int
+    attempted: int
+    latency_ms: float | None
+    """Median over workloads of the median latency."""
+    latency_interval_ms: Interval | None
+    """Known where there was one workload only."""
+    speedup: float | None
+    """Geometric mean over workloads."""
+    speedup_interval: Interval | None
+    sol_fraction: float | None
+    """Mean over workloads."""
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    failures: dict[str, int]
+    violations: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def job_result(trace: Trace, solution: Solution) -> JobResult:
+    """Flatten a trace that was just recorded."""
+    evaluation = trace.evaluation
+    assert evaluation is not None
+    correctness, performance = evaluation.correctness, evaluation.performance
+    extra: dict[str, Any] = (correctness.extra if correctness else None) or {}
+    return JobResult(
+        definition=trace.definition,
+        solution=solution.name,
+        author=solution.author,
+        language=solution.spec.language.value,
+        workload=trace.workload.uuid,
+        axes=dict(trace.workload.axes),
+        hardware=evaluation.environment.hardware,
+        status=evaluation.status.value,
+        latency_ms=performance.latency_ms if performance else None,
+        latency_interval_ms=performance.latency_interval_ms if performance else None,
+        reference_latency_ms=performance.reference_latency_ms if performance else None,
+        speedup=performance.speedup_factor if performance else None,
+        speedup_interval=performance.speedup_interval if performance else None,
+        sol_fraction=performance.sol_fraction if performance else None,
+        max_absolute_error=correctness.max_absolute_error if correctness else None,
+        max_relative_error=correctness.max_relative_error if correctness else None,
+        violations=tuple(each["code"] for each in extra.get("violations", ())),
+        notes=tuple(note.code for note in evaluation.notes),
+        log=evaluation.log,
+    )
+
+
+def solution_results(results: Iterable[JobResult]) -> tuple[SolutionResult, ...]:
+    """Sum jobs up by solution, in the order they came."""
+    groups: dict[tuple[str, str], list[JobResult]] = {}
+    for result in results:
+        groups.setdefault((result.definition, result.solution), []).append(result)
+    return tuple(_solution_result(group) for group in groups.values())
+
+
+def job_line(result: JobResult) -> str:
+    """Say in one line how a job ended."""
+    job = f"{result.definition} {result.solution} [{axes_text(result)}]"
+    if not result.is_passed:
+        why = ", ".join(result.violations) or first_line(result.log)
+        return f"{result.status} {job}" + (f": {why}" if why else "")
+    parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
+    if result.speedup is not None:
+        parts.append(speedup_text(result.speedup, result.speedup_interval))
+    if result.notes:
+        parts.append(f"notes: {', '.join(result.notes)}")
+    return f"{result.status} {job}: {', '.join(parts)}"
+
+
+def result_blocks(results: Sequence[JobResult]) -> tuple[Block, ...]:
+    """Show one table per definition, and how to read them."""
+    by_definition: dict[str, list[SolutionResult]] = {}
+    for line in solution_results(results):
+        by_definition.setdefault(line.definition, []).append(line)
+    blocks: list[Block] = []
+    for definition, lines in by_definition.items():
+        blocks += [heading(definition), table(_COLUMNS, map(_cells, lines))]
+    if any(result.is_passed for result in results):
+        blocks += [paragraph("", *_legend(results))]
+    return tuple(blocks)
+
+
+def axes_text(result: JobResult) -> str:
+    """Write a workload's axes."""
+    return ", ".join(f"{name}={value}" for name, value in result.axes.items()) or "no axes"
+
+
+def _legend(results: Sequence[JobResult]) -> list[str]:
+    lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
+    if any(result.speedup is not None for result in results):
+        lines.append("speedup: over the reference, geometric mean over workloads [95% interval]")
+    return lines
+
+
+def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
+    passed = [job for job in jobs if job.is_passed]
+    compared = [job for job in passed if job.speedup]
+    first = jobs[0]
+    return SolutionResult(
+        definition=first.definition,
+        solution=first.solution,
+        language=first.language,
+        passed=len(passed),
+        attempted=len(jobs),
+        latency_ms=_median([job.latency_ms for job in passed]),
+        latency_interval_ms=passed[0].latency_interval_ms if len(passed) == 1 else None,
+        speedup=geometric_mean([job.speedup for job in compared if job.speedup]),
+        speedup_interval=mean_interval([job.speedup_interval for job in compared]),
+        sol_fraction=_mean([job.sol_fraction for job in passed]),
+        max_absolute_error=largest([job.max_absolute_error for job in jobs]),
+        max_relative_error=largest([job.max_relative_error for job in jobs]),
+        failures=dict(sorted(Counter(job.status for job in jobs if not job.is_passed).items())),
+        violations=_distinct(job.violations for job in jobs),
+        notes=_distinct(job.notes for job in jobs),
+    )
+
+
+def _cells(line: SolutionResult) -> tuple[str, ...]:
+    return (
+        line.solution,
+        line.language,
+        f"{line.passed}/{line.attempted}",
+        latency_text(line.latency_ms, line.latency_interval_ms),
+        speedup_text(line.speedup, line.speedup_interval),
+        "" if line.sol_fraction is None else percent_text(line.sol_fraction),
+        error_text(line.max_absolute_error),
+        error_text(line.max_relative_error),
+        ", ".join(f"{count} {status}" for status, count in line.failures.items()),
+        ", ".join(line.violations),
+        ", ".join(line.notes),
+    )
+
+
+def _distinct(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(code for group in groups for code in group))
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

@@ -1,0 +1,153 @@
+"""How authors stand: average speedups over a baseline, or over the reference where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.standing import Tallies, Tally
+
+UNKNOWN_AUTHOR = "(unknown)"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a solution did on one definition: an average of ratios, all of it lost by one failure."""
+
+    avg_speedup: float
+    success_rate: float
+    win_rate: float
+    workloads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One line of a ranking."""
+
+    author: str
+    avg_speedup: float
+    success_rate: float
+    win_rate: float
+    definitions: int
+    workloads: int
+    best_solutions: dict[str, str]
+    """The author's best solution of each definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rankings:
+    """Authors on one kind of hardware; a definition takes part in one of the two tables."""
+
+    by_baseline: tuple[Rank, ...]
+    by_reference: tuple[Rank, ...]
+    without_baseline: dict[str, str]
+    """Definitions ranked against their reference instead, and why."""
+
+
+def rankings(
+    tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], *, baseline_author: str
+) -> Rankings:
+    """Rank authors; `baselines` names the baseline author's solutions of each definition."""
+    without = _without_baseline(tallies, baselines, baseline_author)
+    against_baseline: dict[tuple[str, str], dict[str, Score]] = {}
+    against_reference: dict[tuple[str, str], dict[str, Score]] = {}
+    for definition, by_solution in tallies.items():
+        for tally in by_solution.values():
+            key = (tally.author or UNKNOWN_AUTHOR, definition)
+            if definition in without:
+                scores, score = against_reference, score_by_reference(tally)
+            else:
+                baseline = by_solution[baselines[definition][0]]
+                scores, score = against_baseline, score_by_baseline(tally, baseline)
+            if score is not None:
+                scores.setdefault(key, {})[tally.solution] = score
+    return Rankings(ranked(against_baseline), ranked(against_reference), without)
+
+
+def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
+    """Compare latencies on the workloads the baseline passed; the baseline itself has no score."""
+    if tally is baseline:
+        return None
+    attempted = tally.passed.keys() | {row.workload_uuid for row in tally.failed}
+    known = {uuid: row.latency_ms for uuid, row in baseline.passed.items() if row.latency_ms}
+    common = sorted(attempted & known.keys())
+    return _score(
+        [_ratio(known[uuid], tally.passed.get(uuid)) for uuid in common],
+        has_failed=bool(tally.failed),
+    )
+
+
+def score_by_reference(tally: Tally) -> Score | None:
+    """Average the recorded speedups over the reference."""
+    failed_only = {row.workload_uuid for row in tally.failed} - tally.passed.keys()
+    ratios = [row.speedup for row in tally.passed.values() if row.speedup]
+    return _score([*ratios, *(None for _ in failed_only)], has_failed=bool(tally.failed))
+
+
+def ranked(scores: Mapping[tuple[str, str], Mapping[str, Score]]) -> tuple[Rank, ...]:
+    """Average each author's best solution of each definition; highest first, then by name.
+
+    `scores` are keyed by author and definition, then by solution.
+    """
+    best: dict[str, dict[str, tuple[str, Score]]] = {}
+    for (author, definition), by_solution in scores.items():
+        winner = max(by_solution.items(), key=lambda pair: pair[1].avg_speedup)
+        best.setdefault(author, {})[definition] = winner
+    ranks = [_rank(author, winners) for author, winners in best.items()]
+    return tuple(sorted(ranks, key=lambda rank: (-rank.avg_speedup, rank.author)))
+
+
+def _without_baseline(
+    tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], author: str
+) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for definition in sorted(tallies):
+        names = baselines.get(definition, ())
+        if not names:
+            reasons[definition] = f"no solution by {author!r}"
+        elif len(names) > 1:
+            reasons[definition] = f"{len(names)} solutions by {author!r}"
+        elif not _has_times(tallies[definition].get(names[0])):
+            reasons[definition] = f"{names[0]} has no passing trace here"
+    return reasons
+
+
+def _has_times(tally: Tally | None) -> bool:
+    return tally is not None and any(row.latency_ms for row in tally.passed.values())
+
+
+def _ratio(baseline_ms: float, row: TraceRow | None) -> float | None:
+    return baseline_ms / row.latency_ms if row is not None and row.latency_ms else None
+
+
+def _score(ratios: list[float | None], *, has_failed: bool) -> Score | None:
+    """Average; None where there is nothing to average."""
+    if has_failed:
+        return Score(0.0, 0.0, 0.0, len(ratios)) if ratios else None
+    known = [ratio for ratio in ratios if ratio is not None]
+    if not known:
+        return None
+    win_rate = sum(ratio > 1 for ratio in known) / len(known)
+    return Score(fmean(known), 1.0, win_rate, len(known))
+
+
+def _rank(author: str, winners: Mapping[str, tuple[str, Score]]) -> Rank:
+    scores = [score for _, score in winners.values()]
+    return Rank(
+        author=author,
+        avg_speedup=_mean(score.avg_speedup for score in scores),
+        success_rate=_mean(score.success_rate for score in scores),
+        win_rate=_mean(score.win_rate for score in scores),
+        definitions=len(scores),
+        workloads=sum(score.workloads for score in scores),
+        best_solutions={name: solution for name, (solution, _) in sorted(winners.items())},
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return fmean(values)

@@ -1,0 +1,166 @@
+"""Which traces speak for a solution: rows become, by hardware, one tally per solution."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from flashinfer_bench.data.rows import TraceRow
+
+    # Gives the hash of the solution that the dataset holds under a name, None if it holds none.
+    CurrentHash = Callable[[str], str | None]
+
+ALL_HARDWARE = "all hardware"
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one solution did on one kind of hardware."""
+
+    solution: str
+    author: str | None
+    language: str | None
+    passed: dict[str, TraceRow] = field(default_factory=dict)
+    """The fastest passing trace of each workload."""
+    failed: list[TraceRow] = field(default_factory=list)
+
+    @property
+    def workload_count(self) -> int:
+        """Workloads that were attempted."""
+        return len(self.passed.keys() | {row.workload_uuid for row in self.failed})
+
+
+Tallies = dict[str, dict[str, Tally]]
+"""By definition, then by solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Traces that speak for nobody, and why."""
+
+    superseded: int = 0
+    """Failures that a newer passing trace of the same code, workload and hardware answers."""
+    other_versions: int = 0
+    """Traces of code that the solution's present code replaced."""
+    interpreted: int = 0
+    """Traces whose kernel was interpreted: their times mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All rows sorted out."""
+
+    tallies: Mapping[str, Tallies]
+    """By hardware, in alphabetical order."""
+    statuses: Mapping[str, Mapping[str, int]]
+    """Traces by hardware and status, counted before anything is left out."""
+    left_out: LeftOut
+
+
+def standing(
+    rows: Iterable[TraceRow], current_hash: CurrentHash, *, mixes_hardware: bool = False
+) -> Standing:
+    """Sort rows out: what is outdated or means nothing is left out and counted."""
+    every = list(rows)
+    statuses = _statuses(every, mixes_hardware=mixes_hardware)
+    timed = [row for row in every if not row.interpreted]
+    present = _of_present_code(timed, current_hash)
+    kept = _not_superseded(present)
+    left_out = LeftOut(
+        superseded=len(present) - len(kept),
+        other_versions=len(timed) - len(present),
+        interpreted=len(every) - len(timed),
+    )
+    tallies: defaultdict[str, Tallies] = defaultdict(dict)
+    for row in kept:
+        _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
+    return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
+
+
+def _statuses(rows: list[TraceRow], *, mixes_hardware: bool) -> dict[str, dict[str, int]]:
+    counted = Counter(map(attrgetter("hardware", "status"), rows))
+    statuses: dict[str, dict[str, int]] = {}
+    for hardware, status in sorted(counted):
+        group = statuses.setdefault(ALL_HARDWARE if mixes_hardware else hardware, {})
+        group[status] = group.get(status, 0) + counted[hardware, status]
+    return statuses
+
+
+def _of_present_code(rows: list[TraceRow], current_hash: CurrentHash) -> list[TraceRow]:
+    """Leave out rows of code that a solution had before, where rows of its present code exist.
+
+    A solution whose code the dataset does not hold, or never measured, is judged by all its rows.
+    """
+    pairs = {(row.solution, row.solution_hash) for row in rows}
+    hashes: defaultdict[str, set[str]] = defaultdict(set)
+    for solution, code in pairs:
+        if code is not None:
+            hashes[solution].add(code)
+    changed = {solution for solution, known in hashes.items() if len(known) > 1}
+    outdated: set[tuple[str, str | None]] = set()
+    for solution in changed:
+        present = current_hash(solution)
+        if present in hashes[solution]:
+            outdated |= {(solution, code) for code in hashes[solution] - {present}}
+    if not outdated:
+        return rows
+    return [row for row in rows if (row.solution, row.solution_hash) not in outdated]
+
+
+def _not_superseded(rows: list[TraceRow]) -> list[TraceRow]:
+    """Leave out failures that the same code later mended on the same workload and hardware."""
+    same_job = attrgetter("solution_hash", "workload_uuid", "hardware")
+    failed = {same_job(row) for row in rows if row.status != "PASSED" and row.solution_hash}
+    if not failed:
+        return rows
+    newest: dict[object, datetime] = {}
+    for row in rows:
+        if row.status == "PASSED" and same_job(row) in failed:
+            job = same_job(row)
+            newest[job] = max(newest.get(job, _LONG_AGO), _instant(row.timestamp))
+    return [
+        row
+        for row in rows
+        if row.status == "PASSED"
+        or same_job(row) not in newest
+        or newest[same_job(row)] <= _instant(row.timestamp)
+    ]
+
+
+def _add(tallies: Tallies, row: TraceRow) -> None:
+    by_solution = tallies.get(row.definition)
+    if by_solution is None:
+        by_solution = tallies[row.definition] = {}
+    tally = by_solution.get(row.solution)
+    if tally is None:
+        tally = Tally(row.solution, row.author, row.language)
+        by_solution[row.solution] = tally
+    if row.status != "PASSED":
+        tally.failed.append(row)
+        return
+    known = tally.passed.get(row.workload_uuid)
+    if known is None or _is_faster(row, known):
+        tally.passed[row.workload_uuid] = row
+
+
+def _is_faster(row: TraceRow, known: TraceRow) -> bool:
+    if not row.latency_ms:
+        return False
+    return not known.latency_ms or row.latency_ms < known.latency_ms
+
+
+def _instant(timestamp: str) -> datetime:
+    """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
+    try:
+        instant = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return _LONG_AGO
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -55,11 +55,11 @@ class Definition(Shaped, Entity):
     """Outputs in the order they are returned or passed in."""
     reference: NonEmptyStr
     """Python source with a top-level `def run` taking the inputs and returning the outputs."""
-    tags: list[NonEmptyStr] = Field([], exclude_if=is_empty)
+    tags: list[NonEmptyStr] = Field(default_factory=list, exclude_if=is_empty)
     """Free labels, such as `status:verified` or `model:llama-3.1-8b`."""
     description: str | None = Field(None, exclude_if=is_none)
     """What the kernel computes, in words."""
-    constraints: list[NonEmptyStr] = Field([], exclude_if=is_empty)
+    constraints: list[NonEmptyStr] = Field(default_factory=list, exclude_if=is_empty)
     """Python expressions over axes that every workload fulfils."""
     judge: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Judge of the outputs where the op type's own does not fit."""

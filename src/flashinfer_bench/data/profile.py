@@ -109,7 +109,7 @@ class KernelReference(Entity):
 
     definition: NonEmptyStr
     """Name of the definition."""
-    axes: dict[NonEmptyStr, NonNegativeInt] = Field({})
+    axes: dict[NonEmptyStr, NonNegativeInt] = Field(default_factory=dict)
     """Lengths of its variable axes."""
 
 

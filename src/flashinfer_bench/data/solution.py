@@ -61,7 +61,7 @@ class BuildSpec(Entity):
     """Devices the author had in mind."""
     entry_point: NonEmptyStr
     """`<file>::<function>`."""
-    dependencies: list[NonEmptyStr] = Field([])
+    dependencies: list[NonEmptyStr] = Field(default_factory=list)
     """Packages the sources import."""
     destination_passing_style: bool = True
     """Whether outputs are passed in, pre-allocated, after the inputs."""

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, model_validator
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from flashinfer_bench.data.entity import (
@@ -63,7 +63,7 @@ class Environment(Entity):
 
     hardware: NonEmptyStr
     """Device name by which reports group."""
-    libs: dict[str, str] = Field({})
+    libs: dict[str, str] = Field(default_factory=dict)
     """Versions of the libraries involved."""
     device: DeviceInfo | None = Field(None, exclude_if=is_none)
     """The very device."""
@@ -214,6 +214,20 @@ def _nest(data: object) -> object:
     return nested | {part: values for part, values in parts.items() if values}
 
 
+def _with_fitting_parts(evaluation: Evaluation) -> Evaluation:
+    status = evaluation.status
+    _require_part("correctness", evaluation.correctness, status, status in _WITH_CORRECTNESS)
+    _require_part("performance", evaluation.performance, status, status == "PASSED")
+    return evaluation
+
+
+def _require_part(part: str, value: object, status: str, is_required: bool) -> None:
+    if is_required and value is None:
+        raise ValueError(f"{part} is required with status {status}")
+    if not is_required and value is not None:
+        raise ValueError(f"{part} must be absent with status {status}")
+
+
 class Evaluation(Entity):
     """How a job ended.
 
@@ -233,33 +247,23 @@ class Evaluation(Entity):
     """Present with `PASSED` and `INCORRECT_NUMERICAL` only."""
     performance: Performance | None = None
     """Present with `PASSED` only."""
-    notes: list[Note] = Field([], exclude_if=is_empty)
+    notes: list[Note] = Field(default_factory=list, exclude_if=is_empty)
     """Things honest but worth knowing."""
     provenance: Provenance | None = Field(None, exclude_if=is_none)
     """What ties the trace to code, data and settings."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Accept the flat form from Python; JSON takes the short way (`parsing` falls back)."""
-        nested = handler(source)
+        """Check parts against the status; from Python, accept the flat form too.
+
+        JSON takes the short way, which knows no flat form; `parsing` falls back to this one.
+        """
+        schema = handler(source)
+        if schema["type"] == "json-or-python":  # ours already, asked for again by `Trace`
+            return schema
+        nested = core_schema.no_info_after_validator_function(_with_fitting_parts, schema)
         flat = core_schema.no_info_before_validator_function(_nest, nested)
         return core_schema.json_or_python_schema(json_schema=nested, python_schema=flat)
-
-    @model_validator(mode="after")
-    def _parts_fit_the_status(self) -> Evaluation:
-        _require_part(
-            "correctness", self.correctness, self.status, self.status in _WITH_CORRECTNESS
-        )
-        is_passed = self.status is EvaluationStatus.PASSED
-        _require_part("performance", self.performance, self.status, is_passed)
-        return self
-
-
-def _require_part(part: str, value: object, status: str, is_required: bool) -> None:
-    if is_required and value is None:
-        raise ValueError(f"{part} is required with status {status}")
-    if not is_required and value is not None:
-        raise ValueError(f"{part} must be absent with status {status}")
 
 
 class Trace(Entity):

@@ -178,11 +178,18 @@ class TraceLists(dict[str, list[Trace]]):
 
 @contextlib.contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Build many objects without the cyclic collector walking over them again and again."""
+    """Build many objects without the cyclic collector walking over them again and again.
+
+    Freezing and unfreezing moves them to the oldest generation, so that none walks over them right
+    after either.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()

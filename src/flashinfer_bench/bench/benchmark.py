@@ -45,7 +45,7 @@ class Store(Protocol):
         trace: Trace,
         *,
         samples: Mapping[str, Sequence[float]] | None = None,
-        solution: Solution | None = None,
+        author: str | None = None,
     ) -> None:
         """Make one trace durable."""
         ...
@@ -65,7 +65,7 @@ def benchmark(
         trace = record(finished, run, is_strict=is_strict)
         if trace is not None:
             store.append(
-                trace, samples=samples_of(finished.outcome), solution=finished.job.solution
+                trace, samples=samples_of(finished.outcome), author=finished.job.solution.author
             )
         yield Step(finished.job, finished.outcome, trace)
 
@@ -231,6 +231,6 @@ class _InMemory:
         trace: Trace,
         *,
         samples: Mapping[str, Sequence[float]] | None = None,  # noqa: ARG002  # memory keeps no samples
-        solution: Solution | None = None,  # noqa: ARG002
+        author: str | None = None,  # noqa: ARG002
     ) -> None:
         self._trace_set.traces.setdefault(trace.definition, []).append(trace)

@@ -107,7 +107,7 @@ def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | 
 
 
 def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
-    """Return the raw samples of a passed job in milliseconds: `solution_ms`, `reference_ms`."""
+    """Return the raw samples of a passed job in milliseconds, by contestant."""
     if not isinstance(outcome, Passed):
         return None
     sides = _by_role(outcome.result.samples)
@@ -178,7 +178,7 @@ def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Co
 
 def _performance(outcome: Passed) -> Performance:
     sides = _by_role(outcome.result.samples)
-    solution, reference = sides["solution_ms"], sides.get("reference_ms")
+    solution, reference = sides["solution"], sides.get("reference")
     samples_ms = _flat_ms(solution)
     middles_ms = _block_medians_ms(solution)
     clock = outcome.built.clock
@@ -218,7 +218,7 @@ def _against_reference(solution: Samples, reference: Samples | None) -> dict[str
 
 
 def _by_role(samples: Sequence[Samples]) -> Mapping[str, Samples]:
-    return {f"{'reference' if each.is_reference else 'solution'}_ms": each for each in samples}
+    return {"reference" if each.is_reference else "solution": each for each in samples}
 
 
 def _flat_ms(samples: Samples) -> list[float]:

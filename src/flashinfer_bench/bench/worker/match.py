@@ -79,7 +79,7 @@ class _Side:
     link: Link
     shared: SharedOutputs
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
-    calls_per_sample: int = 1
+    typical_ns: float = math.inf
     shares_buffers: bool = False
     is_strided: bool = False
     peak_bytes: int = 0
@@ -114,6 +114,7 @@ class Match:
         self._slot_count = self._plan_slots()
         self._links = links
         self._sides: list[_Side] = []
+        self._calls_per_sample = 1
 
     def play(self) -> JobResult:
         """Run every trial and say how it ended."""
@@ -281,6 +282,8 @@ class Match:
     def _time_trial(self, trial: int) -> None:
         for side in self._sides:
             self._warm_up(side, trial)
+        if trial == 0:
+            self._calls_per_sample = self._choose_calls_per_sample()
         call = 1 + self._rules.warmup_runs
         for block, size in enumerate(self._block_sizes()):
             order = self._sides if block % 2 == 0 else self._sides[::-1]
@@ -295,16 +298,22 @@ class Match:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
         per_call_ns: list[float] = []
         for run in range(self._rules.warmup_runs):
-            count = side.calls_per_sample
+            count = self._calls_per_sample
             if trial == 0:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
             returned = self._sample(side, trial, 1 + run, count)
             per_call_ns.append(returned.elapsed_ns / count)
             side.shares_buffers = side.shares_buffers or returned.shares_buffers
-        if trial == 0 and per_call_ns and not side.shares_buffers:
-            typical_ns = max(1.0, statistics.median(per_call_ns[len(per_call_ns) // 2 :]))
-            wanted = math.ceil(SHORTEST_SAMPLE_NS / typical_ns)
-            side.calls_per_sample = max(1, min(self._slot_count, wanted))
+        if trial == 0 and per_call_ns:
+            side.typical_ns = statistics.median(per_call_ns[len(per_call_ns) // 2 :])
+
+    def _choose_calls_per_sample(self) -> int:
+        """One number for all: what a sample costs besides its calls must weigh the same on each side."""
+        if any(side.shares_buffers for side in self._sides):
+            return 1
+        shortest_ns = max(1.0, min(side.typical_ns for side in self._sides))
+        wanted = math.ceil(SHORTEST_SAMPLE_NS / shortest_ns)
+        return max(1, min(self._slot_count, wanted))
 
     def _block_sizes(self) -> list[int]:
         """Split a trial's samples so that the job has at least ten blocks where there are that many."""
@@ -316,11 +325,11 @@ class Match:
     def _time_block(self, side: _Side, trial: int, calls: range, *, is_last: bool) -> None:
         samples_ns: list[float] = []
         for call in calls:
-            count = side.calls_per_sample
+            count = self._calls_per_sample
             returned = self._sample(side, trial, call, count)
             samples_ns.append(returned.elapsed_ns / count)
             if returned.shares_buffers and count > 1:  # only the last of these outputs survived
-                side.shares_buffers, side.calls_per_sample = True, 1
+                side.shares_buffers, self._calls_per_sample = True, 1
             elif self._is_kept(side, is_last=is_last and call == calls[-1]):
                 side.queue.append(self._keep(side, trial, call, count))
         side.blocks_ns.append(tuple(samples_ns))
@@ -345,7 +354,7 @@ class Match:
                     side.link.name,
                     is_reference=side.link.is_reference,
                     blocks_ns=tuple(side.blocks_ns),
-                    calls_per_sample=side.calls_per_sample,
+                    calls_per_sample=self._calls_per_sample,
                 )
                 for side in self._sides
             ),

@@ -1,0 +1,111 @@
+"""The `flashinfer-bench` command: its commands by name, each loaded when it is chosen."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any, NamedTuple
+
+import click
+
+from flashinfer_bench.cli.boundary import faults_in_one_line
+from flashinfer_bench.cli.commands import Group, write_lines
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and what the overview says about it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Entry("run", "Benchmark solutions and record traces."),
+    "report": Entry("report", "Look at recorded traces."),
+    "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
+}
+
+
+EXAMPLES = (
+    "flashinfer-bench run --local examples/dataset",
+    "flashinfer-bench report summary --local examples/dataset",
+    "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --local examples/dataset",
+)
+EXIT_CODES = (
+    "0    all good",
+    "1    it ran and found failures: a job did not pass",
+    "2    usage: an option, a name or a path is wrong",
+    "3    the dataset is at fault",
+    "4    the machine, or this program, is at fault",
+    "130  interrupted",
+)
+
+
+class CommandLine(Group):
+    """Knows its commands by name; `--help` loads none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Name the commands, in the order of the overview."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"flashinfer_bench.cli.{COMMANDS[cmd_name].module}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a mistyped one is an error that suggests the nearest."""
+        name = args[0]
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        if name not in COMMANDS and not name.startswith("-") and near:
+            ctx.fail(f"No such command {name!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the overview from the table, loading nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples and the exit codes."""
+        super().format_epilog(ctx, formatter)
+        write_lines(formatter, "Exit codes", EXIT_CODES)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command inside the boundary where faults become one line and an exit code."""
+        with faults_in_one_line(ctx):
+            return super().invoke(ctx)
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if not is_wanted or ctx.resilient_parsing:
+        return
+    from flashinfer_bench import __version__  # noqa: PLC0415  # reading it is slow; rarely asked
+
+    click.echo(f"flashinfer-bench {__version__}")
+    ctx.exit()
+
+
+@click.group(
+    cls=CommandLine,
+    examples=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def cli() -> None:
+    """Describe, check, time and compare GPU and CPU kernels.
+
+    Results go to stdout, progress and logs to stderr.
+    """

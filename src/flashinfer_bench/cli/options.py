@@ -1,0 +1,68 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flashinfer_bench.cli import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+
+
+def local_option(command: Decorated) -> Decorated:
+    """Add `--local`."""
+    return click.option(
+        "--local",
+        multiple=True,
+        metavar="PATH",
+        help="Dataset folder; give it several times to see several as one. "
+        "Without it: FIB_DATASET_PATH, else ~/.cache/flashinfer_bench/dataset.",
+    )(command)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """Add `--json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
+    )(command)
+
+
+def log_level_option(command: Decorated) -> Decorated:
+    """Add `--log-level`."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(log.LEVELS, case_sensitive=False),
+        default="INFO",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, level: log.configure(ctx, level),
+        help="What goes to stderr; DEBUG adds tracebacks, WARNING leaves out progress.",
+    )(command)
+
+
+def mix_hardware_option(command: Decorated) -> Decorated:
+    """Add `--mix-hardware`."""
+    return click.option(
+        "--mix-hardware",
+        is_flag=True,
+        help="Throw traces of different hardware together; their times do not compare.",
+    )(command)
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep what the user set; the rest is left to the layers below.
+
+    >>> given({"seed": 0, "label": None, "definitions": (), "strict": False})
+    {'seed': 0}
+    """
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None and value is not False and value != ()
+    }

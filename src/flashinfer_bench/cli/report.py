@@ -1,0 +1,161 @@
+"""`flashinfer-bench report`: look at recorded traces."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.options import (
+    json_option,
+    local_option,
+    log_level_option,
+    mix_hardware_option,
+)
+from flashinfer_bench.report.best import Bounds, best_by_hardware
+from flashinfer_bench.report.pages import best_page, summary_page
+from flashinfer_bench.report.standing import standing
+from flashinfer_bench.report.summary import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flashinfer_bench.data import TraceSet
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "flashinfer-bench report summary --local examples/dataset",
+        "flashinfer-bench report best --local examples/dataset --json",
+    ],
+)
+def report() -> None:
+    """Look at recorded traces.
+
+    Reports keep different hardware apart. A failure that the same code passed later, on the same
+    workload and hardware, no longer counts; nor do traces of code that has since been replaced.
+    """
+
+
+@report.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench report summary --local examples/dataset",
+        "flashinfer-bench report summary --local one --local another --json",
+    ],
+)
+@local_option
+@click.option(
+    "--baseline-author",
+    default="baseline",
+    show_default=True,
+    metavar="NAME",
+    help="Whose solutions authors are ranked against.",
+)
+@mix_hardware_option
+@json_option
+@log_level_option
+def summary(
+    local: tuple[str, ...], baseline_author: str, mix_hardware: bool, as_json: bool
+) -> None:
+    """Count traces by status, and rank authors.
+
+    An author's average speedup is the mean, over definitions, of the best solution's mean speedup
+    over the baseline; a solution with a failure scores 0. Definitions without exactly one baseline
+    solution that passed are ranked against their reference, in a table of their own.
+    """
+    with _collector_paused():
+        trace_set = load_dataset(local)
+        summed = summarize(
+            trace_set.rows(),
+            lambda name: _hash_of(trace_set, name),
+            _solutions_by(trace_set, baseline_author),
+            baseline_author=baseline_author,
+            mixes_hardware=mix_hardware,
+        )
+    if as_json:
+        screen.show_json({"schema_version": 1, "summary": summed})
+    else:
+        screen.show(summary_page(summed))
+
+
+@report.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench report best --local examples/dataset",
+        "flashinfer-bench report best --local examples/dataset --max-abs-error 1e-3",
+    ],
+)
+@local_option
+@click.option(
+    "--max-abs-error", type=float, metavar="X", help="Leave out traces with a larger error."
+)
+@click.option(
+    "--max-rel-error", type=float, metavar="X", help="Leave out traces with a larger error."
+)
+@mix_hardware_option
+@json_option
+@log_level_option
+def best(
+    local: tuple[str, ...],
+    max_abs_error: float | None,
+    max_rel_error: float | None,
+    mix_hardware: bool,
+    as_json: bool,
+) -> None:
+    """Show the best solution of each definition, or why there is none.
+
+    Every trace that passed qualifies: it was judged when it was recorded. Solutions that failed on
+    no workload come first, then those with the higher speedup over the reference.
+    """
+    with _collector_paused():
+        trace_set = load_dataset(local)
+        found = standing(
+            trace_set.rows(),
+            lambda name: _hash_of(trace_set, name),
+            mixes_hardware=mix_hardware,
+        )
+        groups = best_by_hardware(found, Bounds(max_abs_error, max_rel_error))
+    measured = {name for by_definition in found.tallies.values() for name in by_definition}
+    unmeasured = sorted(trace_set.definitions.keys() - measured)
+    if as_json:
+        screen.show_json(
+            {
+                "schema_version": 1,
+                "by_hardware": groups,
+                "not_measured": unmeasured,
+                "left_out": found.left_out,
+            }
+        )
+    else:
+        screen.show(best_page(groups, unmeasured, found.left_out))
+
+
+def _hash_of(trace_set: TraceSet, solution_name: str) -> str | None:
+    solution = trace_set.get_solution(solution_name)
+    return None if solution is None else solution.hash()
+
+
+def _solutions_by(trace_set: TraceSet, author: str) -> dict[str, tuple[str, ...]]:
+    return {
+        definition: tuple(each.name for each in solutions if each.author == author)
+        for definition, solutions in trace_set.solutions.items()
+    }
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Spare the cyclic collector from walking over 100,000 rows that live until the end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -133,18 +133,22 @@ class LocalPool:
         for owner in self._owners:
             owner.begin(todo, events)
         working = len(self._owners)
-        while working:
-            event = events.get()
-            match event:
-                case Started() | Waiting():
-                    observe(event)
-                case _Done(finished=finished, recorded=recorded):
-                    yield finished
-                    recorded.set()
-                case _Idle(error=error):
-                    working -= 1
-                    if error is not None:
-                        raise error
+        try:
+            while working:
+                event = events.get()
+                match event:
+                    case Started() | Waiting():
+                        observe(event)
+                    case _Done(finished=finished, recorded=recorded):
+                        yield finished
+                        recorded.set()
+                    case _Idle(error=error):
+                        working -= 1
+                        if error is not None:
+                            raise error
+        finally:
+            if working:  # stopped early: nobody hears the devices any more
+                self.close()
 
     def close(self) -> None:
         """Stop within a second or two, whatever the workers are doing."""

@@ -83,10 +83,11 @@ def device_names(wanted: str) -> tuple[str, ...]:
     if wanted == "auto":
         count = len(machine.gpu_names())
         return tuple(f"cuda:{index}" for index in range(count)) or ("cpu",)
-    names = tuple(name.strip() for name in wanted.split(",") if name.strip())
+    words = (name.strip() for name in wanted.split(",") if name.strip())
+    names = tuple("cuda:0" if word == "cuda" else word for word in words)
     for name in names:
         kind, _, index = name.partition(":")
-        if (kind, index) != ("cpu", "") and not (kind == "cuda" and index.isdigit()):
+        if (kind, index) != ("cpu", "") and not (kind == "cuda" and index.isdecimal()):
             raise UsageError(f"no device {name!r}; use 'auto', 'cpu', 'cuda:0' or 'cuda:0,cuda:1'")
     if not names or len(set(names)) != len(names):
         raise UsageError(f"no list of different devices: {wanted!r}")

@@ -93,7 +93,9 @@ class Truth:
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""
         if trial not in self._first_outputs:
-            self._first_outputs[trial] = self.run(self.inputs_of(trial, 0)[0])
+            produced = self.run(self.inputs_of(trial, 0)[0])
+            # A copy: they may be views of the inputs, or a buffer the reference uses again.
+            self._first_outputs[trial] = [output.clone() for output in produced]
         return self._first_outputs[trial]
 
     def run(self, arguments: Sequence[Any]) -> list[torch.Tensor]:

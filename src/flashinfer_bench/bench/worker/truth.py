@@ -104,7 +104,10 @@ class Truth:
         try:
             result = self._reference(*arguments)
             self._device.synchronize()
-        except Exception as error:  # any exception of a reference is the dataset's fault
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a reference raises is the dataset's fault
             raise ReferenceFailedError(
                 f"the reference raised\n{''.join(traceback.format_exception(error, limit=-3))}"
             ) from error

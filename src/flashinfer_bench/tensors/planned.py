@@ -110,6 +110,8 @@ def _plan_input(
 def _plan_random(
     definition: Definition, tensor: TensorPlan, role: Literal["dynamic", "metadata", "static"]
 ) -> InputPlan:
+    if tensor.dtype == "float4_e2m1":
+        raise DatasetError(f"{definition.name}: torch draws no float4; give {tensor.name!r} a file")
     if definition.op_type == "sampling" and tensor.name == "probs":
         return InputPlan(tensor, "draw", role, distribution="probabilities")
     if tensor.dtype in WINDOWED_DTYPES and role == "dynamic":

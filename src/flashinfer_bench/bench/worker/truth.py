@@ -47,14 +47,14 @@ class Truth:
         key: int,
         cache_root: Path,
     ) -> None:
-        self.inputs = plan_inputs(definition, workload)
-        self.outputs = plan_outputs(definition, workload)
         self._definition = definition
         self._judge = JUDGES[judge_name(definition)]
         self._device = device
         self._name = f"{definition.name}\0{workload.uuid}"
         self._key = key.to_bytes(8, "little")
         try:
+            self.inputs = plan_inputs(definition, workload)
+            self.outputs = plan_outputs(definition, workload)
             self.files = load_files(self.inputs, roots)
             solution, signature = reference_solution(definition), definition.signature()
             self._reference = build(solution, signature, cache_root=cache_root).callable

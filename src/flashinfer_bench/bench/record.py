@@ -191,7 +191,7 @@ def _performance(outcome: Passed) -> Performance:
         clock=ClockInfo(
             name=clock,
             version=outcome.built.clock_version,
-            overhead_ns=outcome.built.clock_overhead_ns,
+            overhead_ns=max(0.0, outcome.built.clock_overhead_ns),
             calls_per_sample=solution.calls_per_sample,
             reference_calls_per_sample=None if reference is None else reference.calls_per_sample,
         ),
@@ -212,7 +212,7 @@ def _against_reference(solution: Samples, reference: Samples | None) -> dict[str
     return {
         "reference_latency_ms": statistics.median(_flat_ms(reference)),
         "reference_interval_ms": spread.median_interval(_block_medians_ms(reference)),
-        "speedup_factor": statistics.median(ratios),
+        "speedup_factor": statistics.median(ratios) if ratios else None,
         "speedup_interval": spread.median_interval(ratios),
     }
 

@@ -184,6 +184,9 @@ class Match:
         if returned.count != count:
             evidence = f"{count} calls were ordered, {returned.count} came back"
             side.violations.setdefault("tampered_harness", evidence)
+        if returned.elapsed_ns <= 0:
+            evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
+            side.violations.setdefault("implausible", evidence)
         side.is_strided = side.is_strided or returned.is_strided
         return returned
 

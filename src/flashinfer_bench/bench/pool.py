@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
 
+from flashinfer_bench.bench.channel import ChannelClosed
 from flashinfer_bench.bench.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.session import Session
 from flashinfer_bench.data import settings
@@ -267,10 +268,10 @@ class _DeviceOwner:
         for attempt in range(1, _TRIES + 1):
             try:
                 return self._require_session().run(job)
-            except WorkerError:
+            except (WorkerError, ChannelClosed) as error:
                 self._end_session()
                 if attempt == _TRIES:
-                    raise
+                    raise WorkerError(str(error) or "the judge is gone") from error
         raise AssertionError("unreachable")
 
     def _require_session(self) -> Session:

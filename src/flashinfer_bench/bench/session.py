@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -216,7 +217,8 @@ class Session:
         if not isinstance(seat, _Seat):
             return
         if self._judge is not None:
-            self._judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
+            with contextlib.suppress(ChannelClosed):  # a judge that is gone needs no telling
+                self._judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
         self._launcher.kill(seat.worker)
 
     # ------------------------------------------------------------------ one job

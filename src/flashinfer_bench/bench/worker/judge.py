@@ -67,7 +67,7 @@ class _Bench:
                         socket.socket(fileno=descriptor), FromContestant
                     )
                     self._links[name] = Link(name, contestant, self._channel)
-                case Disconnect(contestant=name):
+                case Disconnect(contestant=name) if name in self._links:  # may be told twice
                     self._links.pop(name).close()
                 case RunJob() as job:
                     self._channel.send(self._judge(job))

@@ -21,6 +21,7 @@ _CONFIG_HASH_DIGITS = 16
 
 Positive = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
+Seconds = Annotated[float, Field(gt=0, le=1_000_000)]  # what `poll` can wait for, and eleven days
 
 
 class _Layer(BaseModel):
@@ -90,9 +91,9 @@ class BenchmarkConfig(_Layer):
     """Authors to run, names or globs."""
     workloads: list[str] | None = None
     """Workloads to run, uuids or globs."""
-    timeout_seconds: Positive = 300
+    timeout_seconds: Seconds = 300
     """Seconds a solution may take for one workload."""
-    build_timeout_seconds: Positive = 300
+    build_timeout_seconds: Seconds = 300
     """Seconds a build may take."""
     profile_baseline: bool = True
     """Time the reference too; without it there is no speedup."""

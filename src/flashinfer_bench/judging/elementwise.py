@@ -78,7 +78,7 @@ class _Tally:
 
     def verdict(self, expected: torch.Tensor) -> Verdict:
         """Say what the pieces add up to."""
-        matched_ratio = 1.0 - self.bad_count / self.count
+        matched_ratio = (self.count - self.bad_count) / self.count
         required = self.tolerance.required_matched_ratio or 1.0
         cap = self._cap(expected) if self.bad_count and required < 1.0 else math.inf
         is_accepted = (

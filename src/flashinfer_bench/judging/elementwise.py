@@ -74,7 +74,7 @@ class _Tally:
         self.max_absolute = max(self.max_absolute, float(absolute.max()))
         self.max_relative = max(self.max_relative, float(relative.max()))
         if bad.any():
-            self._add_bad(wide_got, wide_expected, bad, absolute, start)
+            self._add_bad(got, expected, bad, absolute, start)
 
     def verdict(self, expected: torch.Tensor) -> Verdict:
         """Say what the pieces add up to."""
@@ -140,5 +140,9 @@ class _Tally:
             index = tuple(
                 int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)
             )
-            lines.append(f"  at {list(index)}: got {got:.6g}, expected {wanted:.6g}")
+            lines.append(f"  at {list(index)}: got {_shown(got)}, expected {_shown(wanted)}")
         return "\n".join(lines)
+
+
+def _shown(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

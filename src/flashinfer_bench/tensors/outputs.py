@@ -52,7 +52,7 @@ class SharedOutputs:
     def write(self, slot: int, outputs: Sequence[torch.Tensor]) -> None:
         """Commit one call's outputs, whatever their strides."""
         for place, output in zip(self._slots[slot], outputs, strict=True):
-            place.copy_(output)
+            place.copy_(output.detach())  # a graph kept here would grow with every call
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""

@@ -31,10 +31,12 @@ def allocate(plans: Sequence[TensorPlan], device: torch.device) -> list[torch.Te
 def poison(outputs: Iterable[torch.Tensor]) -> None:
     """Fill buffers with what no kernel means to return: NaN, or the smallest integer."""
     for output in outputs:
-        if output.dtype.is_floating_point and output.dtype.itemsize > 1:
+        if output.dtype is torch.bool:
+            output.fill_(True)
+        elif output.dtype.is_floating_point and output.dtype.itemsize == 1:
+            output.view(torch.uint8).fill_(0x7F)  # NaN in both eight-bit formats
+        elif output.dtype.is_floating_point:
             output.fill_(float("nan"))
-        elif output.dtype is torch.bool or output.dtype.itemsize == 1:
-            output.view(torch.uint8).fill_(0x7F if output.dtype is not torch.bool else 1)
         else:
             output.fill_(torch.iinfo(output.dtype).min)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 from flashinfer_bench.bench import BenchmarkConfig
 from flashinfer_bench.data import (
@@ -16,6 +17,8 @@ from flashinfer_bench.data import (
     Trace,
     TraceSet,
     Workload,
+    save_json_file,
+    save_jsonl_file,
 )
 
 QUICK = {"warmup_runs": 2, "iterations": 10, "num_trials": 1, "timeout_seconds": 20, "threads": 1}
@@ -71,3 +74,15 @@ def dataset(
 def quick(**overrides: object) -> BenchmarkConfig:
     """Settings for a job of a fraction of a second."""
     return BenchmarkConfig(**{**QUICK, **overrides})
+
+
+def write_dataset(root: Path, *solutions: Solution, sizes: tuple[int, ...] = (1000,)) -> Path:
+    """The same dataset as a folder."""
+    definition = INCREMENT
+    save_json_file(definition, root / "definitions" / definition.op_type / "increment.json")
+    for each in solutions:
+        folder = root / "solutions" / each.author / definition.op_type / definition.name
+        save_json_file(each, folder / f"{each.name}.json")
+    workloads = dataset(sizes=sizes).workloads[definition.name]
+    save_jsonl_file(workloads, root / "workloads" / definition.op_type / "increment.jsonl")
+    return root

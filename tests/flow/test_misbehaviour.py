@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -79,8 +78,13 @@ MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
         "changed_inputs",
     ),
     "returns_a_subclass": (
-        "import torch\nclass Lazy(torch.Tensor):\n    pass\n"
-        "def run(x):\n    return (x + 1).as_subclass(Lazy)\n",
+        """
+        import torch
+        class Lazy(torch.Tensor):
+            pass
+        def run(x):
+            return (x + 1).as_subclass(Lazy)
+        """,
         "INCORRECT_NUMERICAL",
         "tensor_subclass",
     ),
@@ -280,4 +284,4 @@ def test_a_torch_module_in_the_working_folder_shadows_nothing(
         found = evaluate(benchmark, solution(HONEST))
 
     assert found.status == "PASSED", found.log
-    assert os.getcwd() == str(tmp_path)
+    assert Path.cwd() == tmp_path

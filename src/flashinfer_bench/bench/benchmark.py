@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, jobs_for, plan
 from flashinfer_bench.bench.pool import (
     LocalPool,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Trace
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,10 @@ class Benchmark:
         leaves out jobs that a trace of the same solution, workload, settings and hardware already answers.
         """
         planned = self.plan(resume=Resume() if resume else None)
+        for remark in planned.warnings:
+            _log.warning("%s", remark)
+        for job, reason in planned.skipped:
+            _log.warning("skipped %s: %s", job.label, reason)
         return self._collected(self.run(planned, dump_traces=dump_traces))
 
     def run_solution(
@@ -159,8 +168,7 @@ class Benchmark:
         A `Solution` object need not be part of the dataset.
         """
         planned = self._plan_solution(solution, workloads)
-        steps = self.run(planned, dump_traces=dump_traces)
-        return [step.trace for step in steps if step.trace is not None]
+        return list(_traces(self.run(planned, dump_traces=dump_traces)))
 
     def close(self) -> None:
         """End the workers; a later run starts new ones."""
@@ -195,9 +203,8 @@ class Benchmark:
     def _collected(self, steps: Iterator[Step]) -> TraceSet:
         source = self._trace_set
         traces: dict[str, list[Trace]] = {}
-        for step in steps:
-            if step.trace is not None:
-                traces.setdefault(step.trace.definition, []).append(step.trace)
+        for trace in _traces(steps):
+            traces.setdefault(trace.definition, []).append(trace)
         return TraceSet(
             root=source.root,
             definitions=source.definitions,
@@ -218,6 +225,21 @@ class Benchmark:
                 threads=self._threads,
             )
         return self._pool
+
+
+def _traces(steps: Iterable[Step]) -> Iterator[Trace]:
+    """Yield what was recorded; what was not is told to the log."""
+    for step in steps:
+        if step.trace is not None:
+            yield step.trace
+            continue
+        match step.outcome:
+            case Skipped(reason=reason):
+                _log.warning("skipped %s: %s", step.job.label, reason)
+            case DatasetFault(explanation=explanation):
+                _log.error("%s: the dataset is at fault: %s", step.job.label, explanation)
+            case _:
+                _log.error("%s left no trace", step.job.label)
 
 
 class _InMemory:

@@ -147,6 +147,7 @@ class Launcher:
         self._control: Channel[FromServer] | None = None
         self._workers: dict[int, Worker] = {}
         self._selector = selectors.DefaultSelector()
+        self._answers: list[FromServer] = []
         self._next_id = 1
         self._folder = Path(tempfile.gettempdir())
 
@@ -288,13 +289,14 @@ class Launcher:
         try:
             if request is not None:
                 self._control.send(request, descriptors)
-            while True:
-                answer = self._control.receive(until_s)
-                if isinstance(answer, expected):
-                    return answer
-                self._note(answer)
+            while not self._answers:
+                self._turn(until_s, None)
         except (ChannelClosed, ChannelTimeout) as error:
             raise WorkerError(f"the fork server failed: {self._server_log()}") from error
+        answer = self._answers.pop()
+        if not isinstance(answer, expected):
+            raise WorkerError(f"the fork server answered {request!r} with {answer!r}")
+        return answer
 
     def _hear_server(self) -> None:
         assert self._control is not None
@@ -303,11 +305,10 @@ class Launcher:
         except ChannelClosed as error:
             raise WorkerError(f"the fork server ended: {self._server_log()}") from error
         while (message := self._control.pending()) is not None:
-            self._note(message)
-
-    def _note(self, message: FromServer) -> None:
-        if isinstance(message, Exited) and message.pid in self._workers:
-            self._workers[message.pid].status = message.status
+            if not isinstance(message, Exited):
+                self._answers.append(message)
+            elif message.pid in self._workers:
+                self._workers[message.pid].status = message.status
 
     def _forget(self, worker: Worker) -> None:
         self._workers.pop(worker.pid, None)

@@ -1,0 +1,56 @@
+"""A core installation: no torch, and one clear message where torch is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DATASET = REPOSITORY / "examples" / "dataset"
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the core and nothing else; the folder of its commands."""
+    folder = tmp_path_factory.mktemp("core")
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    commands = folder / "venv" / "bin"
+    installing = [str(commands / "pip"), "install", "--quiet", "-c", "constraints.txt", "."]
+    done = subprocess.run(installing, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode != 0 and "No matching distribution" in done.stderr + done.stdout:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr
+    return commands
+
+
+def call(core: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(core / "flashinfer-bench"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_core_pulls_no_torch(core: Path) -> None:
+    listed = subprocess.run(
+        [str(core / "pip"), "list", "--format=freeze"], capture_output=True, text=True, check=True
+    )
+
+    names = {line.partition("==")[0].lower() for line in listed.stdout.splitlines()}
+
+    assert "pydantic" in names
+    assert not names & {"torch", "numpy", "triton", "apache-tvm-ffi"}
+
+
+def test_reading_commands_work_without_torch(core: Path) -> None:
+    assert call(core, "--help").returncode == 0
+    assert call(core, "run", "--local", str(DATASET), "--dry-run").returncode == 0
+    assert call(core, "report", "summary", "--local", str(DATASET)).returncode == 0
+
+
+def test_running_without_torch_prints_the_lines_to_type(core: Path, tmp_path: Path) -> None:
+    done = call(core, "run", "--local", str(DATASET), "--output", str(tmp_path), "--device", "cpu")
+
+    assert done.returncode == 4
+    assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -67,8 +67,10 @@ class _Bench:
                         socket.socket(fileno=descriptor), FromContestant
                     )
                     self._links[name] = Link(name, contestant, self._channel)
-                case Disconnect(contestant=name) if name in self._links:  # may be told twice
-                    self._links.pop(name).close()
+                case Disconnect(contestant=name):
+                    link = self._links.pop(name, None)  # the parent may say it twice
+                    if link is not None:
+                        link.close()
                 case RunJob() as job:
                     self._channel.send(self._judge(job))
                 case Open():

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+import uuid
+
+import pytest
+from pydantic import ValidationError
+
+from flashinfer_bench.data import (
+    WORKLOAD_NAMESPACE,
+    DType,
+    RandomInput,
+    SafetensorsInput,
+    ScalarInput,
+    Workload,
+)
+
+
+def test_an_input_is_known_by_its_keys() -> None:
+    workload = Workload.model_validate(
+        {
+            "axes": {},
+            "inputs": {"r": {}, "s": {"value": 1}, "t": {"path": "a", "tensor_key": "b"}},
+        }
+    )
+
+    assert workload.inputs == {
+        "r": RandomInput(),
+        "s": ScalarInput(value=1),
+        "t": SafetensorsInput(path="a", tensor_key="b"),
+    }
+
+
+def test_a_uuid_left_out_is_the_same_everywhere() -> None:
+    canonical = (
+        '{"axes":{"a":1,"b":2},"inputs":{"x":{"type":"random"},"y":{"type":"scalar","value":0.5}}}'
+    )
+
+    workload = Workload(axes={"b": 2, "a": 1}, inputs={"y": ScalarInput(value=0.5), "x": {}})
+
+    assert workload.uuid == str(uuid.uuid5(WORKLOAD_NAMESPACE, canonical))
+
+
+def test_a_uuid_tells_values_apart() -> None:
+    values = (1, 1.0, True, 2)
+
+    uuids = {Workload(axes={}, inputs={"s": ScalarInput(value=value)}).uuid for value in values}
+
+    assert len(uuids) == len(values)
+
+
+def test_a_given_uuid_stays() -> None:
+    assert Workload(axes={}, inputs={}, uuid="mine").uuid == "mine"
+
+
+@pytest.mark.parametrize("value", [0.5, 3, True, math.inf])
+def test_a_scalar_keeps_its_kind(value: float) -> None:
+    again = ScalarInput.model_validate_json(ScalarInput(value=value).to_json())
+
+    assert again.value == value
+    assert type(again.value) is type(value)
+
+
+def test_a_random_input_may_repeat_the_dtype() -> None:
+    assert RandomInput(dtype="float16").to_dict() == {"type": "random", "dtype": "float16"}
+    assert RandomInput(dtype=DType.INT8).dtype == "int8"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"axes": {"a": -1}, "inputs": {}},
+        {"axes": {"a": 1.5}, "inputs": {}},
+        {"axes": {}, "inputs": {"x": {"type": "zeros"}}},
+        {"axes": {}, "inputs": {"x": {"type": "scalar"}}},
+        {"axes": {}, "inputs": {"x": {"type": "random", "value": 1}}},
+        {"axes": {}, "inputs": {"x": {"type": "safetensors", "path": ""}}},
+        {"axes": {}, "inputs": {"x": 3}},
+        {"axes": {}, "inputs": {}, "uuid": ""},
+        {"axes": {}, "inputs": {}, "seed": 1},
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Workload.model_validate(fields)

@@ -144,5 +144,5 @@ class _Tally:
         return "\n".join(lines)
 
 
-def _shown(value: float) -> str:
+def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)

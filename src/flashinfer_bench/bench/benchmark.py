@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
-from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, jobs_for, plan
+from flashinfer_bench.bench.plan import (
+    Plan,
+    Resume,
+    Selection,
+    Target,
+    jobs_for,
+    plan,
+    skip_reason,
+)
 from flashinfer_bench.bench.pool import (
     LocalPool,
     Pool,
@@ -191,7 +199,10 @@ class Benchmark:
                 raise UnknownNameError(f"workload of {definition.name}", uuid, known)
         chosen = [known[uuid] for uuid in wanted]
         jobs = jobs_for(definition, found, chosen, self.config, self.target)
-        return Plan(tuple(jobs))
+        reason = skip_reason(found, self.target, is_strict=self.config.strict_hardware)
+        return (
+            Plan(tuple(jobs)) if reason is None else Plan(skipped=tuple((j, reason) for j in jobs))
+        )
 
     def _find(self, name: str) -> Solution:
         found = self._trace_set.get_solution(name)

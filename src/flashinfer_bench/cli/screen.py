@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +32,16 @@ def show_json(document: object) -> None:
 def allows_color() -> bool | None:
     """False where colours are refused; None leaves it to whether stdout is a terminal."""
     return False if settings.is_color_refused() else None
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at stdout."""
+    return sys.stdout.isatty()
+
+
+def has_live_stderr() -> bool:
+    """Whether lines on stderr can be drawn over."""
+    return sys.stderr.isatty()
 
 
 def _bold(block: Block) -> Block:

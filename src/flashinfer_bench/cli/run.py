@@ -1,0 +1,500 @@
+"""`flashinfer-bench run`: benchmark the solutions of a dataset and record traces."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
+from flashinfer_bench.cli.options import given, json_option, local_option, log_level_option
+from flashinfer_bench.cli.progress import choose_view
+from flashinfer_bench.errors import BenchError, DatasetError, DeviceError, UsageError
+from flashinfer_bench.report.jobs import JobResult, job_result, solution_results
+from flashinfer_bench.report.run import (
+    DryRun,
+    Fault,
+    PlannedJob,
+    RunReport,
+    SkippedJob,
+    dry_run_page,
+    run_page,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from flashinfer_bench.bench.benchmark import Benchmark, Step
+    from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.plan import Job, Plan, Resume
+    from flashinfer_bench.bench.pool import Progress
+    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.data import TraceSet
+
+_POSITIVE = click.IntRange(min=1)
+_POSITIVE_FLOAT = click.FloatRange(min=0, min_open=True)
+_RATIO = click.FloatRange(min=0, min_open=True, max=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the user asked for; None and empty where nothing was said."""
+
+    local: tuple[str, ...]
+    output: str | None
+    device: str
+    config: str | None
+    definitions: tuple[str, ...]
+    solutions: tuple[str, ...]
+    op_types: tuple[str, ...]
+    authors: tuple[str, ...]
+    workloads: tuple[str, ...]
+    warmup_runs: int | None
+    iterations: int | None
+    num_trials: int | None
+    rtol: float | None
+    atol: float | None
+    required_matched_ratio: float | None
+    timeout: float | None
+    build_timeout: float | None
+    threads: int | None
+    seed: int | None
+    label: str | None
+    use_isolated_runner: bool
+    no_audit: bool
+    no_profile_baseline: bool
+    strict: bool
+    strict_hardware: bool
+    sandbox: str | None
+    resume: bool
+    retry_failed: bool
+    save_results: bool
+    dry_run: bool
+    fail_fast: bool
+    exit_zero: bool
+    as_json: bool
+
+
+def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides how long and how strictly a job is measured."""
+    options = (
+        click.option("--config", metavar="YAML", help="Settings in a file; options override it."),
+        click.option(
+            "--warmup-runs",
+            type=click.IntRange(min=0),
+            help="Untimed calls at the start of each trial.  [default: 10]",
+        ),
+        click.option(
+            "--iterations", type=_POSITIVE, help="Timed samples per trial.  [default: 50]"
+        ),
+        click.option("--num-trials", type=_POSITIVE, help="Fresh sets of inputs.  [default: 3]"),
+        click.option("--rtol", type=_POSITIVE_FLOAT, help="Relative tolerance.  [default: 1e-2]"),
+        click.option("--atol", type=_POSITIVE_FLOAT, help="Absolute tolerance.  [default: 1e-2]"),
+        click.option(
+            "--required-matched-ratio",
+            type=_RATIO,
+            help="Share of elements that must match.  [default: 1]",
+        ),
+        click.option(
+            "--timeout",
+            type=_POSITIVE_FLOAT,
+            help="Seconds a solution may take for one workload.  [default: 300]",
+        ),
+        click.option(
+            "--build-timeout",
+            type=_POSITIVE_FLOAT,
+            help="Seconds a build may take.  [default: 300]",
+        ),
+        click.option(
+            "--threads",
+            type=_POSITIVE,
+            help="CPU threads of solution and reference alike.  [default: physical cores]",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0, max=2**64 - 1),
+            help="Key of all inputs, to repeat a run.  [default: secret]",
+        ),
+        click.option(
+            "--isolated",
+            "--use-isolated-runner",
+            "use_isolated_runner",
+            is_flag=True,
+            help="A fresh process for every job instead of one per solution.",
+        ),
+        click.option(
+            "--sandbox",
+            type=click.Choice(["process"]),
+            help="How solutions are held.  [default: process]",
+        ),
+        click.option(
+            "--no-audit", is_flag=True, help="Do not check a secret share of the timed calls."
+        ),
+        click.option(
+            "--no-profile-baseline",
+            is_flag=True,
+            help="Do not time the reference; there is no speedup then.",
+        ),
+        click.option("--strict", is_flag=True, help="Turn notes into failures."),
+        click.option(
+            "--strict-hardware",
+            is_flag=True,
+            help="Skip solutions whose target hardware names another card.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides which jobs run."""
+    kinds = {
+        "definitions": "Definitions to run",
+        "solutions": "Solutions to run",
+        "op-types": "Op types to run",
+        "authors": "Authors whose solutions run",
+        "workloads": "Workloads to run, by uuid",
+    }
+    for name, text in reversed(kinds.items()):
+        command = click.option(
+            f"--{name}",
+            cls=ManyOption,
+            metavar="NAME...",
+            help=f"{text}; names or globs.  [default: all]",
+        )(command)
+    return command
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench run --local examples/dataset",
+        "flashinfer-bench run --local examples/dataset --definitions 'rmsnorm*' softmax_v128256 \\",
+        "    --authors cpp --output /tmp/traces",
+        "flashinfer-bench run --local examples/dataset --resume --label nightly --json",
+    ],
+)
+@local_option
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Traces go there; the dataset stays untouched.  [default: into the dataset]",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAMES",
+    help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU, else the CPU.",
+)
+@_selecting
+@_measuring
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Leave out jobs that a trace of the same code, workload, settings and hardware answers.",
+)
+@click.option("--retry-failed", is_flag=True, help="Resume, but run failed jobs again.")
+@click.option(
+    "--save-results/--no-save-results",
+    default=True,
+    show_default=True,
+    help="Record traces.",
+)
+@click.option("--label", metavar="TEXT", help="A name for this run, kept in its traces.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first job that does not pass.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even when jobs did not pass.")
+@json_option
+@log_level_option
+def run(**options: Any) -> None:
+    """Benchmark the solutions of a dataset and record traces.
+
+    Every job, one solution on one workload, is built, judged against the definition's reference and
+    timed in processes of its own. Each trace is on disk before the next job starts. On a terminal
+    progress is shown while jobs run; on a pipe each finished job is one line.
+
+    Exits with 1 when a job did not pass, with 3 when a definition or a workload is at fault, and
+    with 4 when nothing ran because this machine can run none of the jobs.
+    """
+    exit_code = _run(RunOptions(**options))
+    click.get_current_context().exit(exit_code)
+
+
+def _run(options: RunOptions) -> int:
+    from flashinfer_bench.bench import Benchmark  # noqa: PLC0415  # `--help` does without pydantic
+
+    config = _config(options)
+    trace_set = load_dataset(options.local, output=options.output)
+    benchmark = Benchmark(trace_set, config, device=options.device)
+    plan = benchmark.plan(resume=_resume(options))
+    for text in plan.warnings:
+        log.warn(text)
+    if not (plan.jobs or plan.skipped or plan.done_count):
+        raise UsageError(f"nothing to run: {_emptiness(trace_set)}")
+    if options.dry_run:
+        _show_dry_run(benchmark, plan, as_json=options.as_json)
+        return 0
+    targets = _targets(trace_set) if options.save_results else ()
+    for folder in targets:
+        _require_writable(folder)
+    return _measure_and_show(benchmark, plan, options, targets)
+
+
+def _measure_and_show(
+    benchmark: Benchmark, plan: Plan, options: RunOptions, targets: Sequence[Path]
+) -> int:
+    """Run the plan; whatever stops it, show what was finished first."""
+    collected = _Collected(plan)
+    view = choose_view(len(plan.jobs), as_json=options.as_json)
+    stopped: BenchError | OSError | KeyboardInterrupt | None = None
+    try:
+        _measure(benchmark, plan, options, collected, view)
+    except (BenchError, OSError, KeyboardInterrupt) as error:
+        stopped = error
+    report = collected.report(
+        saved_to=_saved_to(targets, collected),
+        next_command=_next_command(options),
+        is_complete=stopped is None and not collected.is_cut_short,
+    )
+    exit_code = _exit_code(report, exit_zero=options.exit_zero)
+    if options.as_json:
+        screen.show_json(_document(report, exit_code))
+    elif stopped is None or report.jobs:
+        screen.show(run_page(report, lists_failures=not view.shows_failures))
+    if stopped is not None:
+        raise stopped
+    if exit_code == DeviceError.exit_code:
+        log.warn("nothing ran: this machine can run none of the jobs")
+    return exit_code
+
+
+def _measure(
+    benchmark: Benchmark, plan: Plan, options: RunOptions, collected: _Collected, view: View
+) -> None:
+    with benchmark, view:
+        steps = benchmark.run(
+            plan,
+            dump_traces=options.save_results,
+            observe=lambda event: _observe(view, event),
+        )
+        with _closing(steps):
+            for step in steps:
+                view.finished(collected.add(step))
+                if options.fail_fast and collected.has_failed:
+                    collected.is_cut_short = True
+                    return
+
+
+def _observe(view: View, event: Progress) -> None:
+    from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # as above
+
+    match event:
+        case Started(device=device, job=job):
+            view.started(device, job)
+        case Waiting(device=device):
+            view.waiting(device)
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What became of the jobs so far."""
+
+    plan: Plan
+    results: list[JobResult] = field(default_factory=list)
+    skipped: list[SkippedJob] = field(default_factory=list)
+    faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
+    is_cut_short: bool = False
+    began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a job did not pass, or the dataset is at fault."""
+        return bool(self.faults) or any(not result.is_passed for result in self.results)
+
+    def add(self, step: Step) -> JobResult | None:
+        """Sort a finished job in; give its result if it left a trace."""
+        from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415
+
+        job = step.job
+        if step.trace is not None:
+            result = job_result(step.trace, job.solution)
+            self.results.append(result)
+            return result
+        match step.outcome:
+            case Skipped(reason=reason):
+                self.skipped.append(_skipped(job, reason))
+            case DatasetFault(explanation=explanation):
+                fault = Fault(job.definition.name, job.workload.uuid, explanation)
+                self.faults.setdefault((fault.definition, explanation), fault)
+            case _:
+                pass
+        return None
+
+    def report(
+        self, *, saved_to: tuple[str, ...], next_command: str, is_complete: bool
+    ) -> RunReport:
+        """Give everything so far as a value."""
+        planned_skips = [_skipped(job, reason) for job, reason in self.plan.skipped]
+        return RunReport(
+            jobs=tuple(self.results),
+            solutions=solution_results(self.results),
+            skipped=(*planned_skips, *self.skipped),
+            dataset_faults=tuple(self.faults.values()),
+            planned=len(self.plan.jobs),
+            done_before=self.plan.done_count,
+            elapsed_s=time.monotonic() - self.began_s,
+            is_complete=is_complete,
+            saved_to=saved_to,
+            next_command=next_command if saved_to else None,
+        )
+
+
+def _config(options: RunOptions) -> BenchmarkConfig:
+    """Lay the options that were given over the file, or over the bundled defaults."""
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # as above
+
+    overrides = given(
+        {
+            "definitions": options.definitions,
+            "solutions": options.solutions,
+            "op_types": options.op_types,
+            "authors": options.authors,
+            "workloads": options.workloads,
+            "warmup_runs": options.warmup_runs,
+            "iterations": options.iterations,
+            "num_trials": options.num_trials,
+            "rtol": options.rtol,
+            "atol": options.atol,
+            "required_matched_ratio": options.required_matched_ratio,
+            "timeout_seconds": options.timeout,
+            "build_timeout_seconds": options.build_timeout,
+            "threads": options.threads,
+            "seed": options.seed,
+            "label": options.label,
+            "use_isolated_runner": options.use_isolated_runner,
+            "strict": options.strict,
+            "strict_hardware": options.strict_hardware,
+            "sandbox": options.sandbox,
+        }
+    )
+    if options.no_audit:
+        overrides["audit"] = False
+    if options.no_profile_baseline:
+        overrides["profile_baseline"] = False
+    if options.config is not None:
+        return BenchmarkConfig.from_yaml(options.config, **overrides)
+    return BenchmarkConfig.default(**overrides)
+
+
+def _resume(options: RunOptions) -> Resume | None:
+    from flashinfer_bench.bench.plan import Resume  # noqa: PLC0415  # as above
+
+    if not options.resume and not options.retry_failed:
+        return None
+    return Resume(retries_failed=options.retry_failed)
+
+
+def _emptiness(trace_set: TraceSet) -> str:
+    where = ", ".join(str(root) for root in trace_set.roots)
+    if not trace_set.definitions:
+        return f"{where} holds no definitions; a dataset has definitions/, solutions/, workloads/"
+    if not any(trace_set.solutions.values()):
+        return f"{where} holds no solutions"
+    return "no solution with workloads is left of what was selected"
+
+
+def _targets(trace_set: TraceSet) -> tuple[Path, ...]:
+    """Name the folders that may take traces."""
+    return (trace_set.output,) if trace_set.output is not None else trace_set.roots
+
+
+def _require_writable(folder: Path) -> None:
+    """Refuse to start when what is measured could not be recorded."""
+    traces = folder / "traces"
+    nearest = next(path for path in (traces, *traces.resolve().parents) if path.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is not a folder; traces cannot be recorded there")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{nearest} is not writable, so traces cannot be recorded there; "
+            "use --output DIR to record them elsewhere, or --no-save-results"
+        )
+
+
+def _saved_to(targets: Sequence[Path], collected: _Collected) -> tuple[str, ...]:
+    return tuple(str(folder / "traces") for folder in targets) if collected.results else ()
+
+
+def _next_command(options: RunOptions) -> str:
+    folders = [
+        *map(str, dataset_paths(options.local)),
+        *([options.output] if options.output else []),
+    ]
+    arguments = " ".join(f"--local {shlex.quote(folder)}" for folder in dict.fromkeys(folders))
+    return f"flashinfer-bench report summary {arguments}"
+
+
+def _skipped(job: Job, reason: str) -> SkippedJob:
+    return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
+
+
+def _exit_code(report: RunReport, *, exit_zero: bool) -> int:
+    if report.dataset_faults:
+        return DatasetError.exit_code
+    if report.failed:
+        return 0 if exit_zero else 1
+    has_nothing_run = not report.jobs and not report.done_before
+    return DeviceError.exit_code if has_nothing_run and report.skipped else 0
+
+
+def _document(report: RunReport, exit_code: int) -> dict[str, object]:
+    counts = {
+        "planned": report.planned,
+        "passed": report.passed,
+        "failed": report.failed,
+        "skipped": len(report.skipped),
+        "done_before": report.done_before,
+    }
+    return {"schema_version": 1, "exit_code": exit_code, "counts": counts, "run": report}
+
+
+def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:
+    planned = DryRun(
+        jobs=tuple(
+            PlannedJob(
+                job.definition.name,
+                job.solution.name,
+                job.solution.spec.language.value,
+                job.workload.uuid,
+            )
+            for job in plan.jobs
+        ),
+        skipped=tuple(_skipped(job, reason) for job, reason in plan.skipped),
+        done_before=plan.done_count,
+        devices=benchmark.devices,
+    )
+    if as_json:
+        screen.show_json({"schema_version": 1, "dry_run": planned})
+    else:
+        screen.show(dry_run_page(planned))
+
+
+@contextlib.contextmanager
+def _closing(steps: Iterator[Step]) -> Iterator[None]:
+    """End the generator here and now, not whenever it is collected."""
+    try:
+        yield
+    finally:
+        close = getattr(steps, "close", None)
+        if close is not None:
+            close()

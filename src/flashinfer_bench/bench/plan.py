@@ -221,16 +221,19 @@ def _left_to_do(
     if resume is None:
         return jobs, 0
     done = {
-        (row.solution_hash, row.workload_uuid, row.config_hash)
+        (row.solution, row.solution_hash, row.workload_uuid, row.config_hash)
         for row in trace_set.rows()
         if row.hardware == target.hardware
         and row.solution_hash
         and (row.status == "PASSED" or not resume.retries_failed)
     }
-    left = [
-        job for job in jobs if (job.solution.hash(), job.workload.uuid, job.config_hash) not in done
-    ]
+    left = [job for job in jobs if _resume_key(job) not in done]
     return left, len(jobs) - len(left)
+
+
+def _resume_key(job: Job) -> tuple[str, str, str, str]:
+    """What a recorded trace must agree in; the name too, so that equal code under two names is run twice."""
+    return job.solution.name, job.solution.hash(), job.workload.uuid, job.config_hash
 
 
 def _split(

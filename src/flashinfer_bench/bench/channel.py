@@ -112,7 +112,7 @@ class Channel(Generic[Received]):
         del self._buffer[:end]
         try:
             return self._decoder.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ChannelGarbled(str(error)) from error
 
     def close(self) -> None:

@@ -94,6 +94,8 @@ class Channel(Generic[Received]):
                 received = array.array("i")
                 received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
                 self._descriptors.extend(received)
+        if len(self._descriptors) > _MOST_DESCRIPTORS:  # a flood of them would exhaust ours
+            raise ChannelGarbled("more descriptors came than any message carries")
         if not data:
             raise ChannelClosed
         self._buffer += data

@@ -7,7 +7,7 @@ definition, an expected output or a tolerance. Every answer repeats the id of it
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -123,7 +123,7 @@ class Built(Message, frozen=True):
 
     build_ms: float
     builder: str
-    clock: str
+    clock: Annotated[str, msgspec.Meta(min_length=1)]
     clock_version: str
     clock_overhead_ns: float
     latency_kind: Literal["device", "call", "wall"]

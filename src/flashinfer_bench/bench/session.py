@@ -202,7 +202,7 @@ class Session:
             self._launcher.wait_for_end(worker, seconds=_END_NOTICE_S)
             return NotBuilt(f"while building, {worker.ending}", worker.log.take())
         match answer:
-            case Built():
+            case Built() if answer.id == request.id:
                 return answer
             case BuildFailed(message=message, is_toolchain_missing=True):
                 return Skipped(message)

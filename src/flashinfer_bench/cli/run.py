@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,26 +15,24 @@ from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import given, json_option, local_option, log_level_option
 from flashinfer_bench.cli.progress import choose_view
-from flashinfer_bench.errors import BenchError, DatasetError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import JobResult, job_result, solution_results
+from flashinfer_bench.cli.running import Collected, exit_code_of, measure, skipped_job
+from flashinfer_bench.errors import BenchError, DeviceError, UsageError
+from flashinfer_bench.report.jobs import solution_results
 from flashinfer_bench.report.run import (
     DryRun,
-    Fault,
     PlannedJob,
     RunReport,
-    SkippedJob,
     dry_run_page,
     run_page,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from flashinfer_bench.bench.benchmark import Benchmark, Step
+    from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.plan import Job, Plan, Resume
-    from flashinfer_bench.bench.pool import Progress
+    from flashinfer_bench.bench.plan import Plan, Resume
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import TraceSet
 
@@ -254,23 +251,26 @@ def _measure_and_show(
     benchmark: Benchmark, plan: Plan, options: RunOptions, targets: Sequence[Path]
 ) -> int:
     """Run the plan; whatever stops it, show what was finished first."""
-    collected = _Collected(plan)
+    collected = Collected(plan)
     view = choose_view(len(plan.jobs), as_json=options.as_json)
     stopped: BenchError | OSError | KeyboardInterrupt | None = None
     try:
-        _measure(benchmark, plan, options, collected, view)
+        measure(
+            benchmark,
+            collected,
+            view,
+            saves=options.save_results,
+            stops_at_failure=options.fail_fast,
+        )
     except (BenchError, OSError, KeyboardInterrupt) as error:
         stopped = error
-    report = collected.report(
-        saved_to=_saved_to(targets, collected),
-        next_command=_next_command(options),
-        is_complete=stopped is None and not collected.is_cut_short,
-    )
-    exit_code = _exit_code(report, exit_zero=options.exit_zero)
+    exit_code = exit_code_of(collected)
+    exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
+    report = _report(collected, options, targets, is_complete=stopped is None)
     if options.as_json:
         screen.show_json(_document(report, exit_code))
     elif stopped is None or report.jobs:
-        screen.show(run_page(report, lists_failures=not view.shows_failures))
+        _show(report, view)
     if stopped is not None:
         raise stopped
     if exit_code == DeviceError.exit_code:
@@ -278,85 +278,29 @@ def _measure_and_show(
     return exit_code
 
 
-def _measure(
-    benchmark: Benchmark, plan: Plan, options: RunOptions, collected: _Collected, view: View
-) -> None:
-    with benchmark, view:
-        steps = benchmark.run(
-            plan,
-            dump_traces=options.save_results,
-            observe=lambda event: _observe(view, event),
-        )
-        with _closing(steps):
-            for step in steps:
-                view.finished(collected.add(step))
-                if options.fail_fast and collected.has_failed:
-                    collected.is_cut_short = True
-                    return
+def _show(report: RunReport, view: View) -> None:
+    if report.jobs and not screen.is_terminal():
+        click.echo()  # after the jobs' lines
+    screen.show(run_page(report, lists_failures=not view.shows_failures))
 
 
-def _observe(view: View, event: Progress) -> None:
-    from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # as above
-
-    match event:
-        case Started(device=device, job=job):
-            view.started(device, job)
-        case Waiting(device=device):
-            view.waiting(device)
-
-
-@dataclass(slots=True)
-class _Collected:
-    """What became of the jobs so far."""
-
-    plan: Plan
-    results: list[JobResult] = field(default_factory=list)
-    skipped: list[SkippedJob] = field(default_factory=list)
-    faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
-    is_cut_short: bool = False
-    began_s: float = field(default_factory=time.monotonic)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a job did not pass, or the dataset is at fault."""
-        return bool(self.faults) or any(not result.is_passed for result in self.results)
-
-    def add(self, step: Step) -> JobResult | None:
-        """Sort a finished job in; give its result if it left a trace."""
-        from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415
-
-        job = step.job
-        if step.trace is not None:
-            result = job_result(step.trace, job.solution)
-            self.results.append(result)
-            return result
-        match step.outcome:
-            case Skipped(reason=reason):
-                self.skipped.append(_skipped(job, reason))
-            case DatasetFault(explanation=explanation):
-                fault = Fault(job.definition.name, job.workload.uuid, explanation)
-                self.faults.setdefault((fault.definition, explanation), fault)
-            case _:
-                pass
-        return None
-
-    def report(
-        self, *, saved_to: tuple[str, ...], next_command: str, is_complete: bool
-    ) -> RunReport:
-        """Give everything so far as a value."""
-        planned_skips = [_skipped(job, reason) for job, reason in self.plan.skipped]
-        return RunReport(
-            jobs=tuple(self.results),
-            solutions=solution_results(self.results),
-            skipped=(*planned_skips, *self.skipped),
-            dataset_faults=tuple(self.faults.values()),
-            planned=len(self.plan.jobs),
-            done_before=self.plan.done_count,
-            elapsed_s=time.monotonic() - self.began_s,
-            is_complete=is_complete,
-            saved_to=saved_to,
-            next_command=next_command if saved_to else None,
-        )
+def _report(
+    collected: Collected, options: RunOptions, targets: Sequence[Path], *, is_complete: bool
+) -> RunReport:
+    results = collected.results
+    saved_to = tuple(str(folder / "traces") for folder in targets) if results else ()
+    return RunReport(
+        jobs=tuple(results),
+        solutions=solution_results(results),
+        skipped=collected.skipped,
+        dataset_faults=tuple(collected.faults.values()),
+        planned=len(collected.plan.jobs),
+        done_before=collected.plan.done_count,
+        elapsed_s=time.monotonic() - collected.began_s,
+        is_complete=is_complete and not collected.is_cut_short,
+        saved_to=saved_to,
+        next_command=_next_command(options) if saved_to else None,
+    )
 
 
 def _config(options: RunOptions) -> BenchmarkConfig:
@@ -431,10 +375,6 @@ def _require_writable(folder: Path) -> None:
         )
 
 
-def _saved_to(targets: Sequence[Path], collected: _Collected) -> tuple[str, ...]:
-    return tuple(str(folder / "traces") for folder in targets) if collected.results else ()
-
-
 def _next_command(options: RunOptions) -> str:
     folders = [
         *map(str, dataset_paths(options.local)),
@@ -442,19 +382,6 @@ def _next_command(options: RunOptions) -> str:
     ]
     arguments = " ".join(f"--local {shlex.quote(folder)}" for folder in dict.fromkeys(folders))
     return f"flashinfer-bench report summary {arguments}"
-
-
-def _skipped(job: Job, reason: str) -> SkippedJob:
-    return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
-
-
-def _exit_code(report: RunReport, *, exit_zero: bool) -> int:
-    if report.dataset_faults:
-        return DatasetError.exit_code
-    if report.failed:
-        return 0 if exit_zero else 1
-    has_nothing_run = not report.jobs and not report.done_before
-    return DeviceError.exit_code if has_nothing_run and report.skipped else 0
 
 
 def _document(report: RunReport, exit_code: int) -> dict[str, object]:
@@ -479,7 +406,7 @@ def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:
             )
             for job in plan.jobs
         ),
-        skipped=tuple(_skipped(job, reason) for job, reason in plan.skipped),
+        skipped=tuple(skipped_job(job, reason) for job, reason in plan.skipped),
         done_before=plan.done_count,
         devices=benchmark.devices,
     )
@@ -487,14 +414,3 @@ def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:
         screen.show_json({"schema_version": 1, "dry_run": planned})
     else:
         screen.show(dry_run_page(planned))
-
-
-@contextlib.contextmanager
-def _closing(steps: Iterator[Step]) -> Iterator[None]:
-    """End the generator here and now, not whenever it is collected."""
-    try:
-        yield
-    finally:
-        close = getattr(steps, "close", None)
-        if close is not None:
-            close()

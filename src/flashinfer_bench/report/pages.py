@@ -52,8 +52,10 @@ def summary_page(summary: Summary) -> Page:
             heading("No traces yet"),
             paragraph("`flashinfer-bench run` measures the solutions of a dataset"),
         )
-    blocks: list[Block] = [heading(f"{count_text(summary.totals.traces, 'trace')} in all")]
-    blocks.append(paragraph(_statuses_text(summary.totals)))
+    blocks: list[Block] = []
+    if len(summary.by_hardware) > 1:
+        blocks.append(heading(f"{count_text(summary.totals.traces, 'trace')} in all"))
+        blocks.append(paragraph(_statuses_text(summary.totals)))
     for group in summary.by_hardware:
         blocks += _hardware_blocks(group, summary.baseline_author)
     return (*blocks, *left_out_blocks(summary.left_out))
@@ -97,7 +99,8 @@ def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
 
 
 def _hardware_blocks(group: HardwareSummary, baseline_author: str) -> list[Block]:
-    blocks = [heading(group.hardware), paragraph(_statuses_text(group.totals))]
+    title = f"{count_text(group.totals.traces, 'trace')} on {group.hardware}"
+    blocks = [heading(title), paragraph(_statuses_text(group.totals))]
     return blocks + _ranking_blocks(group.rankings, baseline_author)
 
 

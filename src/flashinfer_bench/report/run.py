@@ -99,8 +99,8 @@ def run_page(report: RunReport, *, lists_failures: bool) -> Page:
     blocks = list(result_blocks(report.jobs))
     if lists_failures:
         blocks += _failure_blocks([job for job in report.jobs if not job.is_passed])
-    blocks += _skipped_blocks(report.skipped)
-    blocks += _fault_blocks(report.dataset_faults)
+    blocks += skipped_blocks(report.skipped)
+    blocks += fault_blocks(report.dataset_faults)
     return (*blocks, heading(_headline(report)), *_saved_blocks(report))
 
 
@@ -115,7 +115,7 @@ def dry_run_page(planned: DryRun) -> Page:
     blocks = [heading(f"{count_text(len(planned.jobs), 'job')} to run on {where}{done}")]
     if counts:
         blocks.append(table(_PLAN, [(*key, str(count)) for key, count in counts.items()]))
-    return (*blocks, *_skipped_blocks(planned.skipped))
+    return (*blocks, *skipped_blocks(planned.skipped))
 
 
 def _headline(report: RunReport) -> str:
@@ -151,7 +151,8 @@ def _failure_blocks(failed: Sequence[JobResult]) -> list[Block]:
     return [heading("Failed"), paragraph(*lines)]
 
 
-def _skipped_blocks(skipped: Sequence[SkippedJob]) -> list[Block]:
+def skipped_blocks(skipped: Sequence[SkippedJob]) -> list[Block]:
+    """Say what did not run, and why; nothing where everything did."""
     if not skipped:
         return []
     counts: dict[tuple[str, str], int] = {}
@@ -164,7 +165,8 @@ def _skipped_blocks(skipped: Sequence[SkippedJob]) -> list[Block]:
     return [heading("Skipped: this machine cannot run them"), paragraph(*lines)]
 
 
-def _fault_blocks(faults: Sequence[Fault]) -> list[Block]:
+def fault_blocks(faults: Sequence[Fault]) -> list[Block]:
+    """Say what is wrong with the dataset; nothing where nothing is."""
     if not faults:
         return []
     lines = [f"{each.definition} [{each.workload}]: {each.explanation}" for each in faults]

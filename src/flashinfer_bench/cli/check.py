@@ -1,0 +1,195 @@
+"""`flashinfer-bench check`: build, judge and time one kernel file without touching a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.kernel_files import Hints, solution_from
+from flashinfer_bench.cli.options import json_option, local_option, log_level_option
+from flashinfer_bench.cli.progress import Lines, choose_view
+from flashinfer_bench.cli.running import Collected, exit_code_of, measure
+from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.report.check import CheckReport, check_page
+
+if TYPE_CHECKING:
+    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.data import Definition, Solution, TraceSet
+
+_TRIALS = 1
+_ITERATIONS = 20
+_WARMUP_RUNS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """What the user asked for."""
+
+    kernel: str
+    definition: str | None
+    local: tuple[str, ...]
+    device: str
+    language: str | None
+    entry_point: str | None
+    workloads: tuple[str, ...]
+    warmup_runs: int
+    iterations: int
+    num_trials: int
+    as_json: bool
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --local examples/dataset",
+        "flashinfer-bench check softmax.cpp --definition softmax_v128256 --entry-point softmax",
+    ],
+)
+@click.argument("kernel", metavar="KERNEL")
+@click.option("--definition", metavar="NAME", help="What the kernel implements.")
+@local_option
+@click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
+    help="Language of the file.  [default: by its suffix]",
+)
+@click.option(
+    "--entry-point",
+    metavar="FUNCTION",
+    help="Function to call.  [default: run, or the only public or exported one]",
+)
+@click.option(
+    "--workloads",
+    cls=ManyOption,
+    metavar="UUID...",
+    help="Workloads to check, names or globs.  [default: all]",
+)
+@click.option("--warmup-runs", type=click.IntRange(min=0), default=_WARMUP_RUNS, show_default=True)
+@click.option("--iterations", type=click.IntRange(min=1), default=_ITERATIONS, show_default=True)
+@click.option("--num-trials", type=click.IntRange(min=1), default=_TRIALS, show_default=True)
+@json_option
+@log_level_option
+def check(**options: Any) -> None:
+    """Build, judge and time one kernel file; nothing is recorded.
+
+    KERNEL is a Python or C++ file, or a folder with a `solution.toml`. A Python function that takes the
+    definition's inputs returns its outputs; one that takes inputs and outputs writes into them, as C++
+    does. The settings are quick ones: good for an answer in seconds, not for a comparison.
+
+    Exits with 1 when a workload did not pass.
+    """
+    exit_code = _check(CheckOptions(**options))
+    click.get_current_context().exit(exit_code)
+
+
+def _check(options: CheckOptions) -> int:
+    from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
+
+    trace_set = load_dataset(options.local)
+    definition, solution = _subject(trace_set, options)
+    config = BenchmarkConfig.default(
+        workloads=list(options.workloads) or None,
+        warmup_runs=options.warmup_runs,
+        iterations=options.iterations,
+        num_trials=options.num_trials,
+    )
+    benchmark = Benchmark(_scratch(trace_set, definition, solution), config, device=options.device)
+    collected = Collected(benchmark.plan())
+    measure(benchmark, collected, _view(collected, options), saves=False)
+    report = _report(collected, options, definition, solution)
+    exit_code = exit_code_of(collected)
+    if options.as_json:
+        screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
+    else:
+        screen.show(check_page(report))
+    return exit_code
+
+
+def _view(collected: Collected, options: CheckOptions) -> View:
+    """Show progress where it can be wiped away; the page has a line per job anyway."""
+    if options.as_json or not screen.is_terminal():
+        return Lines(is_quiet=True)
+    return choose_view(len(collected.plan.jobs), as_json=False)
+
+
+def _report(
+    collected: Collected, options: CheckOptions, definition: Definition, solution: Solution
+) -> CheckReport:
+    return CheckReport(
+        kernel=options.kernel,
+        definition=definition.name,
+        language=solution.spec.language.value,
+        entry_point=solution.spec.entry_point,
+        calling_style="into" if solution.spec.destination_passing_style else "returns",
+        num_trials=options.num_trials,
+        iterations=options.iterations,
+        warmup_runs=options.warmup_runs,
+        jobs=tuple(collected.results),
+        skipped=collected.skipped,
+        dataset_faults=tuple(collected.faults.values()),
+    )
+
+
+def _subject(trace_set: TraceSet, options: CheckOptions) -> tuple[Definition, Solution]:
+    """Read the kernel, and find what it implements."""
+    path = Path(options.kernel)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    if path.is_dir():
+        return _folder_subject(trace_set, options, path)
+    if options.definition is None:
+        raise UsageError("name what the kernel implements with --definition NAME")
+    definition = _find_definition(trace_set, options.definition)
+    hints = Hints(options.language, options.entry_point, _device_kind(options.device))
+    return definition, solution_from(path, definition, hints)
+
+
+def _device_kind(device: str) -> str:
+    from flashinfer_bench.bench.pool import device_names  # noqa: PLC0415  # pydantic
+
+    return device_names(device)[0].partition(":")[0]
+
+
+def _folder_subject(
+    trace_set: TraceSet, options: CheckOptions, folder: Path
+) -> tuple[Definition, Solution]:
+    from flashinfer_bench.data.folders import pack  # noqa: PLC0415  # pydantic
+
+    if not (folder / "solution.toml").is_file():
+        raise UsageError(f"{folder} has no solution.toml")
+    if options.language is not None or options.entry_point is not None:
+        raise UsageError("solution.toml says --language and --entry-point; leave them out")
+    solution = pack(folder)
+    if options.definition not in {None, solution.definition}:
+        raise UsageError(f"{folder} implements {solution.definition}, not {options.definition}")
+    return _find_definition(trace_set, solution.definition), solution
+
+
+def _find_definition(trace_set: TraceSet, name: str) -> Definition:
+    if name not in trace_set.definitions:
+        raise UnknownNameError("definition", name, trace_set.definitions)
+    return trace_set.definitions[name]
+
+
+def _scratch(trace_set: TraceSet, definition: Definition, solution: Solution) -> TraceSet:
+    """Make a trace set of this one solution; it reads files of the dataset and writes none."""
+    from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic
+
+    workloads = trace_set.workloads.get(definition.name, [])
+    if not workloads:
+        raise UsageError(f"{definition.name} has no workloads to check against")
+    scratch = TraceSet(
+        trace_set.root,
+        {definition.name: definition},
+        {definition.name: [solution]},
+        {definition.name: list(workloads)},
+    )
+    scratch.roots = trace_set.roots
+    return scratch

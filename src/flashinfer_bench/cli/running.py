@@ -1,0 +1,118 @@
+"""Jobs run, and what becomes of each is collected."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.errors import DatasetError, DeviceError
+from flashinfer_bench.report.jobs import JobResult, job_result
+from flashinfer_bench.report.run import Fault, SkippedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flashinfer_bench.bench.benchmark import Benchmark, Step
+    from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.pool import Progress
+    from flashinfer_bench.cli.progress import View
+
+
+@dataclass(slots=True)
+class Collected:
+    """What became of the jobs so far."""
+
+    plan: Plan
+    results: list[JobResult] = field(default_factory=list)
+    skipped_here: list[SkippedJob] = field(default_factory=list)
+    faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
+    is_cut_short: bool = False
+    began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a job did not pass, or the dataset is at fault."""
+        return bool(self.faults) or any(not result.is_passed for result in self.results)
+
+    @property
+    def skipped(self) -> tuple[SkippedJob, ...]:
+        """Jobs this machine cannot run: those the plan knew of, then those found when building."""
+        planned = (skipped_job(job, reason) for job, reason in self.plan.skipped)
+        return (*planned, *self.skipped_here)
+
+    def add(self, step: Step) -> JobResult | None:
+        """Sort a finished job in; give its result if it left a trace."""
+        from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415  # pydantic
+
+        if step.trace is not None:
+            result = job_result(step.trace, step.job.solution)
+            self.results.append(result)
+            return result
+        match step.outcome:
+            case Skipped(reason=reason):
+                self.skipped_here.append(skipped_job(step.job, reason))
+            case DatasetFault(explanation=explanation):
+                fault = Fault(step.job.definition.name, step.job.workload.uuid, explanation)
+                self.faults.setdefault((fault.definition, explanation), fault)
+            case _:
+                pass
+        return None
+
+
+def measure(
+    benchmark: Benchmark,
+    collected: Collected,
+    view: View,
+    *,
+    saves: bool,
+    stops_at_failure: bool = False,
+) -> None:
+    """Run the plan and collect; the benchmark is closed afterwards."""
+    with benchmark, view:
+        steps = benchmark.run(
+            collected.plan, dump_traces=saves, observe=lambda event: _observe(view, event)
+        )
+        with _closing(steps):
+            for step in steps:
+                view.finished(collected.add(step))
+                if stops_at_failure and collected.has_failed:
+                    collected.is_cut_short = True
+                    return
+
+
+def exit_code_of(collected: Collected) -> int:
+    """Faults of the dataset go before failures; nothing but skipped jobs is the machine's fault."""
+    if collected.faults:
+        return DatasetError.exit_code
+    if collected.has_failed:
+        return 1
+    has_something = collected.results or collected.plan.done_count or not collected.skipped
+    return 0 if has_something else DeviceError.exit_code
+
+
+def skipped_job(job: Job, reason: str) -> SkippedJob:
+    """Name a job that this machine cannot run."""
+    return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
+
+
+def _observe(view: View, event: Progress) -> None:
+    from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # pydantic
+
+    match event:
+        case Started(device=device, job=job):
+            view.started(device, job)
+        case Waiting(device=device):
+            view.waiting(device)
+
+
+@contextlib.contextmanager
+def _closing(steps: Iterator[Step]) -> Iterator[None]:
+    """End the generator here and now, not whenever it is collected."""
+    try:
+        yield
+    finally:
+        close = getattr(steps, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,124 @@
+"""What a quick check of one kernel found, as a value and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.jobs import axes_text
+from flashinfer_bench.report.numbers import count_text, error_text, latency_text, speedup_text
+from flashinfer_bench.report.run import fault_blocks, skipped_blocks
+from flashinfer_bench.report.tables import (
+    Block,
+    Column,
+    Page,
+    heading,
+    paragraph,
+    printable,
+    table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.report.jobs import JobResult
+    from flashinfer_bench.report.run import Fault, SkippedJob
+
+_COLUMNS = (
+    Column("workload"),
+    Column("status"),
+    Column("latency", is_number=True),
+    Column("reference", is_number=True),
+    Column("speedup [95%]", is_number=True),
+    Column("abs error", is_number=True),
+    Column("rel error", is_number=True),
+    Column("notes"),
+)
+_MOST_LOG_LINES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a quick check of one kernel found."""
+
+    kernel: str
+    definition: str
+    language: str
+    entry_point: str
+    calling_style: str
+    """`into` where outputs are passed in, `returns` where they are given back."""
+    num_trials: int
+    iterations: int
+    warmup_runs: int
+    jobs: tuple[JobResult, ...]
+    skipped: tuple[SkippedJob, ...]
+    dataset_faults: tuple[Fault, ...]
+
+
+def check_page(report: CheckReport) -> Page:
+    """Show one line per workload, then the log of each failure once."""
+    blocks: list[Block] = [heading(f"{report.kernel} as {report.definition}")]
+    blocks.append(paragraph(*_settings(report)))
+    if report.jobs:
+        blocks += [paragraph(""), table(_COLUMNS, map(_cells, report.jobs))]
+    blocks += _log_blocks([job for job in report.jobs if not job.is_passed])
+    blocks += skipped_blocks(report.skipped)
+    blocks += fault_blocks(report.dataset_faults)
+    if report.jobs:
+        passed = sum(job.is_passed for job in report.jobs)
+        blocks.append(heading(f"{passed} of {count_text(len(report.jobs), 'workload')} passed"))
+    return tuple(blocks)
+
+
+def _settings(report: CheckReport) -> list[str]:
+    style = {
+        "into": "writing into the outputs it is given",
+        "returns": "returning its outputs",
+    }[report.calling_style]
+    hardware = f", on {report.jobs[0].hardware}" if report.jobs else ""
+    return [
+        f"{report.language}, {report.entry_point}, {style}{hardware}",
+        (
+            f"quick settings: {count_text(report.num_trials, 'trial')} of {report.iterations} samples, "
+            f"{report.warmup_runs} warm-up calls; `run` measures thoroughly"
+        ),
+    ]
+
+
+def _cells(job: JobResult) -> tuple[str, ...]:
+    return (
+        axes_text(job),
+        job.status,
+        latency_text(job.latency_ms, job.latency_interval_ms),
+        latency_text(job.reference_latency_ms),
+        speedup_text(job.speedup, job.speedup_interval),
+        error_text(job.max_absolute_error),
+        error_text(job.max_relative_error),
+        ", ".join((*job.violations, *job.notes)),
+    )
+
+
+def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:
+    """Show each log once, under the workloads that ended with it."""
+    axes_by_log: dict[str, list[str]] = {}
+    for job in failed:
+        axes_by_log.setdefault(job.log, []).append(axes_text(job))
+    blocks: list[Block] = []
+    for log, axes in axes_by_log.items():
+        blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*_log_lines(log))]
+    return blocks
+
+
+def _log_lines(log: str) -> list[str]:
+    lines = [_kept_indent(line) for line in log.splitlines()] or ["(no log)"]
+    if len(lines) <= _MOST_LOG_LINES:
+        return lines
+    half = _MOST_LOG_LINES // 2
+    left_out = count_text(len(lines) - 2 * half, "line")
+    return [*lines[:half], f"... {left_out} left out ...", *lines[-half:]]
+
+
+def _kept_indent(line: str) -> str:
+    """Clean a line, keeping the indentation that code and tables need."""
+    indent = len(line) - len(line.lstrip(" "))
+    return " " * indent + printable(line.strip())

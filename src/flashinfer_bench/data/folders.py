@@ -78,11 +78,12 @@ def _tables(toml: Path) -> dict[str, dict[str, Any]]:
 def _sources(folder: Path, order: list[str]) -> list[dict[str, str]]:
     """Read the sources: those named in `order` first, every other by its path."""
     found = _text_files(folder)
-    missing = [path for path in order if path not in found]
-    if missing:
-        raise DatasetError(f"source {missing[0]!r} is not there", path=folder / SOLUTION_TOML)
+    for path in order:
+        text = found.get(path) or _text_or_none(folder / path)
+        if text is not None:
+            found[path] = text
     paths = [*order, *sorted(found.keys() - set(order))]
-    return [{"path": path, "content": found[path]} for path in paths]
+    return [{"path": path, "content": found[path]} for path in paths if path in found]
 
 
 def _text_files(folder: Path) -> dict[str, str]:

@@ -84,8 +84,9 @@ class Layout:
 
     def samples_files(self, definition: Definition) -> list[Path]:
         """Files of samples that any author's solutions of a definition have left here."""
-        pattern = f"*/{definition.op_type}/{definition.name}.samples.ndjson"
-        return sorted(self.traces.glob(pattern))
+        authors = sorted(self.traces.iterdir()) if self.traces.is_dir() else []
+        files = [self.samples_file(author.name, definition) for author in authors]
+        return [file for file in files if file.is_file()]
 
     def blob_file(self, definition: Definition, workload_uuid: str) -> Path:
         """File of the tensors of one workload."""

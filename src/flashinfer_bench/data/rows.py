@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from flashinfer_bench.data.segments import Segment
-    from flashinfer_bench.data.trace import Trace
+    from flashinfer_bench.data.trace import Correctness, Evaluation, Trace
 
     # Gives author and language of a solution, by name.
     Describe = Callable[[str], tuple[str | None, str | None]]
+
+
+_Word = Annotated[str, msgspec.Meta(pattern=r"(?i)^(nan|inf|infinity)$")]
 
 
 class TraceRow(msgspec.Struct, frozen=True, gc=False):
@@ -61,14 +64,10 @@ class _Environment(msgspec.Struct, gc=False):
     hardware: str
 
 
-class _Extra(msgspec.Struct, gc=False):
-    violations: Any = None
-
-
 class _Correctness(msgspec.Struct, gc=False):
-    max_relative_error: float | str = 0.0
-    max_absolute_error: float | str = 0.0
-    extra: _Extra | None = None
+    max_relative_error: float | _Word = 0.0
+    max_absolute_error: float | _Word = 0.0
+    extra: dict[str, Any] | None = None
 
 
 class _Performance(msgspec.Struct, gc=False):
@@ -123,15 +122,14 @@ def rows_of_segment(segment: Segment, describe: Describe) -> Iterator[TraceRow |
             yield row_of_trace(trace, describe)
         return
     for wire in wires:
-        yield _row(wire, describe)
+        yield _row(wire, wire.solution, wire.evaluation, describe)
 
 
 def row_of_trace(trace: Trace, describe: Describe) -> TraceRow | None:
     """Give the row of an entity, None if it was never evaluated."""
     if trace.evaluation is None or trace.solution is None:
         return None
-    plain = trace.model_dump(mode="json", exclude={"workload": {"inputs"}, "evaluation": {"log"}})
-    return _row(msgspec.convert(plain, _Trace), describe)
+    return _row(trace, trace.solution, trace.evaluation, describe)
 
 
 def _decode(segment: Segment) -> list[_Trace]:
@@ -140,21 +138,23 @@ def _decode(segment: Segment) -> list[_Trace]:
     return [_DECODER.decode(line) for _, line in segment.only]
 
 
-def _row(wire: _Trace, describe: Describe) -> TraceRow:
-    evaluation = wire.evaluation
+def _row(
+    trace: _Trace | Trace, solution: str, evaluation: _Evaluation | Evaluation, describe: Describe
+) -> TraceRow:
+    """Flatten what the fast and the full form of a trace call by the same names."""
     correctness = evaluation.correctness
     performance = evaluation.performance or _NO_PERFORMANCE
     provenance = evaluation.provenance or _NO_PROVENANCE
     run = provenance.run
-    author, language = describe(wire.solution)
+    author, language = describe(solution)
     return TraceRow(
-        wire.definition,
-        wire.solution,
+        trace.definition,
+        solution,
         author,
         language,
-        wire.workload.uuid,
-        wire.workload.axes,
-        evaluation.status,
+        trace.workload.uuid,
+        trace.workload.axes,
+        str(evaluation.status),
         evaluation.environment.hardware,
         evaluation.timestamp,
         performance.latency_ms,
@@ -175,8 +175,7 @@ def _row(wire: _Trace, describe: Describe) -> TraceRow:
     )
 
 
-def _violation_count(correctness: _Correctness | None) -> int:
-    if correctness is None or correctness.extra is None:
-        return 0
-    violations = correctness.extra.violations
+def _violation_count(correctness: _Correctness | Correctness | None) -> int:
+    extra = correctness.extra if correctness else None
+    violations = extra.get("violations") if extra else None
     return len(violations) if isinstance(violations, list) else 0

@@ -160,11 +160,20 @@ def test_a_bad_field_surfaces_at_first_access_with_its_place(build: Any, tmp_pat
             trace_set.traces[NAME]
 
 
-def test_a_bad_line_surfaces_in_rows_with_its_place(build: Any, tmp_path: Path) -> None:
-    bad = build.trace_line.replace('"status":"PASSED"', '"status":7')
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('"status":"PASSED"', '"status":7', "status"),
+        ("0.0021", '"much"', r"correctness\.max_relative_error"),
+    ],
+)
+def test_a_bad_line_surfaces_in_rows_with_its_place(
+    build: Any, tmp_path: Path, old: str, new: str, field: str
+) -> None:
+    bad = build.trace_line.replace(old, new)
     build.write(tmp_path / TRACES, f"{build.trace_line}\n{bad}\n")
 
-    with pytest.raises(DatasetError, match=r"jsonl:2:\d+: Trace\.evaluation\.status"):
+    with pytest.raises(DatasetError, match=rf"jsonl:2:\d+: Trace\.evaluation\.{field}"):
         list(TraceSet.from_path(tmp_path).rows())
 
 

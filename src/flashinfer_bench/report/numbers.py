@@ -47,10 +47,11 @@ def speedup_text(speedup: float | None, interval: Interval | None = None) -> str
     """
     if speedup is None:
         return NOTHING
-    text = f"{rounded(speedup, interval)}x"
+    decimals = min(_decimals(speedup, interval), _SIGNIFICANT_DIGITS - 1 + (interval is not None))
+    text = f"{_with_decimals(speedup, decimals)}x"
     if interval is None:
         return text
-    low, high = (_with_decimals(end, _decimals(speedup, interval)) for end in interval)
+    low, high = (_with_decimals(end, decimals) for end in interval)
     return f"{text} [{low}, {high}]"
 
 

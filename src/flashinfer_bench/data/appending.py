@@ -90,7 +90,7 @@ def _open(path: str) -> int:
     try:
         return os.open(path, _APPENDING, 0o666)
     except FileNotFoundError:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        make_folders(Path(path).parent)
         return os.open(path, _APPENDING, 0o666)
 
 
@@ -142,6 +142,14 @@ def _write_all(descriptor: int, block: bytes) -> None:
     view = memoryview(block)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it, each there to stay."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        fsync_folder(folder.parent)
 
 
 def fsync_folder(folder: Path) -> None:

@@ -73,7 +73,7 @@ class Definition(Shaped, Entity):
     def _defines_run(cls, source: str) -> str:
         try:
             body = ast.parse(source).body
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
             where = "" if line is None else f" (line {line} of the source)"
             raise ValueError(f"does not parse: {getattr(error, 'msg', error)}{where}") from None
@@ -134,15 +134,14 @@ class Definition(Shaped, Entity):
     def require_workload(self, workload: Workload) -> None:
         """Raise `DatasetError` unless the workload can run: axes, constraints and dtypes agree."""
         here = f"workload {workload.uuid} of {self.name}"
-        for name, value in self.const_axes.items():
-            if workload.axes.get(name, value) != value:
-                raise DatasetError(
-                    f"{here}: axis {name!r} is the constant {value}, not {workload.axes[name]}"
-                )
         try:
+            values = self.resolve_axes(workload.axes)
             violated = self.violated_constraints(workload.axes)
         except ValueError as error:
             raise DatasetError(f"{here}: {error}") from None
+        for name, value in workload.axes.items():
+            if values.get(name, value) != value:
+                raise DatasetError(f"{here}: axis {name!r} is {values[name]}, not {value}")
         if violated:
             raise DatasetError(f"{here}: axes {workload.axes} violate {listed(violated)}")
         for name, source in workload.inputs.items():

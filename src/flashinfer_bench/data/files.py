@@ -105,7 +105,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replace a file at once: readers see the old content or the new, never a part."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{next(_SERIAL)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        appending.make_folders(path.parent)
         with draft.open("xb") as file:
             file.write(content)
             file.flush()

@@ -97,8 +97,8 @@ def _plain(text: str, place: Place) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise syntax_error(error, place) from None
-    except RecursionError:
-        raise DatasetError("nested too deeply", path=place.path, line=place.line) from None
+    except (RecursionError, ValueError) as error:  # nested too deeply; a number of 5000 digits
+        raise DatasetError(f"not JSON: {error}", path=place.path, line=place.line) from None
 
 
 def syntax_error(error: json.JSONDecodeError, place: Place) -> DatasetError:

@@ -54,7 +54,7 @@ class KernelSignature(Entity):
     def _code_defines_forward(self) -> Self:
         try:
             body = ast.parse(self.code).body
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ValueError(f"code does not parse: {error}") from None
         if not any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in body):
             raise ValueError("code has no global function 'def forward'")
@@ -158,6 +158,8 @@ def _plain_json(text: str, path: Path | str) -> str:
         json.loads(text)
     except json.JSONDecodeError:
         plain = json_text.without_comments(text)
+    except ValueError:  # JSON, but a number too long: `parse` says so
+        return text
     else:
         return text
     try:

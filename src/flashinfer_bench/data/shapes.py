@@ -173,13 +173,10 @@ class Shaped:
             values[name] = _length(name, expression, values)
         return values
 
-    def get_axes_values(
-        self, input_shapes: Iterable[Sequence[int] | None], *, infer_unseen: bool = False
-    ) -> dict[str, int]:
+    def get_axes_values(self, input_shapes: Iterable[Sequence[int] | None]) -> dict[str, int]:
         """Read the variable axes off input shapes given in call order (None for scalars).
 
-        Constant dimensions are not compared. `infer_unseen` leaves out axes that occur in no
-        input shape instead of raising.
+        Constant dimensions are not compared.
         """
         values: dict[str, int] = {}
         for (tensor, spec), shape in zip(self.inputs.items(), input_shapes, strict=False):
@@ -191,7 +188,7 @@ class Shaped:
                 if isinstance(self.axes[axis], AxisVar) and values.setdefault(axis, size) != size:
                     raise ValueError(f"{self.name}: axis {axis!r} is {values[axis]} and {size}")
         unbound = [name for name in self.var_axes if name not in values]
-        if unbound and not infer_unseen:
+        if unbound:
             raise ValueError(f"{self.name}: no input shape gives axis {listed(unbound)}")
         return values
 

@@ -71,9 +71,27 @@ class CheckOptions:
     metavar="UUID...",
     help="Workloads to check, names or globs.  [default: all]",
 )
-@click.option("--warmup-runs", type=click.IntRange(min=0), default=_WARMUP_RUNS, show_default=True)
-@click.option("--iterations", type=click.IntRange(min=1), default=_ITERATIONS, show_default=True)
-@click.option("--num-trials", type=click.IntRange(min=1), default=_TRIALS, show_default=True)
+@click.option(
+    "--warmup-runs",
+    type=click.IntRange(min=0),
+    default=_WARMUP_RUNS,
+    show_default=True,
+    help="Untimed calls at the start of each trial.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(min=1),
+    default=_ITERATIONS,
+    show_default=True,
+    help="Timed samples per trial.",
+)
+@click.option(
+    "--num-trials",
+    type=click.IntRange(min=1),
+    default=_TRIALS,
+    show_default=True,
+    help="Fresh sets of inputs.",
+)
 @json_option
 @log_level_option
 def check(**options: Any) -> None:

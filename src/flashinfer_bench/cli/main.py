@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("run", "Benchmark solutions and record traces."),
+    "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
     "report": Entry("report", "Look at recorded traces."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
 }

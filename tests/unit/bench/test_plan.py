@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.bench import BenchmarkConfig
+from flashinfer_bench.bench.outcomes import Crashed, Outcome
+from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, plan, skip_reason
+from flashinfer_bench.bench.record import record
+from flashinfer_bench.data import Definition, Solution, Trace, TraceSet, Workload
+from flashinfer_bench.errors import UnknownNameError, UsageError
+from tests.flow.kernels import HONEST, INCREMENT, solution
+from tests.unit.bench.values import CPU, RUN, finished, passed
+
+H100 = Target("cuda", "NVIDIA H100 80GB HBM3", threads=2)
+CRASHED = Crashed("its process was ended by SIGSEGV", "")
+
+
+def named(name: str, op_type: str = "elementwise") -> Definition:
+    return INCREMENT.model_copy(update={"name": name, "op_type": op_type})
+
+
+def targeting(*hardware: str, language: str = "python") -> Solution:
+    made = solution(HONEST)
+    spec = made.spec.model_copy(update={"target_hardware": list(hardware), "language": language})
+    return made.model_copy(update={"spec": spec})
+
+
+def workload(definition: str, size: int) -> Trace:
+    inputs = {"x": {"type": "random"}}
+    sized = Workload(axes={"n": size}, inputs=inputs, uuid=f"{definition}-{size}")
+    return Trace(definition=definition, workload=sized)
+
+
+@pytest.fixture
+def store() -> TraceSet:
+    """Two definitions with two solutions each, and two workloads each."""
+    definitions = [named("add_one", "elementwise"), named("gemm_n128", "gemm")]
+    names = [each.name for each in definitions]
+    return TraceSet(
+        definitions={each.name: each for each in definitions},
+        solutions={
+            name: [
+                solution(HONEST, name=f"{name}_fast", definition=name, author="ann"),
+                solution(HONEST + "#", name=f"{name}_slow", definition=name, author="bob"),
+            ]
+            for name in names
+        },
+        workloads={name: [workload(name, 8), workload(name, 16)] for name in names},
+    )
+
+
+def jobs_of(planned: Plan) -> list[tuple[str, int]]:
+    return [(job.solution.name, job.workload.axes["n"]) for job in planned.jobs]
+
+
+def solutions_of(planned: Plan) -> list[str]:
+    return list(dict.fromkeys(job.solution.name for job in planned.jobs))
+
+
+def test_everything_runs_in_the_order_of_the_dataset(store: TraceSet) -> None:
+    planned = plan(store, BenchmarkConfig(), CPU)
+
+    assert jobs_of(planned) == [
+        ("add_one_fast", 8),
+        ("add_one_fast", 16),
+        ("add_one_slow", 8),
+        ("add_one_slow", 16),
+        ("gemm_n128_fast", 8),
+        ("gemm_n128_fast", 16),
+        ("gemm_n128_slow", 8),
+        ("gemm_n128_slow", 16),
+    ]
+    assert (planned.skipped, planned.warnings, planned.done_count) == ((), (), 0)
+
+
+def test_one_process_serves_all_workloads_of_a_solution(store: TraceSet) -> None:
+    batches = plan(store, BenchmarkConfig(), CPU).batches
+
+    assert [[job.solution.name for job in batch] for batch in batches] == [
+        ["add_one_fast"] * 2,
+        ["add_one_slow"] * 2,
+        ["gemm_n128_fast"] * 2,
+        ["gemm_n128_slow"] * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(definitions=("gemm_n128",)), ["gemm_n128_fast", "gemm_n128_slow"]),
+        (Selection(definitions=("gemm*", "add_one")), None),
+        (Selection(solutions=("*_fast",)), ["add_one_fast", "gemm_n128_fast"]),
+        (Selection(op_types=("gemm",)), ["gemm_n128_fast", "gemm_n128_slow"]),
+        (Selection(authors=("bo?",)), ["add_one_slow", "gemm_n128_slow"]),
+        (Selection(op_types=("gemm",), authors=("ann",)), ["gemm_n128_fast"]),
+        (Selection(definitions=("[ag]*",), solutions=("add_one_[fs]*",)), ["add_one_fast", "add_one_slow"]),
+        (Selection(), None),
+    ],
+)  # fmt: skip
+def test_names_and_globs_select(
+    store: TraceSet, selection: Selection, expected: list[str] | None
+) -> None:
+    everything = ["add_one_fast", "add_one_slow", "gemm_n128_fast", "gemm_n128_slow"]
+
+    planned = plan(store, BenchmarkConfig(), CPU, selection=selection)
+
+    assert solutions_of(planned) == (expected or everything)
+
+
+def test_workloads_are_selected_by_uuid(store: TraceSet) -> None:
+    selection = Selection(workloads=("gemm_n128-8", "add*-16"))
+
+    planned = plan(store, BenchmarkConfig(), CPU, selection=selection)
+
+    assert jobs_of(planned) == [
+        ("add_one_fast", 16),
+        ("add_one_slow", 16),
+        ("gemm_n128_fast", 8),
+        ("gemm_n128_slow", 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("definitions", "gemm_n128", ["gemm_n128_fast", "gemm_n128_slow"]),
+        ("solutions", "add_one_slow", ["add_one_slow"]),
+        ("op_types", "gemm", ["gemm_n128_fast", "gemm_n128_slow"]),
+        ("authors", "ann", ["add_one_fast", "gemm_n128_fast"]),
+        ("workloads", "gemm_n128-8", ["gemm_n128_fast", "gemm_n128_slow"]),
+    ],
+)
+def test_a_configuration_selects_like_the_command_line(
+    store: TraceSet, setting: str, value: str, expected: list[str]
+) -> None:
+    config = BenchmarkConfig(**{setting: [value]})
+
+    assert solutions_of(plan(store, config, CPU)) == expected
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(definitions=("gem_n128",)), "no definition named 'gem_n128'; did you mean 'gemm_n128'?"),
+        (Selection(solutions=("add_one_fats",)), "no solution named 'add_one_fats'; did you mean 'add_one_fast'?"),
+        (Selection(op_types=("gem",)), "no op type named 'gem'; did you mean 'gemm'?"),
+        (Selection(authors=("anne",)), "no author named 'anne'; did you mean 'ann'?"),
+        (Selection(workloads=("gemm_n128-9",)), "no workload named 'gemm_n128-9'; did you mean 'gemm_n128-8'?"),
+        (Selection(definitions=("zzzzzz",)), "no definition named 'zzzzzz'"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_suggests_the_nearest(
+    store: TraceSet, selection: Selection, words: str
+) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        plan(store, BenchmarkConfig(), CPU, selection=selection)
+
+    assert str(caught.value) == words
+
+
+def test_a_glob_that_matches_nothing_is_a_mistake(store: TraceSet) -> None:
+    with pytest.raises(UsageError, match=r"no definition matches 'gqa\*'"):
+        plan(store, BenchmarkConfig(), CPU, selection=Selection(definitions=("gqa*",)))
+
+
+def test_a_definition_without_workloads_is_remarked_on(store: TraceSet) -> None:
+    store.workloads.pop("gemm_n128")
+
+    planned = plan(store, BenchmarkConfig(), CPU)
+
+    assert planned.warnings == ("gemm_n128 has solutions but no workloads",)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "target", "words"),
+    [
+        (targeting("cuda"), CPU, "built for cuda; the device is cpu"),
+        (targeting("CUDA"), CPU, "built for cuda; the device is cpu"),
+        (targeting("cpu"), H100, "built for cpu; the device is cuda"),
+        (targeting("NVIDIA_H100", language="cuda"), CPU, "written in CUDA; there is no CUDA device"),
+        (targeting("cpu", "cuda", language="cuda"), CPU, "written in CUDA; there is no CUDA device"),
+    ],
+)  # fmt: skip
+def test_what_this_kind_of_device_cannot_run_is_skipped(
+    candidate: Solution, target: Target, words: str
+) -> None:
+    assert skip_reason(candidate, target, is_strict=False) == words
+
+
+@pytest.mark.parametrize(
+    ("candidate", "target"),
+    [
+        (targeting("cpu"), CPU),
+        (targeting("cuda"), H100),
+        (targeting("cpu", "cuda"), CPU),
+        (targeting("cpu", "cuda"), H100),
+        (targeting("NVIDIA_H100"), H100),
+        (targeting("nvidia-h100"), H100),
+        (targeting("H100", language="cuda"), H100),
+    ],
+)
+def test_what_names_this_device_runs_even_under_strict_hardware(
+    candidate: Solution, target: Target
+) -> None:
+    assert skip_reason(candidate, target, is_strict=True) is None
+
+
+@pytest.mark.parametrize("target", [CPU, H100])
+def test_another_cards_name_skips_only_under_strict_hardware(target: Target) -> None:
+    candidate = targeting("NVIDIA_B200")
+
+    assert skip_reason(candidate, target, is_strict=False) is None
+    assert skip_reason(candidate, target, is_strict=True) == (
+        f"targets NVIDIA_B200; this is {target.hardware}"
+    )
+
+
+@pytest.mark.parametrize("function", ["prepare", "plan"])
+def test_what_needs_functions_this_version_does_not_run_is_skipped(function: str) -> None:
+    made = solution(HONEST)
+    spec = made.spec.model_copy(update={function: "main.py::pack"})
+
+    reason = skip_reason(made.model_copy(update={"spec": spec}), CPU, is_strict=False)
+
+    assert "prepare or plan" in reason
+
+
+def one(candidate: Solution) -> TraceSet:
+    return TraceSet(
+        definitions={"increment": INCREMENT},
+        solutions={"increment": [candidate]},
+        workloads={"increment": [workload("increment", 8), workload("increment", 16)]},
+    )
+
+
+def test_another_cards_name_warns_once_and_runs() -> None:
+    planned = plan(one(targeting("NVIDIA_B200")), BenchmarkConfig(), H100)
+
+    assert len(planned.jobs) == 2
+    assert planned.warnings == ("candidate targets NVIDIA_B200; it runs on NVIDIA H100 80GB HBM3",)
+
+
+def test_skipped_jobs_carry_their_reason() -> None:
+    planned = plan(one(targeting("cuda")), BenchmarkConfig(), CPU)
+
+    assert planned.jobs == ()
+    assert [(job.workload.axes["n"], reason) for job, reason in planned.skipped] == [
+        (8, "built for cuda; the device is cpu"),
+        (16, "built for cuda; the device is cpu"),
+    ]
+
+
+def recorded(store: TraceSet, outcome: Outcome, config: BenchmarkConfig | None = None) -> TraceSet:
+    """A store in which the first job of a plan has ended like this."""
+    first, *_ = plan(store, config or BenchmarkConfig(), CPU).jobs
+    trace = record(finished(outcome, first), RUN)
+    store.traces.append(trace)
+    return store
+
+
+def test_without_resume_everything_runs_again() -> None:
+    store = recorded(one(solution(HONEST)), passed())
+
+    assert len(plan(store, BenchmarkConfig(), CPU).jobs) == 2
+
+
+def test_resume_leaves_out_what_is_recorded() -> None:
+    store = recorded(one(solution(HONEST)), passed())
+
+    planned = plan(store, BenchmarkConfig(), CPU, resume=Resume())
+
+    assert jobs_of(planned) == [("candidate", 16)]
+    assert planned.done_count == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"candidate": solution(HONEST + "# faster\n")},
+        {"config": BenchmarkConfig(rtol=1e-3)},
+        {"target": Target("cpu", "Another CPU", threads=2)},
+        {"target": Target("cpu", "Test CPU", threads=4)},
+    ],
+    ids=["source", "settings", "hardware", "threads"],
+)
+def test_resume_repeats_what_was_measured_otherwise(changed: dict[str, Any]) -> None:
+    (trace,) = recorded(one(solution(HONEST)), passed()).traces["increment"]
+    store = one(changed.get("candidate", solution(HONEST)))
+    store.traces.append(trace)
+
+    planned = plan(
+        store,
+        changed.get("config", BenchmarkConfig()),
+        changed.get("target", CPU),
+        resume=Resume(),
+    )
+
+    assert len(planned.jobs) == 2
+    assert planned.done_count == 0
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"seed": 7}, {"timeout_seconds": 5}, {"label": "again"}, {"use_isolated_runner": True}],
+    ids=lambda setting: next(iter(setting)),
+)
+def test_resume_does_not_mind_settings_that_change_no_result(setting: dict[str, Any]) -> None:
+    store = recorded(one(solution(HONEST)), passed())
+
+    planned = plan(store, BenchmarkConfig(**setting), CPU, resume=Resume())
+
+    assert planned.done_count == 1
+
+
+def test_the_same_code_under_another_name_has_results_of_its_own() -> None:
+    (trace,) = recorded(one(solution(HONEST)), passed()).traces["increment"]
+    store = one(solution(HONEST, name="renamed"))
+    store.traces.append(trace)
+
+    assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == 0
+
+
+def test_a_trace_without_provenance_does_not_count_as_done() -> None:
+    (trace,) = recorded(one(solution(HONEST)), passed()).traces["increment"]
+    store = one(solution(HONEST))
+    bare = trace.evaluation.model_copy(update={"provenance": None})
+    store.traces.append(trace.model_copy(update={"evaluation": bare}))
+
+    assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == 0
+
+
+def test_a_failure_counts_as_done_unless_retries_are_asked_for() -> None:
+    store = recorded(one(solution(HONEST)), CRASHED)
+
+    kept = plan(store, BenchmarkConfig(), CPU, resume=Resume())
+    retried = plan(store, BenchmarkConfig(), CPU, resume=Resume(retries_failed=True))
+
+    assert kept.done_count == 1
+    assert retried.done_count == 0
+
+
+def test_a_job_that_passed_is_not_retried_for_an_older_failure() -> None:
+    store = recorded(recorded(one(solution(HONEST)), CRASHED), passed())
+
+    planned = plan(store, BenchmarkConfig(), CPU, resume=Resume(retries_failed=True))
+
+    assert planned.done_count == 1
+
+
+def test_jobs_of_a_gpu_and_a_cpu_have_different_config_hashes() -> None:
+    store = one(targeting("cpu", "cuda"))
+    same_threads = Target("cuda", "NVIDIA L4", threads=CPU.threads)
+
+    on_cpu, *_ = plan(store, BenchmarkConfig(), CPU).jobs
+    on_gpu, *_ = plan(store, BenchmarkConfig(), same_threads).jobs
+
+    assert on_cpu.config_hash != on_gpu.config_hash
+
+
+def test_an_unaudited_run_has_another_config_hash() -> None:
+    store = one(solution(HONEST))
+
+    audited, *_ = plan(store, BenchmarkConfig(), CPU).jobs
+    unaudited, *_ = plan(store, BenchmarkConfig(audit=False), CPU).jobs
+
+    assert audited.config_hash != unaudited.config_hash
+
+
+def test_a_job_is_labelled_by_solution_and_size() -> None:
+    first, *_ = plan(one(solution(HONEST)), BenchmarkConfig(), CPU).jobs
+
+    assert first.label == "candidate on n=8"

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+import statistics as reference
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashinfer_bench.bench.timing import statistics
+from tests.unit.bench.values import STEADY
+
+values = st.lists(
+    st.floats(min_value=1e-3, max_value=1e6, allow_nan=False), min_size=1, max_size=60
+)
+enough_values = st.lists(
+    st.floats(min_value=1e-3, max_value=1e6, allow_nan=False), min_size=6, max_size=60
+)
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_fewer_than_six_values_give_no_interval(count: int) -> None:
+    assert statistics.median_interval([1.0] * count) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "rank"),
+    # The classical table of order statistics for 95% (Conover, table A3).
+    [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (20, 6), (50, 18), (100, 40)],
+)
+def test_the_interval_lies_at_the_ranks_of_the_table(count: int, rank: int) -> None:
+    ordered = [float(value) for value in range(1, count + 1)]
+
+    assert statistics.median_interval(ordered) == (rank, count + 1 - rank)
+
+
+def test_more_confidence_is_a_wider_interval() -> None:
+    ordered = list(range(100))
+
+    narrow = statistics.median_interval(ordered, confidence=0.8)
+    wide = statistics.median_interval(ordered, confidence=0.999)
+
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_thousands_of_values_are_no_trouble() -> None:
+    low, high = statistics.median_interval(range(5000))
+
+    assert low < 2499.5 < high
+    assert high - low < 150
+
+
+@pytest.mark.parametrize("count", [10, 12, 50])
+def test_the_interval_covers_the_true_median_as_often_as_it_claims(count: int) -> None:
+    draw = random.Random(20_26)
+    true_median = 2.0**0.5  # of the skewed distribution below
+    intervals = [
+        statistics.median_interval([(1 - draw.random()) ** -0.5 for _ in range(count)])
+        for _ in range(2000)
+    ]
+
+    covered = sum(low <= true_median <= high for low, high in intervals)
+
+    assert covered / len(intervals) >= 0.93
+
+
+@STEADY
+@given(enough_values)
+def test_the_interval_contains_the_median(sampled: list[float]) -> None:
+    low, high = statistics.median_interval(sampled)
+
+    assert low <= reference.median(sampled) <= high
+
+
+@STEADY
+@given(enough_values, st.randoms(use_true_random=False))
+def test_the_order_of_samples_says_nothing(sampled: list[float], shuffler: random.Random) -> None:
+    shuffled = list(sampled)
+    shuffler.shuffle(shuffled)
+
+    assert statistics.median_interval(shuffled) == statistics.median_interval(sampled)
+    assert statistics.quartiles(shuffled) == statistics.quartiles(sampled)
+    assert statistics.noise(shuffled) == statistics.noise(sampled)
+
+
+@STEADY
+@given(values)
+def test_quartiles_enclose_the_median_and_lie_within_the_samples(sampled: list[float]) -> None:
+    first, third = statistics.quartiles(sampled)
+
+    assert min(sampled) <= first * (1 + 1e-12)
+    assert first * (1 - 1e-12) <= reference.median(sampled) <= third * (1 + 1e-12)
+    assert third * (1 - 1e-12) <= max(sampled)
+
+
+@pytest.mark.parametrize(
+    ("sampled", "expected"),
+    [
+        ([7.0], (7.0, 7.0)),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], (2.0, 4.0)),
+        ([4.0, 1.0, 3.0, 2.0], (1.75, 3.25)),
+    ],
+)
+def test_quartiles_are_linear_between_ranks(
+    sampled: list[float], expected: tuple[float, float]
+) -> None:
+    assert statistics.quartiles(sampled) == expected
+
+
+@pytest.mark.parametrize(
+    ("sampled", "expected"),
+    [([3.0], 0.0), ([2.0, 2.0, 2.0], 0.0), ([1.0, 2.0, 3.0, 4.0, 5.0], 2 / 3), ([0.0, 0.0], 0.0)],
+)
+def test_noise_is_the_interquartile_range_over_the_median(
+    sampled: list[float], expected: float
+) -> None:
+    assert statistics.noise(sampled) == pytest.approx(expected)
+
+
+@STEADY
+@given(values)
+def test_noise_does_not_depend_on_the_unit(sampled: list[float]) -> None:
+    in_ns = [value * 1e6 for value in sampled]
+
+    assert statistics.noise(in_ns) == pytest.approx(statistics.noise(sampled), abs=1e-9)
+
+
+def test_ratios_are_taken_block_by_block() -> None:
+    baseline = [[4.0, 4.0, 100.0], [6.0], [1.0]]
+    contestant = [[2.0], [2.0, 2.0, 0.1], [4.0]]
+
+    assert statistics.block_ratios(baseline, contestant) == [2.0, 3.0, 0.25]
+
+
+def test_blocks_without_samples_or_time_give_no_ratio() -> None:
+    baseline = [[], [4.0], [4.0]]
+    contestant = [[2.0], [0.0], [2.0]]
+
+    assert statistics.block_ratios(baseline, contestant) == [2.0]
+
+
+def test_a_machine_that_slows_down_for_both_does_not_change_the_ratios() -> None:
+    drifting = [[slowness * 3.0] for slowness in (1.0, 1.5, 2.0)]
+    along = [[slowness * 1.5] for slowness in (1.0, 1.5, 2.0)]
+
+    assert statistics.block_ratios(drifting, along) == [2.0, 2.0, 2.0]
+
+
+def test_sides_with_different_numbers_of_blocks_do_not_compare() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        statistics.block_ratios([[1.0]], [[1.0], [1.0]])

@@ -1,0 +1,76 @@
+"""Values as workers send them, for tests of what the parent makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+
+from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.outcomes import Outcome, Passed
+from flashinfer_bench.bench.plan import Job, Target, jobs_for
+from flashinfer_bench.bench.pool import Finished
+from flashinfer_bench.bench.protocol import Built, Errors, JobPassed, Note, Opened, Samples
+from flashinfer_bench.bench.record import Run
+from flashinfer_bench.data import Solution, Workload
+from tests.flow.kernels import HONEST, INCREMENT, solution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STEADY = settings(deadline=None, derandomize=True)
+"""The same examples every time, however busy the machine is."""
+
+CPU = Target("cpu", "Test CPU", threads=2)
+OPENED = Opened(
+    1,
+    hardware="Test CPU",
+    lock_name="cpu",
+    uuid="cpu",
+    driver=None,
+    cuda=None,
+    libs={"torch": "2.8.0"},
+    calibration={"empty_call_ns": 60.0},
+)
+BUILT = Built(
+    2,
+    build_ms=3.5,
+    builder="python",
+    clock="wall",
+    clock_version="1",
+    clock_overhead_ns=61.0,
+    latency_kind="wall",
+    is_cold=False,
+)
+RUN = Run("run-1", key=0xABC, is_key_given=True, threads=2, label="nightly")
+EXACT = Errors(0.0, 0.0, 1.0)
+
+
+def job(
+    candidate: Solution | None = None, size: int = 8, config: BenchmarkConfig | None = None
+) -> Job:
+    """One job of the tiny definition."""
+    workload = Workload(axes={"n": size}, inputs={"x": {"type": "random"}})
+    settings = config or BenchmarkConfig()
+    (made,) = jobs_for(INCREMENT, candidate or solution(HONEST), [workload], settings, CPU)
+    return made
+
+
+def samples(*blocks_ns: Sequence[float], is_reference: bool = False) -> Samples:
+    """Samples of one contestant, given block by block."""
+    name = "reference" if is_reference else "candidate"
+    return Samples(name, is_reference, tuple(tuple(block) for block in blocks_ns), 3)
+
+
+def passed(
+    *sides: Samples, errors: Errors = EXACT, notes: tuple[Note, ...] = (), log: str = ""
+) -> Passed:
+    """A job that went well; ten blocks of a microsecond per call unless told otherwise."""
+    measured = sides or (samples(*[[1000.0, 1000.0]] * 10),)
+    result = JobPassed(3, errors, measured, notes, bytes_moved=64, peak_memory_bytes=128)
+    return Passed(result, BUILT, log)
+
+
+def finished(outcome: Outcome, of: Job | None = None) -> Finished:
+    """A finished job."""
+    return Finished(of or job(), outcome, OPENED)

@@ -24,6 +24,11 @@ MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
         "RUNTIME_ERROR",
         "no kernel today",
     ),
+    "raises_with_a_lone_surrogate": (
+        "def run(x):\n    raise ValueError('odd \\ud800 text')\n",
+        "RUNTIME_ERROR",
+        "odd ? text",
+    ),
     "raises_system_exit": (
         "import sys\ndef run(x):\n    sys.exit(0)\n",
         "RUNTIME_ERROR",

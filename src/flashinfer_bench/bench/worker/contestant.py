@@ -85,7 +85,9 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
         )
     except BuildError as error:
         is_missing = isinstance(error, ToolchainMissingError)
-        channel.send(BuildFailed(request.id, str(error), error.log, is_missing))
+        channel.send(
+            BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
+        )
         return None
     channel.send(
         Built(
@@ -248,7 +250,12 @@ def _told(error: BaseException) -> str:
     told = traceback.TracebackException.from_exception(error)
     frames = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FILES)]
     told.stack = traceback.StackSummary.from_list(frames)
-    return "".join(told.format())
+    return _printable("".join(told.format()))
+
+
+def _printable(text: str) -> str:
+    """Replace lone surrogates, which neither messages nor JSON can carry."""
+    return text.encode(errors="replace").decode()
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

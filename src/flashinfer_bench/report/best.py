@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+from flashinfer_bench.report.numbers import Interval, error_text, geometric_mean, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,8 @@ class Best:
     max_relative_error: float | None
     workloads_passed: int
     workloads_attempted: int
+    violations: int
+    """Its traces that broke the contract, on other workloads."""
     workloads: tuple[WorkloadResult, ...]
 
 
@@ -121,6 +123,7 @@ def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
         max_relative_error=largest([row.max_relative_error for row in rows]),
         workloads_passed=len(rows),
         workloads_attempted=tally.workload_count,
+        violations=tally.violation_count,
         workloads=tuple(_workload(row) for row in rows),
     )
 
@@ -131,15 +134,20 @@ def _order(best: Best) -> tuple[bool, float, float, str]:
 
 
 def _reason(by_solution: Mapping[str, Tally], bounds: Bounds) -> str:
+    if not by_solution:
+        return "only interpreted kernels, whose times mean nothing"
     passed = [row for tally in by_solution.values() for row in tally.passed.values()]
     failed = Counter(row.status for tally in by_solution.values() for row in tally.failed)
     if not passed:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         return f"no solution passed: {counts}"
     if not any(bounds.admit(row) for row in passed):
-        errors = [row.max_absolute_error for row in passed if row.max_absolute_error is not None]
-        smallest = f"; the smallest absolute error is {min(errors):.1e}" if errors else ""
-        return f"{len(passed)} passed, all with errors beyond the bounds given{smallest}"
+        closest = min(passed, key=lambda row: row.max_absolute_error or 0.0)
+        return (
+            f"{len(passed)} passed, all with errors beyond the bounds given; the closest is off by "
+            f"{error_text(closest.max_absolute_error)} (relative: "
+            f"{error_text(closest.max_relative_error)})"
+        )
     return f"{len(passed)} passed, none with a time"
 
 

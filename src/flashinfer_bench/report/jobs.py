@@ -136,7 +136,8 @@ def job_line(result: JobResult) -> str:
     """Say in one line how a job ended."""
     job = f"{result.definition} {result.solution} [{axes_text(result)}]"
     if not result.is_passed:
-        why = ", ".join(result.violations) or first_line(result.log)
+        broken = f"violation {', '.join(result.violations)}" if result.violations else ""
+        why = broken or first_line(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
     if result.speedup is not None:

@@ -30,6 +30,7 @@ _RANKING = (
     Column("wins", is_number=True),
     Column("definitions", is_number=True),
     Column("workloads", is_number=True),
+    Column("violations", is_number=True),
 )
 _BEST = (
     Column("definition"),
@@ -41,6 +42,7 @@ _BEST = (
     Column("abs error", is_number=True),
     Column("rel error", is_number=True),
     Column("workloads", is_number=True),
+    Column("violations", is_number=True),
 )
 _MOST_NAMES = 8
 
@@ -127,6 +129,7 @@ def _ranking_cells(ranks: Iterable[Rank]) -> Iterable[tuple[str, ...]]:
             percent_text(rank.win_rate),
             str(rank.definitions),
             str(rank.workloads),
+            str(rank.violations or ""),
         )
 
 
@@ -141,6 +144,7 @@ def _best_cells(best: Best) -> tuple[str, ...]:
         error_text(best.max_absolute_error),
         error_text(best.max_relative_error),
         f"{best.workloads_passed}/{best.workloads_attempted}",
+        str(best.violations or ""),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.standing import Tallies, Tally
@@ -35,6 +36,8 @@ class Rank:
     win_rate: float
     definitions: int
     workloads: int
+    violations: int
+    """Traces of the author, in any table, that broke the contract."""
     best_solutions: dict[str, str]
     """The author's best solution of each definition."""
 
@@ -66,7 +69,10 @@ def rankings(
                 scores, score = against_baseline, score_by_baseline(tally, baseline)
             if score is not None:
                 scores.setdefault(key, {})[tally.solution] = score
-    return Rankings(ranked(against_baseline), ranked(against_reference), without)
+    violations = _violations_by_author(tallies)
+    return Rankings(
+        ranked(against_baseline, violations), ranked(against_reference, violations), without
+    )
 
 
 def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
@@ -89,7 +95,9 @@ def score_by_reference(tally: Tally) -> Score | None:
     return _score([*ratios, *(None for _ in failed_only)], has_failed=bool(tally.failed))
 
 
-def ranked(scores: Mapping[tuple[str, str], Mapping[str, Score]]) -> tuple[Rank, ...]:
+def ranked(
+    scores: Mapping[tuple[str, str], Mapping[str, Score]], violations: Mapping[str, int]
+) -> tuple[Rank, ...]:
     """Average each author's best solution of each definition; highest first, then by name.
 
     `scores` are keyed by author and definition, then by solution.
@@ -98,7 +106,7 @@ def ranked(scores: Mapping[tuple[str, str], Mapping[str, Score]]) -> tuple[Rank,
     for (author, definition), by_solution in scores.items():
         winner = max(by_solution.items(), key=lambda pair: pair[1].avg_speedup)
         best.setdefault(author, {})[definition] = winner
-    ranks = [_rank(author, winners) for author, winners in best.items()]
+    ranks = [_rank(author, winners, violations.get(author, 0)) for author, winners in best.items()]
     return tuple(sorted(ranks, key=lambda rank: (-rank.avg_speedup, rank.author)))
 
 
@@ -108,6 +116,8 @@ def _without_baseline(
     reasons: dict[str, str] = {}
     for definition in sorted(tallies):
         names = baselines.get(definition, ())
+        if not tallies[definition]:
+            continue
         if not names:
             reasons[definition] = f"no solution by {author!r}"
         elif len(names) > 1:
@@ -136,18 +146,23 @@ def _score(ratios: list[float | None], *, has_failed: bool) -> Score | None:
     return Score(fmean(known), 1.0, win_rate, len(known))
 
 
-def _rank(author: str, winners: Mapping[str, tuple[str, Score]]) -> Rank:
+def _violations_by_author(tallies: Tallies) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for by_solution in tallies.values():
+        for tally in by_solution.values():
+            counts[tally.author or UNKNOWN_AUTHOR] += tally.violation_count
+    return counts
+
+
+def _rank(author: str, winners: Mapping[str, tuple[str, Score]], violations: int) -> Rank:
     scores = [score for _, score in winners.values()]
     return Rank(
         author=author,
-        avg_speedup=_mean(score.avg_speedup for score in scores),
-        success_rate=_mean(score.success_rate for score in scores),
-        win_rate=_mean(score.win_rate for score in scores),
+        avg_speedup=fmean(score.avg_speedup for score in scores),
+        success_rate=fmean(score.success_rate for score in scores),
+        win_rate=fmean(score.win_rate for score in scores),
         definitions=len(scores),
         workloads=sum(score.workloads for score in scores),
+        violations=violations,
         best_solutions={name: solution for name, (solution, _) in sorted(winners.items())},
     )
-
-
-def _mean(values: Iterable[float]) -> float:
-    return fmean(values)

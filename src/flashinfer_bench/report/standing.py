@@ -33,13 +33,18 @@ class Tally:
     failed: list[TraceRow] = field(default_factory=list)
 
     @property
+    def violation_count(self) -> int:
+        """Traces that broke the contract."""
+        return sum(row.violation_count > 0 for row in self.failed)
+
+    @property
     def workload_count(self) -> int:
         """Workloads that were attempted."""
         return len(self.passed.keys() | {row.workload_uuid for row in self.failed})
 
 
 Tallies = dict[str, dict[str, Tally]]
-"""By definition, then by solution."""
+"""By definition, then by solution; empty where all that was measured is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ def standing(
     tallies: defaultdict[str, Tallies] = defaultdict(dict)
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
+    for row in every if left_out.interpreted else ():  # measured, though it counts for nothing
+        tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
     return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
 
 

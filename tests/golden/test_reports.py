@@ -1,0 +1,46 @@
+"""What the reading commands say about a small dataset of hand-made traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flashinfer_bench.cli.main import cli
+
+COMMANDS = {
+    "summary.txt": ["report", "summary"],
+    "summary.json": ["report", "summary", "--json"],
+    "summary-mixed.txt": ["report", "summary", "--mix-hardware"],
+    "summary-against-alice.txt": ["report", "summary", "--baseline-author", "alice"],
+    "best.txt": ["report", "best"],
+    "best.json": ["report", "best", "--json"],
+    "best-mixed.txt": ["report", "best", "--mix-hardware"],
+    "best-within-bounds.txt": ["report", "best", "--max-abs-error", "1e-4"],
+    "best-beyond-bounds.txt": ["report", "best", "--max-rel-error", "1e-9"],
+    "plan.txt": ["run", "--dry-run", "--device", "cpu"],
+    "plan.json": ["run", "--dry-run", "--device", "cpu", "--json", "--authors", "alice"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_it_said(
+    name: str, dataset: Path, compare: Callable[[str, str], None]
+) -> None:
+    said = CliRunner().invoke(cli, [*COMMANDS[name], "--local", str(dataset)])
+
+    assert said.exit_code == 0
+    compare(name, said.stdout)
+
+
+def test_an_empty_dataset_is_reported_too(
+    tmp_path: Path, compare: Callable[[str, str], None]
+) -> None:
+    said = [
+        CliRunner().invoke(cli, ["report", name, "--local", str(tmp_path)]).stdout
+        for name in ("summary", "best")
+    ]
+
+    compare("empty.txt", "\n".join(said))

@@ -1,0 +1,82 @@
+"""What `run` and `check` say at their end, from recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results
+from flashinfer_bench.report.run import Fault, RunReport, SkippedJob, run_page
+from flashinfer_bench.report.tables import page_text
+
+Compare = Callable[[str, str], None]
+GPU = "NVIDIA H200"
+
+
+@pytest.fixture
+def jobs(dataset: Path) -> tuple[JobResult, ...]:
+    trace_set = TraceSet.from_path(dataset)
+    results = []
+    for trace in (trace for traces in trace_set.traces.values() for trace in traces):
+        solution = trace_set.get_solution(trace.solution or "")
+        if solution is not None:
+            results.append(job_result(trace, solution))
+    return tuple(result for result in results if result.hardware == GPU)
+
+
+def _run_report(jobs: tuple[JobResult, ...], *, is_complete: bool = True) -> RunReport:
+    return RunReport(
+        jobs=jobs,
+        solutions=solution_results(jobs),
+        skipped=(
+            SkippedJob("gemm_n8", "gemm_n8_cuda", "gemm_n8-w1", "there is no CUDA device"),
+            SkippedJob("gemm_n8", "gemm_n8_cuda", "gemm_n8-w2", "there is no CUDA device"),
+        ),
+        dataset_faults=(Fault("topk_k2", "topk_k2-w1", "the reference raised ValueError: k > n"),),
+        planned=len(jobs) + 1,
+        done_before=3,
+        elapsed_s=61.4,
+        is_complete=is_complete,
+        saved_to=("dataset/traces",),
+        next_command="flashinfer-bench report summary --local dataset",
+    )
+
+
+def test_each_job_has_a_line(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    compare("run-lines.txt", "".join(f"{job_line(job)}\n" for job in jobs))
+
+
+def test_a_run_ends_with_a_page(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    compare("run-page.txt", page_text(run_page(_run_report(jobs), lists_failures=False)))
+
+
+def test_a_quiet_run_lists_failures(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    compare("run-page-quiet.txt", page_text(run_page(_run_report(jobs), lists_failures=True)))
+
+
+def test_a_stopped_run_says_so(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    report = _run_report(jobs[:2], is_complete=False)
+
+    compare("run-page-stopped.txt", page_text(run_page(report, lists_failures=False)))
+
+
+def test_a_check_shows_logs_of_failures_once(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    report = CheckReport(
+        kernel="kernel.py",
+        definition="gemm_n8",
+        language="python",
+        entry_point="kernel.py::run",
+        calling_style="returns",
+        num_trials=1,
+        iterations=20,
+        warmup_runs=3,
+        jobs=tuple(job for job in jobs if job.definition == "gemm_n8"),
+        skipped=(),
+        dataset_faults=(),
+    )
+
+    compare("check-page.txt", page_text(check_page(report)))

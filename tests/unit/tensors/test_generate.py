@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+import torch
+
+from flashinfer_bench.tensors.generate import InputMaker, draw
+from flashinfer_bench.tensors.outputs import fingerprint
+from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+
+CPU = torch.device("cpu")
+FLOATS = ["float32", "float16", "bfloat16"]
+LOW_BIT = ["float8_e4m3fn", "float8_e5m2"]
+INTEGERS = ["int64", "int32", "int16"]
+EVERY_DTYPE = [*FLOATS, *LOW_BIT, *INTEGERS, "int8", "bool"]
+
+
+def planned(
+    source: Any = "window",
+    *,
+    name: str = "x",
+    shape: tuple[int, ...] = (1000,),
+    dtype: str = "float32",
+    **rest: Any,
+) -> InputPlan:
+    return InputPlan(TensorPlan(name, shape, dtype), source, **rest)
+
+
+def maker(*plans: InputPlan, trial_seed: int = 1, **rest: Any) -> InputMaker:
+    made = InputMaker(plans, CPU, **rest)
+    made.open_trial(trial_seed)
+    return made
+
+
+def content(arguments: list[Any]) -> list[Any]:
+    """What the arguments are now; buffers are reused by the next call."""
+    return [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
+
+
+def drawn(dtype: str, *, count: int = 20_000, seed: int = 3) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return draw(TensorPlan("x", (count,), dtype), generator)
+
+
+SEEDED = """
+from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
+from flashinfer_bench.tensors.outputs import fingerprint
+import torch
+torch.set_num_threads({threads})
+windows = [planned(dtype=d, shape=(300, 70)) for d in ("float32", "float16", "bfloat16")]
+draws = [planned("draw", dtype=d, shape=(300, 70)) for d in EVERY_DTYPE]
+probabilities = planned("draw", shape=(30, 700), distribution="probabilities")
+made = maker(*windows, *draws, probabilities, planned("scalar", shape=()), trial_seed=99)
+(arguments,) = made.prepare(1234, 1)
+print(fingerprint(arguments).hex(), arguments[-1])
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_another_process_makes_the_same_bits_from_the_same_seeds(threads: int) -> None:
+    threads_here = torch.get_num_threads()
+    windows = [planned(dtype=dtype, shape=(300, 70)) for dtype in FLOATS]
+    draws = [planned("draw", dtype=dtype, shape=(300, 70)) for dtype in EVERY_DTYPE]
+    probabilities = planned("draw", shape=(30, 700), distribution="probabilities")
+    made = maker(*windows, *draws, probabilities, planned("scalar", shape=()), trial_seed=99)
+    (here,) = made.prepare(1234, 1)
+
+    there = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SEEDED.format(threads=threads))],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+
+    assert there == [fingerprint(here).hex(), str(here[-1])]
+    assert torch.get_num_threads() == threads_here
+
+
+def test_another_call_seed_gives_other_content() -> None:
+    made = maker(planned())
+
+    (first,) = content(made.prepare(1, 1)[0])
+    (second,) = content(made.prepare(2, 1)[0])
+
+    assert not torch.equal(first, second)
+
+
+def test_the_same_call_seed_gives_the_same_content_again() -> None:
+    made = maker(planned(), planned(name="z", dtype="bfloat16"))
+
+    first = content(made.prepare(1, 1)[0])
+    made.prepare(2, 3)
+    again = content(made.prepare(1, 1)[0])
+
+    assert [torch.equal(a, b) for a, b in zip(first, again, strict=True)] == [True, True]
+
+
+def test_another_trial_seed_gives_other_pools() -> None:
+    (first,) = content(maker(planned(), trial_seed=1).prepare(5, 1)[0])
+    (second,) = content(maker(planned(), trial_seed=2).prepare(5, 1)[0])
+
+    assert not torch.equal(first, second)
+    assert (first / second).std() > 0.1  # nor is one a multiple of the other
+
+
+def test_a_hundred_calls_have_a_hundred_contents() -> None:
+    made = maker(planned())
+
+    seen = {fingerprint(made.prepare(seed, 1)[0]) for seed in range(100)}
+
+    assert len(seen) == 100
+
+
+def test_inputs_of_one_call_are_windows_at_places_of_their_own() -> None:
+    first, second = maker(planned(), planned(name="z")).prepare(5, 1)[0]
+
+    assert not torch.equal(first, second)
+    assert (first / second).std() > 0.1
+
+
+def test_sets_of_one_sample_differ_and_lie_in_different_memory() -> None:
+    sets = maker(planned()).prepare(5, 4)
+
+    assert len({fingerprint(arguments) for arguments in sets}) == 4
+    assert len({arguments[0].data_ptr() for arguments in sets}) == 4
+
+
+@pytest.mark.parametrize("position", [0, 2, 6])
+def test_a_set_does_not_depend_on_how_many_come_after_it(position: int) -> None:
+    plans = [planned(), planned("draw", name="i", dtype="int32"), planned(name="z")]
+
+    alone = content(maker(*plans).prepare(5, position + 1)[position])
+    among_others = content(maker(*plans).prepare(5, 7)[position])
+
+    assert fingerprint(alone) == fingerprint(among_others)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_windows_are_never_larger_than_the_plain_draw(dtype: str) -> None:
+    made = maker(planned(dtype=dtype, shape=(50_000,)))
+
+    spreads = [made.prepare(seed, 1)[0][0].double().std().item() for seed in range(20)]
+    largest = max(made.prepare(seed, 1)[0][0].abs().max().item() for seed in range(20))
+
+    assert max(spreads) < 1.02
+    assert min(spreads) > 0.48
+    assert largest < 6.0
+    assert max(spreads) / min(spreads) > 1.2  # the scale is drawn too
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4)])
+def test_any_shape_is_filled(shape: tuple[int, ...]) -> None:
+    windowed, whole = maker(planned(shape=shape), planned("draw", shape=shape)).prepare(1, 1)[0]
+
+    assert windowed.shape == whole.shape == shape
+    assert windowed.is_contiguous()
+    assert bool(windowed.isfinite().all())
+
+
+def test_drawn_inputs_stay_the_same_within_a_trial() -> None:
+    made = maker(planned("draw", dtype="int32"))
+
+    first = content(made.prepare(1, 1)[0])
+    second = content(made.prepare(2, 1)[0])
+    made.open_trial(2)
+    third = content(made.prepare(1, 1)[0])
+
+    assert torch.equal(first[0], second[0])
+    assert not torch.equal(first[0], third[0])
+
+
+def test_a_dynamic_input_that_a_kernel_changed_is_whole_again_in_the_next_call() -> None:
+    made = maker(planned("draw", dtype="int32"), planned())
+    intact = content(made.prepare(1, 1)[0])
+
+    for argument in made.prepare(1, 1)[0]:
+        argument.zero_()
+    again = content(made.prepare(1, 1)[0])
+
+    assert fingerprint(again) == fingerprint(intact)
+
+
+def test_static_inputs_are_constant_within_a_trial_and_redrawn_for_the_next() -> None:
+    made = maker(planned("draw", role="static"), planned(name="z"))
+
+    first = content(made.prepare(1, 1)[0])
+    second = content(made.prepare(2, 1)[0])
+    made.open_trial(2)
+    third = content(made.prepare(1, 1)[0])
+
+    assert torch.equal(first[0], second[0])
+    assert not torch.equal(first[1], second[1])
+    assert not torch.equal(first[0], third[0])
+
+
+def test_static_inputs_stay_in_place_and_all_sets_share_them() -> None:
+    made = maker(planned("draw", role="static"))
+
+    before = made.prepare(1, 1)[0][0].data_ptr()
+    addresses = {arguments[0].data_ptr() for arguments in made.prepare(2, 4)}
+    made.open_trial(2)
+    after = made.prepare(1, 1)[0][0].data_ptr()
+
+    assert addresses == {before} == {after}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats_are_drawn_from_the_standard_normal(dtype: str) -> None:
+    values = drawn(dtype).double()
+
+    assert values.dtype is torch.float64
+    assert abs(values.mean().item()) < 0.03
+    assert values.std().item() == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.parametrize("dtype", LOW_BIT)
+def test_eight_bit_floats_are_normal_clamped_to_two(dtype: str) -> None:
+    values = drawn(dtype).double()
+
+    assert values.abs().max().item() == 2.0
+    assert (values.abs() == 2.0).double().mean().item() == pytest.approx(0.05, abs=0.04)
+    assert values.std().item() == pytest.approx(0.95, abs=0.05)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_uniform_in_their_range(dtype: str) -> None:
+    values = drawn(dtype).double()
+
+    assert (values.min().item(), values.max().item()) == (-1024.0, 1023.0)
+    assert values.std().item() == pytest.approx(2048 / 12**0.5, rel=0.03)
+
+
+def test_int8_takes_all_its_values() -> None:
+    values = drawn("int8")
+
+    assert values.dtype is torch.int8
+    assert sorted(set(values.tolist())) == list(range(-128, 128))
+
+
+def test_booleans_are_fair_coins() -> None:
+    values = drawn("bool")
+
+    assert values.dtype is torch.bool
+    assert values.double().mean().item() == pytest.approx(0.5, abs=0.02)
+
+
+def test_probabilities_are_rows_that_add_up_to_one() -> None:
+    plan = planned("draw", shape=(8, 100), distribution="probabilities")
+
+    (probabilities,) = maker(plan).prepare(1, 1)[0]
+
+    assert bool((probabilities > 0).all())
+    assert torch.allclose(probabilities.sum(-1), torch.ones(8))
+
+
+@pytest.mark.parametrize("value", [0.5, 3, True, 0, -2.5])
+def test_a_literal_scalar_arrives_as_it_is(value: float) -> None:
+    (argument,) = maker(planned("scalar", shape=(), value=value)).prepare(1, 1)[0]
+
+    assert argument == value
+    assert type(argument) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [("float32", float), ("bfloat16", float), ("int32", int), ("bool", bool)]
+)
+def test_a_random_scalar_is_a_python_number_of_the_trial(dtype: str, kind: type) -> None:
+    made = maker(planned("scalar", shape=(), dtype=dtype))
+
+    (first,), (second,) = content(made.prepare(1, 1)[0]), content(made.prepare(2, 1)[0])
+
+    assert type(first) is kind
+    assert first == second
+
+
+def test_random_scalars_are_redrawn_for_the_next_trial() -> None:
+    made = maker(planned("scalar", shape=()))
+
+    (first,) = content(made.prepare(1, 1)[0])
+    made.open_trial(2)
+    (second,) = content(made.prepare(1, 1)[0])
+
+    assert first != second
+
+
+def test_an_input_from_a_file_is_the_file_in_every_call_and_trial() -> None:
+    stored = torch.arange(6.0).reshape(2, 3)
+    made = maker(planned("file", shape=(2, 3)), files={"x": stored})
+
+    first = content(made.prepare(1, 1)[0])
+    made.prepare(1, 1)[0][0].zero_()
+    made.open_trial(2)
+    second = content(made.prepare(2, 1)[0])
+
+    assert torch.equal(first[0], stored)
+    assert torch.equal(second[0], stored)

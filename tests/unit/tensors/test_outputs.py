@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from flashinfer_bench.tensors import outputs
+from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
+from flashinfer_bench.tensors.outputs import (
+    SharedOutputs,
+    fingerprint,
+    mismatch,
+    overlap,
+    slot_bytes,
+)
+from flashinfer_bench.tensors.planned import TensorPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CPU = torch.device("cpu")
+FLOATS = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+INTEGERS = ["int64", "int32", "int16", "int8"]
+EVERY_DTYPE = [*FLOATS, *INTEGERS, "bool"]
+GRID = torch.arange(24.0).reshape(4, 6)
+
+
+def values_of(dtype: str, shape: tuple[int, ...] = (3, 5)) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(0, 3, shape, generator=generator).to(torch_dtype(dtype))
+
+
+def buffer(dtype: str, shape: tuple[int, ...] = (3, 5)) -> torch.Tensor:
+    (made,) = outputs.allocate([TensorPlan("y", shape, dtype)], CPU)
+    return made.zero_()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(3, 5), (), (0,)])
+def test_poisoned_floats_are_nan(dtype: str, shape: tuple[int, ...]) -> None:
+    made = buffer(dtype, shape)
+
+    outputs.poison([made])
+
+    assert bool(made.double().isnan().all())
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_poisoned_integers_are_the_smallest(dtype: str) -> None:
+    made = buffer(dtype)
+
+    outputs.poison([made])
+
+    assert bool((made == torch.iinfo(made.dtype).min).all())
+
+
+def test_poisoned_booleans_are_true() -> None:
+    made = buffer("bool")
+
+    outputs.poison([made])
+
+    assert bool(made.all())
+
+
+def test_all_outputs_are_poisoned() -> None:
+    made = [buffer("float32"), buffer("int32")]
+
+    outputs.poison(made)
+
+    assert [bool((each != 0).all()) for each in made] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (GRID, GRID, True),
+        (GRID, GRID.clone(), False),
+        (GRID, GRID.view(6, 4), True),
+        (GRID, GRID.t(), True),
+        (GRID[:2], GRID[2:], False),
+        (GRID[:3], GRID[2:], True),
+        (GRID[:, :3], GRID[:, 3:], False),
+        (GRID[:, :4], GRID[:, 3:], True),
+        (GRID[:, 0::2], GRID[:, 1::2], False),
+        (GRID[:, 0::2], GRID[:, 2::3], True),
+        (GRID[0, 0], GRID[0, 0], True),
+        (GRID[0, 0], GRID[0, 1], False),
+        (GRID[1, 1], GRID, True),
+        (GRID[:0], GRID, False),
+        (GRID[0].expand(4, 6), GRID[0], True),
+        (GRID[0, 0].expand(9), GRID[0, 1].expand(9), False),
+        (GRID.view(-1).unfold(0, 3, 1), GRID[3], True),
+        (GRID.view(torch.int32)[:, :3], GRID[:, 2:], True),
+        (GRID.view(torch.int32)[:, :3], GRID[:, 3:], False),
+        (GRID.view(torch.uint8)[0, 3:4], GRID[0, 0], True),
+        (GRID.view(torch.uint8)[0, 4:5], GRID[0, 0], False),
+        (GRID.view(torch.float16)[:, 0::2], GRID.view(torch.float16)[:, 1::2], False),
+    ],
+    ids=[
+        "the same", "a copy", "a view", "transposed", "halves", "halves and a row",
+        "columns", "columns and one", "interleaved", "interleaved but one", "one element",
+        "neighbours", "an element of it", "empty", "expanded", "expanded neighbours",
+        "sliding windows", "another dtype", "another dtype beside", "last byte", "next byte",
+        "interleaved bytes",
+    ],
+)  # fmt: skip
+def test_tensors_overlap_exactly_when_they_share_a_byte(
+    first: torch.Tensor, second: torch.Tensor, expected: bool
+) -> None:
+    assert overlap(first, second) is expected
+    assert overlap(second, first) is expected
+
+
+def test_chunks_of_one_result_do_not_overlap() -> None:
+    first, second = torch.arange(24.0).reshape(4, 6).chunk(2, dim=-1)
+
+    assert not overlap(first, second)
+
+
+@pytest.fixture
+def memory() -> Iterator[int]:
+    descriptor = os.memfd_create("outputs")
+    os.ftruncate(descriptor, 1 << 16)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+@pytest.mark.parametrize("shape", [(3, 5), (), (0, 4), (1,)])
+def test_outputs_arrive_at_the_other_mapping_bit_by_bit(
+    memory: int, dtype: str, shape: tuple[int, ...]
+) -> None:
+    plans = [TensorPlan("a", shape, dtype), TensorPlan("b", (2,), "float32")]
+    sent = [values_of(dtype, shape), torch.tensor([1.5, float("nan")])]
+    theirs, ours = SharedOutputs(memory, plans, 2), SharedOutputs(memory, plans, 2)
+
+    theirs.write(1, sent)
+    received = ours.read(1, CPU)
+
+    assert [each.dtype for each in received] == [each.dtype for each in sent]
+    assert [each.shape for each in received] == [each.shape for each in sent]
+    assert fingerprint(received) == fingerprint(sent)
+
+
+@pytest.mark.parametrize(
+    "strided",
+    [GRID.t(), GRID[:, ::2], GRID[::2], GRID[0].expand(3, 6)],
+    ids=["transposed", "every other column", "every other row", "expanded"],
+)
+def test_outputs_arrive_whatever_their_strides(memory: int, strided: torch.Tensor) -> None:
+    shared = SharedOutputs(memory, [TensorPlan("y", tuple(strided.shape), "float32")], 1)
+
+    shared.write(0, [strided])
+    (received,) = shared.read(0, CPU)
+
+    assert torch.equal(received, strided)
+    assert received.is_contiguous()
+
+
+def test_slots_do_not_touch_each_other(memory: int) -> None:
+    plans = [TensorPlan("a", (7,), "int8"), TensorPlan("b", (3,), "int64")]
+    shared = SharedOutputs(memory, plans, 3)
+
+    for slot in range(3):
+        shared.write(slot, [torch.full((7,), slot, dtype=torch.int8), torch.full((3,), slot)])
+    found = [[each.tolist() for each in shared.read(slot, CPU)] for slot in range(3)]
+
+    assert found == [[[slot] * 7, [slot] * 3] for slot in range(3)]
+
+
+def test_what_was_read_does_not_change_with_what_is_written_next(memory: int) -> None:
+    shared = SharedOutputs(memory, [TensorPlan("y", (2,), "float32")], 1)
+    shared.write(0, [torch.ones(2)])
+
+    (received,) = shared.read(0, CPU)
+    shared.write(0, [torch.zeros(2)])
+
+    assert received.tolist() == [1.0, 1.0]
+
+
+def test_committing_keeps_no_autograd_graph(memory: int) -> None:
+    shared = SharedOutputs(memory, [TensorPlan("y", (2,), "float32")], 1)
+
+    shared.write(0, [torch.ones(2, requires_grad=True) * 2])
+    (received,) = shared.read(0, CPU)
+
+    assert not received.requires_grad
+
+
+def test_every_output_of_a_slot_begins_on_a_cache_line() -> None:
+    shapes = {"a": (1,), "b": (0,), "c": (17,)}
+    plans = [TensorPlan(name, shape, "float32") for name, shape in shapes.items()]
+
+    assert slot_bytes(plans) == 64 + 0 + 128
+
+
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+@pytest.mark.parametrize("byte", [0, 7, -1])
+def test_a_fingerprint_changes_with_any_byte(dtype: str, byte: int) -> None:
+    values = values_of(dtype)
+    before = fingerprint([torch.ones(3), values])
+
+    values.view(torch.uint8).view(-1)[byte] ^= 1
+
+    assert fingerprint([torch.ones(3), values]) != before
+
+
+def test_a_fingerprint_sees_the_difference_between_the_zeros() -> None:
+    assert fingerprint([torch.tensor([0.0])]) != fingerprint([torch.tensor([-0.0])])
+
+
+def test_a_fingerprint_is_of_content_and_not_of_layout() -> None:
+    assert fingerprint([GRID.t()]) == fingerprint([GRID.t().contiguous()])
+
+
+@pytest.mark.parametrize("values", [[], [3, 0.5], [torch.empty(0)], [torch.tensor(1.0)]])
+def test_a_fingerprint_takes_scalars_and_empty_tensors(values: list[object]) -> None:
+    assert len(fingerprint(values)) == 16
+
+
+PLAN = TensorPlan("y", (2, 3), "float32")
+
+
+class Subclass(torch.Tensor):
+    """A tensor that could compute when it is looked at."""
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [
+        (None, "not_a_tensor", "output 'y' is NoneType, not a tensor"),
+        ([1.0], "not_a_tensor", "output 'y' is list, not a tensor"),
+        (torch.zeros(2, 3).as_subclass(Subclass), "subclass", "Subclass"),
+        (torch.nn.Parameter(torch.zeros(2, 3)), "subclass", "Parameter"),
+        (torch.zeros(3, 2), "shape", "has shape (3, 2), not (2, 3)"),
+        (torch.zeros(6), "shape", "has shape (6,), not (2, 3)"),
+        (torch.zeros(2, 3).half(), "dtype", "is float16, not float32"),
+        (torch.zeros(2, 3).double(), "dtype", "is float64, not float32"),
+        (torch.zeros(2, 3, device="meta"), "device", "is on meta, not on cpu"),
+    ],
+)
+def test_an_output_is_refused_by_its_outside(output: object, code: str, words: str) -> None:
+    found_code, sentence = mismatch(output, PLAN, CPU)
+
+    assert found_code == code
+    assert words in sentence
+
+
+def test_an_output_with_attributes_of_its_own_is_refused() -> None:
+    output = torch.zeros(2, 3)
+    output.cpu = lambda: torch.ones(2, 3)
+
+    assert mismatch(output, PLAN, CPU)[0] == "subclass"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [torch.zeros(2, 3), torch.zeros(3, 2).t(), torch.zeros(1).expand(2, 3)],
+    ids=["plain", "transposed", "expanded"],
+)
+def test_an_output_of_any_strides_is_accepted(output: torch.Tensor) -> None:
+    assert mismatch(output, PLAN, CPU) is None
+
+
+@pytest.mark.parametrize("dtype", [*EVERY_DTYPE, "float4_e2m1"])
+def test_a_dtype_keeps_its_name(dtype: str) -> None:
+    assert dtype_name(torch_dtype(dtype)) == dtype
+
+
+def test_a_dtype_torch_does_not_have_is_named() -> None:
+    with pytest.raises(ValueError, match="no dtype 'float7'"):
+        torch_dtype("float7")

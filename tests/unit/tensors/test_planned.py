@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from flashinfer_bench.data import Definition, Workload
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.tensors.planned import InputPlan, TensorPlan, plan_inputs, plan_outputs
+
+
+def definition(op_type: str = "other", **inputs: dict[str, Any]) -> Definition:
+    return Definition.model_validate(
+        {
+            "name": "planned",
+            "op_type": op_type,
+            "axes": {"n": {"type": "var"}, "k": {"type": "const", "value": 3}},
+            "inputs": inputs,
+            "outputs": {
+                "y": {"shape": ["n", "k"], "dtype": "float32"},
+                "total": {"shape": [], "dtype": "int32"},
+            },
+            "reference": "def run(*inputs):\n    return inputs\n",
+        }
+    )
+
+
+def plan_of(spec: dict[str, Any], source: dict[str, Any] | None = None, **rest: Any) -> InputPlan:
+    """The plan of a definition's only input."""
+    inputs = {} if source is None else {rest.get("name", "x"): source}
+    defined = definition(rest.get("op_type", "other"), **{rest.get("name", "x"): spec})
+    (planned,) = plan_inputs(defined, Workload(axes={"n": 5}, inputs=inputs))
+    return planned
+
+
+MATRIX = {"shape": ["n", "k"], "dtype": "float32"}
+SCALAR = {"shape": None, "dtype": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source"),
+    [
+        ("float32", "window"),
+        ("float16", "window"),
+        ("bfloat16", "window"),
+        ("float8_e4m3fn", "draw"),
+        ("float8_e5m2", "draw"),
+        ("int64", "draw"),
+        ("int32", "draw"),
+        ("int16", "draw"),
+        ("int8", "draw"),
+        ("bool", "draw"),
+    ],
+)
+def test_only_wide_floats_are_redrawn_for_every_call(dtype: str, source: str) -> None:
+    planned = plan_of({"shape": ["n", "k"], "dtype": dtype}, {"type": "random"})
+
+    assert planned.source == source
+    assert planned.tensor == TensorPlan("x", (5, 3), dtype)
+
+
+@pytest.mark.parametrize("role", ["static", "metadata"])
+def test_inputs_that_are_not_dynamic_are_drawn_once_a_trial(role: str) -> None:
+    planned = plan_of(MATRIX | {"role": role}, {"type": "random"})
+
+    assert (planned.source, planned.role) == ("draw", role)
+
+
+def test_an_input_the_workload_does_not_mention_is_random() -> None:
+    assert plan_of(MATRIX) == plan_of(MATRIX, {"type": "random"})
+
+
+def test_probabilities_of_sampling_are_rows_that_add_up() -> None:
+    planned = plan_of(MATRIX, op_type="sampling", name="probs")
+
+    assert (planned.source, planned.distribution) == ("draw", "probabilities")
+
+
+@pytest.mark.parametrize("rest", [{"op_type": "sampling", "name": "x"}, {"name": "probs"}])
+def test_other_inputs_are_plain_draws(rest: dict[str, str]) -> None:
+    assert plan_of(MATRIX, **rest).distribution == "normal"
+
+
+@pytest.mark.parametrize("value", [0.5, 3, True])
+def test_a_scalar_carries_its_literal(value: float) -> None:
+    planned = plan_of(SCALAR, {"type": "scalar", "value": value})
+
+    assert planned.source == "scalar"
+    assert planned.value == value
+    assert type(planned.value) is type(value)
+
+
+def test_a_random_scalar_has_no_literal() -> None:
+    planned = plan_of(SCALAR, {"type": "random"})
+
+    assert (planned.source, planned.value, planned.tensor.shape) == ("scalar", None, ())
+
+
+def test_a_stored_input_carries_its_place() -> None:
+    source = {"type": "safetensors", "path": "blob/a.safetensors", "tensor_key": "x"}
+
+    planned = plan_of(MATRIX, source)
+
+    assert (planned.source, planned.path, planned.tensor_key) == ("file", "blob/a.safetensors", "x")
+
+
+def test_a_literal_for_a_tensor_is_the_datasets_fault() -> None:
+    with pytest.raises(DatasetError, match="'x' is a tensor, not a scalar"):
+        plan_of(MATRIX, {"type": "scalar", "value": 1})
+
+
+def test_a_dtype_nobody_can_draw_is_the_datasets_fault() -> None:
+    with pytest.raises(DatasetError, match="give 'x' a file"):
+        plan_of({"shape": ["n"], "dtype": "float4_e2m1"}, {"type": "random"})
+
+
+def test_inputs_are_planned_in_call_order() -> None:
+    defined = definition(b=MATRIX, a=SCALAR, c={"shape": [], "dtype": "int8"})
+    workload = Workload(axes={"n": 2}, inputs={"c": {"type": "random"}, "b": {"type": "random"}})
+
+    planned = plan_inputs(defined, workload)
+
+    assert [plan.tensor.name for plan in planned] == ["b", "a", "c"]
+    assert [plan.tensor.shape for plan in planned] == [(2, 3), (), ()]
+
+
+def test_outputs_are_planned_in_return_order() -> None:
+    planned = plan_outputs(definition(), Workload(axes={"n": 2}, inputs={}))
+
+    assert planned == (TensorPlan("y", (2, 3), "float32"), TensorPlan("total", (), "int32"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "count", "size"),
+    [
+        ((2, 3), "float32", 6, 24),
+        ((), "int64", 1, 8),
+        ((0, 4), "bool", 0, 0),
+        ((3,), "float4_e2m1", 3, 2),
+    ],
+)
+def test_a_tensor_knows_its_size(shape: tuple[int, ...], dtype: str, count: int, size: int) -> None:
+    plan = TensorPlan("x", shape, dtype)
+
+    assert (plan.element_count, plan.size_bytes) == (count, size)
+
+
+def test_plans_survive_the_way_to_another_process() -> None:
+    source = {"type": "safetensors", "path": "p", "tensor_key": "k"}
+    planned = (plan_of(MATRIX), plan_of(SCALAR, {"type": "scalar", "value": 2}), plan_of(MATRIX, source))  # fmt: skip
+
+    encoded = msgspec.msgpack.encode(planned)
+
+    assert msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...]) == planned

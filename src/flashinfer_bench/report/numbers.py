@@ -146,7 +146,7 @@ def _decimals(value: float, interval: Interval | None) -> int:
     """Places behind the point; negative ones round to tens and hundreds."""
     if not math.isfinite(value) or value == 0:
         return 0
-    size = math.floor(math.log10(abs(value)))
+    size = math.floor(math.log10(abs(float(f"{value:.{_SIGNIFICANT_DIGITS}g}"))))
     half = 0.0 if interval is None else (interval[1] - interval[0]) / 2
     if interval is None:
         return _SIGNIFICANT_DIGITS - 1 - size

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from flashinfer_bench.data.rows import TraceRow
+from flashinfer_bench.report.standing import ALL_HARDWARE, Standing, Tally, standing
+
+from .rows import row
+
+EARLIER, LATER = "2026-01-02T10:00:00Z", "2026-01-02T11:00:00.5+00:00"
+
+
+def _standing(*rows: TraceRow, current: str | None = None, mixes: bool = False) -> Standing:
+    return standing(rows, lambda _: current, mixes_hardware=mixes)
+
+
+def _tally(found: Standing, hardware: str = "card") -> Tally:
+    return found.tallies[hardware]["d1"]["a"]
+
+
+def test_a_newer_pass_of_the_same_code_supersedes_a_failure() -> None:
+    found = _standing(
+        row(status="TIMEOUT", solution_hash="h", timestamp=EARLIER),
+        row(solution_hash="h", timestamp=LATER),
+    )
+
+    assert _tally(found).failed == []
+    assert found.left_out.superseded == 1
+
+
+def test_a_failure_stands_when_it_is_newer_elsewhere_or_of_other_code() -> None:
+    failure = {"status": "TIMEOUT", "timestamp": EARLIER, "solution_hash": "h"}
+    found = _standing(
+        row(solution_hash="h", timestamp=LATER),
+        row(**failure | {"timestamp": "2026-01-02T12:00:00Z"}),
+        row(**failure | {"workload_uuid": "w2"}),
+        row(**failure | {"solution_hash": "other"}),
+        row(**failure | {"solution_hash": None}),
+        row(**failure | {"hardware": "another card"}),
+    )
+
+    assert len(_tally(found).failed) == 4
+    assert len(_tally(found, "another card").failed) == 1
+
+
+def test_times_are_compared_across_zones() -> None:
+    found = _standing(
+        row(status="TIMEOUT", solution_hash="h", timestamp="2026-01-02T12:00:00+02:00"),
+        row(solution_hash="h", timestamp="2026-01-02T10:30:00Z"),
+    )
+
+    assert _tally(found).failed == []
+
+
+def test_the_fastest_of_several_passes_counts() -> None:
+    found = _standing(row(latency_ms=3.0), row(latency_ms=2.0), row(latency_ms=2.5))
+
+    assert _tally(found).passed["w1"].latency_ms == 2.0
+
+
+def test_traces_of_replaced_code_are_left_out_once_the_present_code_is_measured() -> None:
+    old = row(solution_hash="old", latency_ms=0.1)
+    new = row(solution_hash="new", latency_ms=1.0)
+
+    known, unknown = _standing(old, new, current="new"), _standing(old, new, current="other")
+
+    assert _tally(known).passed["w1"] is new
+    assert known.left_out.other_versions == 1
+    assert _tally(unknown).passed["w1"] is old
+
+
+def test_interpreted_traces_speak_for_nobody() -> None:
+    found = _standing(row(interpreted=True))
+
+    assert found.tallies == {"card": {"d1": {}}}
+    assert found.left_out.interpreted == 1
+
+
+def test_hardware_is_kept_apart_unless_asked() -> None:
+    rows = [row(hardware="one", latency_ms=1.0), row(hardware="two", latency_ms=0.5)]
+
+    apart, mixed = _standing(*rows), _standing(*rows, mixes=True)
+
+    assert list(apart.tallies) == ["one", "two"]
+    assert _tally(mixed, ALL_HARDWARE).passed["w1"].latency_ms == 0.5

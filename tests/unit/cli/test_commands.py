@@ -1,0 +1,154 @@
+"""What a user types wrong is one message and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flashinfer_bench.cli.commands import repeated
+from flashinfer_bench.cli.main import cli
+
+DATASET = Path(__file__).parents[2] / "golden" / "dataset"
+
+
+def _invoke(*arguments: str, environment: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(cli, arguments, env=environment)
+
+
+def _local(*arguments: str) -> Result:
+    return _invoke(*arguments, "--local", str(DATASET))
+
+
+def _dry_run(*arguments: str) -> list[dict[str, str]]:
+    result = _local("run", "--dry-run", "--device", "cpu", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    jobs: list[dict[str, str]] = json.loads(result.stdout)["dry_run"]["jobs"]
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reprot"], "did you mean 'report'?"),
+        (["run", "--local", "/nope"], "--local /nope: no such folder"),
+        (["report", "best", "--local", "/nope"], "--local /nope: no such folder"),
+        (["run", "--iterations", "0"], "Invalid value for '--iterations'"),
+        (["run", "--iteratoins", "3"], "No such option"),
+        (["run", "--sandbox", "container"], "Invalid value for '--sandbox'"),
+        (["report", "best", "--log-level", "LOUD"], "Invalid value for '--log-level'"),
+        (["check"], "Missing argument 'KERNEL'"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], message: str) -> None:
+    result = _invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--definitions", "gemm_8"], "no definition named 'gemm_8'; did you mean 'gemm_n8'?"),
+        (["--solutions", "gemm_n8_alicia"], "did you mean 'gemm_n8_alice'?"),
+        (["--authors", "bobby"], "no author named 'bobby'; did you mean 'bob'?"),
+        (["--op-types", "gem"], "no op type named 'gem'; did you mean 'gemm'?"),
+        (["--workloads", "gemm_n8-w"], "no workload named 'gemm_n8-w'; did you mean"),
+        (["--definitions", "zzz*"], "no definition matches 'zzz*'"),
+        (["--device", "tpu"], "no device 'tpu'"),
+        (["--config", "/nope.yaml"], "cannot read config /nope.yaml"),
+    ],
+)
+def test_a_mistyped_name_suggests_the_nearest(arguments: list[str], message: str) -> None:
+    result = _local("run", "--dry-run", "--device", "cpu", *arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+def test_without_a_dataset_the_message_says_how_to_get_one(tmp_path: Path) -> None:
+    result = _invoke(
+        "report", "summary", environment={"FIB_DATASET_PATH": str(tmp_path / "missing")}
+    )
+
+    assert result.exit_code == 2
+    assert "to get a dataset: clone" in result.stderr
+
+
+def test_the_environment_may_name_the_dataset() -> None:
+    result = _invoke("report", "summary", environment={"FIB_DATASET_PATH": str(DATASET)})
+
+    assert (result.exit_code, result.stdout) == (0, _local("report", "summary").stdout)
+
+
+def test_a_broken_file_is_the_datasets_fault(tmp_path: Path) -> None:
+    broken = tmp_path / "definitions" / "op" / "d.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text('{"name": "d",\n "axes": [}')
+
+    result = _invoke("report", "summary", "--local", str(tmp_path))
+
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"error: {broken}:2:")
+
+
+def test_a_folder_that_is_no_dataset_has_nothing_to_run(tmp_path: Path) -> None:
+    result = _invoke("run", "--device", "cpu", "--local", str(tmp_path))
+
+    assert result.exit_code == 2
+    assert "holds no definitions" in result.stderr
+
+
+def test_traces_that_cannot_be_recorded_stop_a_run_before_it_starts(tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    shutil.copytree(DATASET, dataset)
+    shutil.rmtree(dataset / "traces")
+    (dataset / "traces").write_text("in the way")
+
+    result = _invoke("run", "--device", "cpu", "--local", str(dataset))
+
+    assert result.exit_code == 2
+    assert "traces cannot be recorded there" in result.stderr
+
+
+def test_options_take_several_values_either_way() -> None:
+    after_one_another = _dry_run("--definitions", "gemm_n8", "relu_h8", "--authors", "bob")
+    repeatedly = _dry_run("--definitions", "gemm_n8", "--definitions=relu_h8", "--authors=bob")
+
+    assert after_one_another == repeatedly
+    assert {job["definition"] for job in repeatedly} == {"gemm_n8", "relu_h8"}
+
+
+def test_names_may_be_globs() -> None:
+    jobs = _dry_run("--solutions", "gemm_*", "relu_h8_b?b", "--workloads", "*-w1")
+
+    assert [job["solution"] for job in jobs] == ["relu_h8_bob", "gemm_n8_alice", "gemm_n8_bob"]
+
+
+def test_options_left_unset_leave_a_file_its_say(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("authors: [bob]\ndefinitions: [gemm_n8, relu_h8]\n")
+
+    jobs = _dry_run("--config", str(config), "--definitions", "gemm_n8")
+
+    assert {job["solution"] for job in jobs} == {"gemm_n8_bob"}
+
+
+def test_a_positional_argument_is_no_value_of_an_option_before_it() -> None:
+    assert repeated(["x.py", "--many", "a", "--one", "b", "c"], {"--many"}) == [
+        "x.py", "--many", "a", "--one", "b", "c",
+    ]  # fmt: skip
+
+
+def test_the_version_is_shown() -> None:
+    result = _invoke("--version")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("flashinfer-bench ")

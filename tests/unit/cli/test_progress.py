@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from flashinfer_bench.cli.progress import Tally
+
+
+class Clock:
+    """Tells the time it is set to."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_the_view_counts_and_foretells() -> None:
+    clock = Clock()
+    tally = Tally(4, clock)
+    tally.started("cuda:1", "softmax · fast on n=8")
+    tally.started("cuda:0", "gemm · slow on n=8")
+    tally.finished(passed=True)
+    tally.finished(passed=False)
+    tally.finished(passed=None)
+    clock.now_s += 90
+
+    assert tally.text().splitlines() == [
+        (
+            "[==================      ] 3/4 jobs, 1 passed, 1 failed, "
+            "1 min 30 s elapsed, about 30 s left"
+        ),
+        "  cuda:0: gemm · slow on n=8",
+        "  cuda:1: softmax · fast on n=8",
+    ]
+
+
+def test_nothing_is_foretold_before_the_first_job_ends() -> None:
+    assert "left" not in Tally(4).text()

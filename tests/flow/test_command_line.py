@@ -1,0 +1,213 @@
+"""`run` and `check` as people call them: what they print, what they record, how they exit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.data import SupportedLanguages
+from tests.flow.kernels import HONEST, solution, write_dataset
+
+WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
+QUICK = ("--warmup-runs", "1", "--iterations", "5", "--num-trials", "1", "--device", "cpu")
+SIZES = (100, 200)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A dataset of an honest and a wrong solution on two workloads."""
+    honest, wrong = solution(HONEST, name="honest"), solution(WRONG, name="wrong")
+    return write_dataset(tmp_path / "dataset", honest, wrong, sizes=SIZES)
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashinfer_bench", *arguments, *QUICK]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return call("run", "--local", str(root), *options)
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(done.stdout)
+    return parsed
+
+
+def recorded(root: Path) -> list[dict[str, Any]]:
+    files = sorted((root / "traces").rglob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_on_a_pipe_each_job_is_a_line_before_the_tables(root: Path) -> None:
+    done = run(root)
+    lines = done.stdout.splitlines()
+
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert lines[0].startswith("PASSED increment honest [n=100]: ")
+    assert lines[2].startswith("INCORRECT_NUMERICAL increment wrong [n=100]: trial 0")
+    assert lines[4:6] == ["", "increment"]
+    assert lines[-3].startswith("2 of 4 jobs passed, 2 failed, in ")
+    assert lines[-2] == f"  traces saved under {root / 'traces'}"
+    assert lines[-1] == f"  more: flashinfer-bench report summary --local {root}"
+
+
+def test_json_is_one_document_and_progress_goes_to_stderr(root: Path) -> None:
+    done = run(root, "--json", "--label", "mine", "--seed", "7")
+    told = document(done)
+
+    assert done.returncode == told["exit_code"] == 1
+    assert told["counts"] == {
+        "planned": 4,
+        "passed": 2,
+        "failed": 2,
+        "skipped": 0,
+        "done_before": 0,
+    }
+    assert [job["status"] for job in told["run"]["jobs"]] == (
+        ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2
+    )
+    assert [line["failures"] for line in told["run"]["solutions"]] == [
+        {},
+        {"INCORRECT_NUMERICAL": 2},
+    ]
+    assert done.stderr.count("\n") == 4
+    assert {trace["evaluation"]["provenance"]["seed"] for trace in recorded(root)} == {
+        "0000000000000007"
+    }
+
+
+def test_failures_may_exit_with_zero(root: Path) -> None:
+    assert run(root, "--exit-zero", "--solutions", "wrong").returncode == 0
+
+
+def test_failing_fast_stops_at_the_first_failure(root: Path) -> None:
+    done = run(root, "--fail-fast", "--solutions", "wrong", "--json")
+    told = document(done)
+
+    assert done.returncode == 1
+    assert (told["counts"]["planned"], told["counts"]["failed"]) == (2, 1)
+    assert told["run"]["is_complete"] is False
+    assert len(recorded(root)) == 1
+
+
+def test_results_need_not_be_saved(root: Path) -> None:
+    done = run(root, "--no-save-results", "--solutions", "honest")
+
+    assert done.returncode == 0
+    assert "traces were not saved" in done.stdout
+    assert not (root / "traces").exists()
+
+
+def test_what_was_done_before_is_enough(root: Path) -> None:
+    run(root, "--solutions", "honest")
+
+    again = run(root, "--solutions", "honest", "--resume")
+
+    assert again.returncode == 0
+    assert "0 of 0 jobs passed, 2 done before" in again.stdout
+
+
+def test_without_a_reference_time_there_is_no_speedup(root: Path) -> None:
+    done = run(root, "--no-profile-baseline", "--solutions", "honest", "--json")
+
+    assert {job["speedup"] for job in document(done)["run"]["jobs"]} == {None}
+
+
+def test_a_run_in_which_nothing_can_run_is_the_machines_fault(tmp_path: Path) -> None:
+    honest = solution(HONEST, name="elsewhere")
+    spec = honest.spec.model_copy(
+        update={
+            "language": SupportedLanguages.CUDA,
+            "entry_point": "k.cu::run",
+            "target_hardware": ["cuda"],
+        }
+    )
+    source = honest.sources[0].model_copy(update={"path": "k.cu"})
+    cuda = honest.model_copy(update={"spec": spec, "sources": [source]})
+    root = write_dataset(tmp_path / "dataset", cuda)
+
+    done = run(root)
+
+    assert done.returncode == 4
+    assert "elsewhere (1 workload): " in done.stdout
+    assert "this machine can run none of the jobs" in done.stderr
+
+
+def test_a_right_kernel_checks_and_the_dataset_stays_untouched(root: Path, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("def run(x, y):\n    y.copy_(x + 1)\n")
+
+    done = call("check", str(kernel), "--definition", "increment", "--local", str(root))
+
+    assert done.returncode == 0, done.stderr
+    assert "python, kernel.py::run, writing into the outputs it is given" in done.stdout
+    assert "quick settings: 1 trial of 5 samples, 1 warm-up call;" in done.stdout
+    assert done.stdout.endswith("2 of 2 workloads passed\n")
+    assert not (root / "traces").exists()
+
+
+def test_a_wrong_kernel_shows_where_it_is_wrong(root: Path, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(WRONG)
+
+    done = call("check", str(kernel), "--definition", "increment", "--local", str(root), "--json")
+    (first, _) = document(done)["check"]["jobs"]
+
+    assert done.returncode == 1
+    assert first["status"] == "INCORRECT_NUMERICAL"
+    assert "at [7]: got 40" in first["log"]
+
+
+def test_a_kernel_that_does_not_build_shows_why(root: Path, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("def run(x:\n    return x\n")
+
+    done = call("check", str(kernel), "--definition", "increment", "--local", str(root))
+
+    assert done.returncode == 1
+    assert "COMPILE_ERROR" in done.stdout
+    assert "SyntaxError" in done.stdout
+
+
+def test_one_workload_of_several_can_be_checked(root: Path, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(HONEST)
+    workloads = (root / "workloads" / "elementwise" / "increment.jsonl").read_text().splitlines()
+    uuid = json.loads(workloads[1])["workload"]["uuid"]
+
+    done = call(
+        "check",
+        str(kernel),
+        "--definition",
+        "increment",
+        "--local",
+        str(root),
+        "--workloads",
+        uuid,
+        "--json",
+    )
+
+    assert [job["axes"] for job in document(done)["check"]["jobs"]] == [{"n": 200}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.py", "--definition", "increment"], "missing.py: no such file or folder"),
+        ([__file__], "name what the kernel implements with --definition"),
+        ([__file__, "--definition", "incremnt"], "did you mean 'increment'?"),
+    ],
+)
+def test_a_check_of_nothing_is_one_message(root: Path, arguments: list[str], message: str) -> None:
+    done = call("check", *arguments, "--local", str(root))
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -137,6 +137,8 @@ def _saved_blocks(report: RunReport) -> list[Block]:
     if not report.saved_to:
         return [paragraph("traces were not saved")]
     lines = [f"traces saved under {', '.join(report.saved_to)}"]
+    if not report.is_complete:
+        lines.append("the same command with --resume does the rest")
     if report.next_command:
         lines.append(f"more: {report.next_command}")
     return [paragraph(*lines)]

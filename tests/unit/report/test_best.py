@@ -77,6 +77,7 @@ def test_a_definition_without_a_best_solution_says_why(found: TraceRow, reason: 
 def test_errors_beyond_the_bounds_are_a_reason() -> None:
     found = _best_of(row(max_absolute_error=0.5), bounds=Bounds(max_abs_error=0.1))
 
-    assert "errors beyond the bounds given; the closest is off by 5.0e-01" in (
-        found.none_qualifies["d1"]
+    assert (
+        "errors beyond the bounds given; the closest is off by 5.0e-01"
+        in (found.none_qualifies["d1"])
     )

@@ -12,9 +12,7 @@ BASELINES = {"d1": ("base",), "d2": ("base2",)}
 BASELINE = baseline("d1", w1=4.0, w2=9.0, w3=2.0)
 
 
-def _rankings(
-    *every: TraceRow, baselines: dict[str, tuple[str, ...]] | None = None
-) -> Rankings:
+def _rankings(*every: TraceRow, baselines: dict[str, tuple[str, ...]] | None = None) -> Rankings:
     found = standing(every, lambda _: None)
     known = BASELINES if baselines is None else baselines
     return rankings(found.tallies["card"], known, baseline_author="baseline")

@@ -279,8 +279,9 @@ def _measure_and_show(
 
 
 def _show(report: RunReport, view: View) -> None:
-    if report.jobs and not screen.is_terminal():
-        click.echo()  # after the jobs' lines
+    has_lines = report.jobs if not screen.is_terminal() else report.failed and view.shows_failures
+    if has_lines:
+        click.echo()  # sets the page apart from the jobs' lines
     screen.show(run_page(report, lists_failures=not view.shows_failures))
 
 

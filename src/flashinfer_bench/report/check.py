@@ -80,7 +80,7 @@ def _settings(report: CheckReport) -> list[str]:
         f"{report.language}, {report.entry_point}, {style}{hardware}",
         (
             f"quick settings: {count_text(report.num_trials, 'trial')} of {report.iterations} samples, "
-            f"{report.warmup_runs} warm-up calls; `run` measures thoroughly"
+            f"{count_text(report.warmup_runs, 'warm-up call')}; `run` measures thoroughly"
         ),
     ]
 

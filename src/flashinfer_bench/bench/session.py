@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 _OPEN_DEADLINE_S = 120.0
 _END_NOTICE_S = 2.0
+_LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
 
 
@@ -126,6 +127,10 @@ class Session:
             job.definition.require_workload(job.workload)
         except DatasetError as error:
             return DatasetFault(str(error))
+        judge = self._require_judge()
+        self._launcher.wait_for_end(judge, seconds=_LOOK_S)
+        if judge.status is not None:  # not this job's doing: the pool starts us anew
+            raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
         candidate = self._candidate_for(job)
         if isinstance(candidate, _Refused):
             return candidate.outcome

@@ -1,0 +1,225 @@
+"""What holds for the package as a whole: what loads what, who reads the environment, who prints."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flashinfer_bench
+
+SOURCE = Path(flashinfer_bench.__file__).parent
+PARENT_MODULES = [
+    "flashinfer_bench",
+    "flashinfer_bench.bench",
+    "flashinfer_bench.bench.benchmark",
+    "flashinfer_bench.bench.channel",
+    "flashinfer_bench.bench.config",
+    "flashinfer_bench.bench.launcher",
+    "flashinfer_bench.bench.plan",
+    "flashinfer_bench.bench.pool",
+    "flashinfer_bench.bench.protocol",
+    "flashinfer_bench.bench.record",
+    "flashinfer_bench.bench.session",
+    "flashinfer_bench.bench.timing.statistics",
+    "flashinfer_bench.compile",
+    "flashinfer_bench.data",
+    "flashinfer_bench.errors",
+    "flashinfer_bench.report",
+    "flashinfer_bench.tensors.machine",
+    "flashinfer_bench.tensors.planned",
+    "flashinfer_bench.__main__",
+    *(
+        f"flashinfer_bench.cli.{path.stem}"
+        for path in sorted((SOURCE / "cli").glob("*.py"))
+        if path.stem != "__init__"
+    ),
+]
+HEAVY = ["torch", "numpy", "tvm_ffi", "safetensors.torch"]
+
+ENVIRONMENT_READERS = {"data/settings.py"}
+ENVIRONMENT_WRITERS = {
+    "bench/worker/contestant.py",  # a solution's temporary files go to its scratch folder
+}
+PRINTERS = {"cli"}
+
+
+def in_fresh_process(code: str, *, folder: Path | None = None, home: Path | None = None) -> str:
+    environment = {**os.environ, **({} if home is None else {"HOME": str(home)})}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=folder, env=environment
+    )
+    return done.stdout.strip()
+
+
+def test_no_module_of_the_parent_loads_anything_heavy() -> None:
+    code = f"""
+import importlib, sys
+for name in {PARENT_MODULES!r}:
+    importlib.import_module(name)
+    print(*(f"{{name}} loads {{heavy}}" for heavy in {HEAVY!r} if heavy in sys.modules))
+"""
+
+    assert in_fresh_process(code).split("\n") == [""]
+
+
+@pytest.mark.parametrize("name", flashinfer_bench.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(flashinfer_bench, name) is not None
+
+
+def test_using_the_public_names_loads_nothing_heavy() -> None:
+    code = f"""
+import sys, flashinfer_bench
+names = [getattr(flashinfer_bench, name) for name in flashinfer_bench.__all__]
+print(*(heavy for heavy in {HEAVY!r} if heavy in sys.modules))
+"""
+
+    assert in_fresh_process(code) == ""
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Benchmrk'"):
+        flashinfer_bench.Benchmrk  # noqa: B018  # looking it up is the point
+
+
+def everything_below(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+def test_importing_starts_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    folder.mkdir()
+    code = f"""
+import importlib, os, threading
+import psutil
+before = dict(os.environ)
+for name in {PARENT_MODULES!r}:
+    importlib.import_module(name)
+print(len(psutil.Process().children(recursive=True)), threading.active_count(), os.environ == before)
+"""
+
+    said = in_fresh_process(code, folder=folder, home=home)
+
+    assert said == "0 1 True"
+    assert everything_below(home) == []
+    assert everything_below(folder) == []
+
+
+def test_importing_patches_nothing_of_torch() -> None:
+    code = f"""
+import importlib, torch
+def look(): return {{**vars(torch), **vars(torch.Tensor)}}
+before = look()
+for name in {PARENT_MODULES!r}:
+    importlib.import_module(name)
+after = look()
+print(len(before) > 1000, sorted(n for n in before if before[n] is not after.get(n)))
+"""
+
+    assert in_fresh_process(code) == "True []"
+
+
+def trees() -> dict[str, ast.Module]:
+    """Every source file by its path in the package."""
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text())
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def environment_uses(tree: ast.Module) -> list[ast.Attribute]:
+    """Places that say `os.environ` or `os.getenv`."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"environ", "environb", "getenv", "putenv"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    ]
+
+
+def environment_writes(tree: ast.Module) -> list[ast.expr]:
+    """Places that say `os.environ[...] = ...`."""
+    return [
+        target.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript)
+    ]
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    readers = {
+        path
+        for path, tree in trees().items()
+        if set(environment_uses(tree)) - set(environment_writes(tree))
+    }
+
+    assert readers == ENVIRONMENT_READERS
+
+
+def test_only_listed_files_write_the_environment() -> None:
+    writers = {
+        path
+        for path, tree in trees().items()
+        if set(environment_uses(tree)) & set(environment_writes(tree))
+    }
+
+    assert writers == ENVIRONMENT_WRITERS
+
+
+def test_nobody_imports_the_environment_by_name() -> None:
+    importers = [
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "os"
+        and {"environ", "getenv"} & {alias.name for alias in node.names}
+    ]
+
+    assert importers == []
+
+
+def test_only_the_command_line_prints() -> None:
+    printers = {
+        path.partition("/")[0]
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    }
+
+    assert printers <= PRINTERS
+
+
+def test_nothing_is_ever_unpickled() -> None:
+    importers = [
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and {"pickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing"}
+        & {
+            *(alias.name.partition(".")[0] for alias in node.names),
+            (getattr(node, "module", "") or "").partition(".")[0],
+        }
+    ]
+
+    assert importers == []
+
+
+def test_every_module_opens_with_a_sentence() -> None:
+    silent = [path for path, tree in trees().items() if not ast.get_docstring(tree)]
+
+    assert silent == []

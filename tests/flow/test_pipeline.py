@@ -29,7 +29,7 @@ from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.bench.pool import Finished, Progress, Started
 from flashinfer_bench.data import Definition, Evaluation, Solution, Trace, TraceSet, Workload
 from flashinfer_bench.errors import DeviceError, StorageError, UnknownNameError
-from tests.flow.kernels import HONEST, dataset, quick, solution
+from tests.flow.kernels import HONEST, quick, solution
 from tests.unit.bench.values import OPENED, RUN, job, passed
 
 if TYPE_CHECKING:
@@ -647,11 +647,21 @@ def test_a_judge_that_dies_between_two_jobs_is_replaced(store: TraceSet) -> None
     assert server < judge
 
 
+COUNTS = """
+import time
+calls = 0
+def run(x):
+    global calls
+    calls += 1
+    open({file!r}, "w").write(str(calls))
+    time.sleep(0.001)
+    return x + 1
+"""
 DIES_LATER = """
 import os, threading, time
 calls = []
 def leave():
-    while len(calls) < 14:  # the first, two warm-ups with three calls, ten samples
+    while len(calls) < {count}:
         time.sleep(0.001)
     time.sleep(0.02)
     os._exit(0)
@@ -663,19 +673,21 @@ def run(x):
 """
 
 
-def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
+def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else(tmp_path: Path) -> None:
     slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.1); return"))
-    candidates = [
-        solution(DIES_LATER, name="dies", definition="slow"),
-        solution(HONEST, name="next", definition="slow"),
-    ]
-    store = dataset(*candidates, definition=slow)
-
+    store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})
+    counted = tmp_path / "calls"
     with Benchmark(store, quick(profile_baseline=False), device="cpu") as running:
-        traces = running.run_all(dump_traces=False).traces["slow"]
+        counting = COUNTS.format(file=str(counted))
+        evaluate(running, solution(counting, name="counts", definition="slow"))
+        dying = DIES_LATER.format(count=int(counted.read_text()))
 
-    assert [trace.solution for trace in traces] == ["dies", "next"]
-    assert traces[1].evaluation.status == "PASSED", traces[1].evaluation.log
+        # The judge checks its last outputs against the slow reference while it dies.
+        found = evaluate(running, solution(dying, name="dies", definition="slow"))
+        after = evaluate(running, solution(HONEST, name="next", definition="slow"))
+
+    assert found.status == "PASSED", found.log
+    assert after.status == "PASSED", after.log
 
 
 def test_a_benchmark_that_is_dropped_leaves_no_process(store: TraceSet) -> None:

@@ -98,6 +98,10 @@ class OpenTrial(Message, frozen=True):
     seed: int
 
 
+class OpenBlock(Message, frozen=True):
+    """Let go of buffers and freed memory, so that the next calls run on other pages."""
+
+
 class Prepare(Message, frozen=True):
     """Make the inputs of one sample: `count` distinct sets from one seed."""
 
@@ -139,7 +143,7 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenTrial` or `Prepare` is done."""
+    """`OpenWorkload`, `OpenTrial`, `OpenBlock` or `Prepare` is done."""
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -174,7 +178,7 @@ class Raised(Message, frozen=True):
 
 
 FromContestant = Built | BuildFailed | Done | Returned | Kept | Raised
-ToContestant = Build | OpenWorkload | OpenTrial | Prepare | Go | Keep
+ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Keep
 
 
 # ------------------------------------------------------------------ parent → judge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,10 @@ class Device(Protocol):
         """Wait until all work on the device is done."""
         ...
 
+    def give_memory_back(self) -> None:
+        """Return freed memory to the system, where that is cheap."""
+        ...
+
     def available_bytes(self) -> int:
         """Memory a job may plan with."""
         ...
@@ -52,6 +57,7 @@ class Cpu:
         self.uuid = "cpu"
         self.driver: str | None = None
         self.cuda: str | None = None
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
     @property
     def lock_name(self) -> str:
@@ -60,6 +66,11 @@ class Cpu:
 
     def synchronize(self) -> None:
         """Do nothing: a CPU kernel is done when it returns."""
+
+    def give_memory_back(self) -> None:
+        """Trim glibc's heap; with another C library nothing happens."""
+        if self._trim is not None:
+            self._trim(0)
 
     def available_bytes(self) -> int:
         """Free memory and what the kernel can reclaim."""
@@ -102,6 +113,9 @@ class Cuda:
     def synchronize(self) -> None:
         """Wait for every stream."""
         torch.cuda.synchronize(self.torch_device)
+
+    def give_memory_back(self) -> None:
+        """Do nothing: asking the driver for memory anew would cost more than it could tell."""
 
     def available_bytes(self) -> int:
         """Free memory of the card."""

@@ -58,6 +58,10 @@ class InputMaker:
         for arguments in self._sets:
             self._refresh_static(arguments)
 
+    def forget_buffers(self) -> None:
+        """Let go of the buffers that calls were given; the next ones get new ones."""
+        self._sets = []
+
     def prepare(self, seed: int, count: int) -> list[list[Argument]]:
         """Fill `count` sets of inputs; the same buffers serve every call."""
         while len(self._sets) < count:

@@ -26,6 +26,7 @@ from flashinfer_bench.bench.protocol import (
     Go,
     Keep,
     Kept,
+    OpenBlock,
     OpenTrial,
     OpenWorkload,
     OutputFault,
@@ -74,6 +75,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     tempfile.tempdir = request.scratch
     os.environ["TMPDIR"] = request.scratch
     torch.set_num_threads(request.threads)
+    _keep_to_cores(request.threads)
     device = open_device(request.device)
     clock = clock_for(device.torch_device)
     started_s = time.perf_counter()
@@ -104,6 +106,12 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     return _Harness(runnable, device, clock)
 
 
+def _keep_to_cores(count: int) -> None:
+    """Give every contestant the same cores: they differ in neighbours and caches; the last have fewest interrupts."""
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, allowed[-count:])
+
+
 def _answer(
     harness: _Harness, request: ToContestant, channel: Channel[ToContestant]
 ) -> FromContestant:
@@ -113,6 +121,9 @@ def _answer(
                 return harness.open_workload(request, channel.take_descriptors())
             case OpenTrial(id=id_, seed=seed):
                 harness.open_trial(seed)
+                return Done(id_)
+            case OpenBlock(id=id_):
+                harness.open_block()
                 return Done(id_)
             case Prepare(id=id_, seed=seed, count=count):
                 harness.prepare(seed, count)
@@ -158,6 +169,13 @@ class _Harness:
     def open_trial(self, seed: int) -> None:
         assert self._maker is not None
         self._maker.open_trial(seed)
+
+    def open_block(self) -> None:
+        """Move to other pages: where a buffer lies in physical memory is luck that should not last."""
+        assert self._maker is not None
+        self._maker.forget_buffers()
+        self._output_sets, self._input_sets, self._calls = [], [], []
+        self._device.give_memory_back()
 
     def prepare(self, seed: int, count: int) -> None:
         assert self._maker is not None

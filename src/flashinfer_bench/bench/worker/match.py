@@ -27,6 +27,7 @@ from flashinfer_bench.bench.protocol import (
     Keep,
     Kept,
     Note,
+    OpenBlock,
     OpenTrial,
     OpenWorkload,
     OutputFault,
@@ -243,7 +244,7 @@ class Match:
 
     def _check_queue(self, side: _Side) -> None:
         """Check what was kept during a block, now that nobody is being timed."""
-        for kept in side.queue:
+        for kept in () if side.link.is_reference else side.queue:
             sets = self._truth.inputs_of(kept.trial, kept.call, kept.count)
             for position, slot in enumerate(kept.slots):
                 self._check_inputs(side, kept, position, sets[slot])
@@ -331,6 +332,11 @@ class Match:
         return [base + (index < longer) for index in range(count)]
 
     def _time_block(self, side: _Side, trial: int, calls: range, *, is_last: bool) -> None:
+        link = side.link
+        link.ask(OpenBlock(link.new_id()), Done)
+        self._sample(
+            side, trial, calls[0], self._calls_per_sample
+        )  # touches the new pages, untimed
         samples_ns: list[float] = []
         for call in calls:
             count = self._calls_per_sample
@@ -338,12 +344,13 @@ class Match:
             samples_ns.append(returned.elapsed_ns / count)
             if returned.shares_buffers and count > 1:  # only the last of these outputs survived
                 side.shares_buffers, self._calls_per_sample = True, 1
-            elif self._is_kept(side, is_last=is_last and call == calls[-1]):
+            elif self._is_kept(is_last=is_last and call == calls[-1]):
                 side.queue.append(self._keep(side, trial, call, count))
         side.blocks_ns.append(tuple(samples_ns))
 
-    def _is_kept(self, side: _Side, *, is_last: bool) -> bool:
-        if side.link.is_reference or not self._rules.is_audited:
+    def _is_kept(self, *, is_last: bool) -> bool:
+        """The reference's samples are kept as often: copying them moves caches on both sides alike."""
+        if not self._rules.is_audited:
             return False
         return is_last or self._coin.random() < _KEEP_PROBABILITY
 

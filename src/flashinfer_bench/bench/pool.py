@@ -123,11 +123,14 @@ class LocalPool:
         self._roots = tuple(str(root) for root in roots)
         self._threads = threads
         self._owners = [_DeviceOwner(name, self) for name in devices]
+        self._is_running = False
 
     def run(
         self, batches: Sequence[Batch], observe: Callable[[Progress], None]
     ) -> Iterator[Finished]:
         """Run the batches; each device takes the next one when it is free."""
+        if self._is_running:
+            raise UsageError("another run of this benchmark is under way; finish or stop it first")
         todo: queue.SimpleQueue[Batch] = queue.SimpleQueue()
         for batch in batches:
             todo.put(batch)
@@ -135,6 +138,7 @@ class LocalPool:
         for owner in self._owners:
             owner.begin(todo, events)
         working = len(self._owners)
+        self._is_running = True
         try:
             while working:
                 event = events.get()
@@ -149,6 +153,7 @@ class LocalPool:
                         if error is not None:
                             raise error
         finally:
+            self._is_running = False
             if working:  # stopped early: nobody hears the devices any more
                 self.close()
 

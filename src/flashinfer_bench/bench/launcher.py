@@ -95,7 +95,10 @@ class Worker:
         if code >= 0:
             return f"its process exited with code {code}"
         hint = " (perhaps out of memory)" if -code == signal.SIGKILL else ""
-        return f"its process was ended by {signal.Signals(-code).name}{hint}"
+        known = {
+            each.value: each.name for each in signal.Signals
+        }  # real-time signals have no names
+        return f"its process was ended by {known.get(-code, f'signal {-code}')}{hint}"
 
 
 @dataclass

@@ -125,7 +125,7 @@ class Log:
     def take(self) -> str:
         """Return the text so far and start anew."""
         cut = f"\n[… {self._dropped_bytes} bytes left out …]\n" if self._dropped_bytes else ""
-        text = self._head.decode(errors="replace") + cut + self._tail.decode(errors="replace")
+        text = (self._head + cut.encode() + self._tail).decode(errors="replace")
         self._head, self._tail, self._dropped_bytes = bytearray(), bytearray(), 0
         return text
 

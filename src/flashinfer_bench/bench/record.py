@@ -52,6 +52,7 @@ SANDBOX = "limits"
 resource limits. It can still see the file system and the network."""
 
 _NANOSECONDS_PER_MS = 1e6
+_LOG_END_CHARACTERS = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def _evaluation(
         status=status,
         environment=environment,
         timestamp=datetime.now(UTC).isoformat(),
-        log=log,
+        log=_capped(log),
         provenance=provenance,
         **parts,
     )
@@ -282,6 +283,15 @@ def _violations_text(violations: Sequence[protocol.Note]) -> str:
 
 def _joined(*texts: str) -> str:
     return "\n".join(text.rstrip() for text in texts if text.strip())
+
+
+def _capped(log: str) -> str:
+    """Keep both ends: an exception's text may be as long as its author likes."""
+    surplus = len(log) - 2 * _LOG_END_CHARACTERS
+    if surplus <= 0:
+        return log
+    cut = f"\n[… {surplus} characters left out …]\n"
+    return log[:_LOG_END_CHARACTERS] + cut + log[-_LOG_END_CHARACTERS:]
 
 
 def _git_state(root: Path | None) -> tuple[str | None, bool | None]:

@@ -117,7 +117,9 @@ def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
         author=tally.author,
         language=tally.language,
         speedup=geometric_mean([row.speedup for row in compared if row.speedup]),
-        speedup_interval=mean_interval([row.speedup_interval for row in compared]),
+        speedup_interval=mean_interval(
+            [(row.speedup, row.speedup_interval) for row in compared if row.speedup]
+        ),
         latency_ms=statistics.median(row.latency_ms for row in rows if row.latency_ms),
         max_absolute_error=largest([row.max_absolute_error for row in rows]),
         max_relative_error=largest([row.max_relative_error for row in rows]),

@@ -185,7 +185,9 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         latency_ms=_median([job.latency_ms for job in passed]),
         latency_interval_ms=passed[0].latency_interval_ms if len(passed) == 1 else None,
         speedup=geometric_mean([job.speedup for job in compared if job.speedup]),
-        speedup_interval=mean_interval([job.speedup_interval for job in compared]),
+        speedup_interval=mean_interval(
+            [(job.speedup, job.speedup_interval) for job in compared if job.speedup]
+        ),
         sol_fraction=_mean([job.sol_fraction for job in passed]),
         max_absolute_error=largest([job.max_absolute_error for job in jobs]),
         max_relative_error=largest([job.max_relative_error for job in jobs]),

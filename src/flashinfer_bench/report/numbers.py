@@ -119,20 +119,23 @@ def geometric_mean(values: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def mean_interval(intervals: Sequence[Interval | None]) -> Interval | None:
-    """Give the interval of a geometric mean of independent ratios, from theirs.
+def mean_interval(ratios: Sequence[tuple[float, Interval | None]]) -> Interval | None:
+    """Give the interval of a geometric mean of independent ratios, each with its own interval.
 
-    On the logarithmic scale half widths add in squares; lower and upper ends are kept apart.
-    None unless every ratio has an interval.
+    On the logarithmic scale distances from the ratios add in squares, downward and upward apart. None
+    unless every ratio has an interval.
     """
-    known = [interval for interval in intervals if interval is not None and interval[0] > 0]
-    if not known or len(known) < len(intervals):
+    if not ratios:
         return None
-    middles = [math.log(low * high) / 2 for low, high in known]
-    halves = [math.log(high / low) / 2 for low, high in known]
-    middle = math.fsum(middles) / len(known)
-    half = math.hypot(*halves) / len(known)
-    return math.exp(middle - half), math.exp(middle + half)
+    down, up = [], []
+    for ratio, interval in ratios:
+        if interval is None or not 0 < interval[0] <= ratio <= interval[1]:
+            return None
+        down.append(math.log(ratio / interval[0]))
+        up.append(math.log(interval[1] / ratio))
+    middle = math.fsum(math.log(ratio) for ratio, _ in ratios) / len(ratios)
+    below, above = math.hypot(*down) / len(ratios), math.hypot(*up) / len(ratios)
+    return math.exp(middle - below), math.exp(middle + above)
 
 
 def _unit(latency_ms: float) -> tuple[str, float]:

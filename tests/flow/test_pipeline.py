@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 import torch
+from filelock import FileLock
 from safetensors.torch import save_file
 
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
@@ -26,9 +27,17 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
 )
 from flashinfer_bench.bench.plan import Job, Selection
-from flashinfer_bench.bench.pool import Finished, Progress, Started
-from flashinfer_bench.data import Definition, Evaluation, Solution, Trace, TraceSet, Workload
-from flashinfer_bench.errors import DeviceError, StorageError, UnknownNameError
+from flashinfer_bench.bench.pool import Finished, Progress, Started, Waiting
+from flashinfer_bench.data import (
+    Definition,
+    Evaluation,
+    Solution,
+    Trace,
+    TraceSet,
+    Workload,
+    settings,
+)
+from flashinfer_bench.errors import DeviceError, StorageError, UnknownNameError, UsageError
 from tests.flow.kernels import HONEST, quick, solution
 from tests.unit.bench.values import OPENED, RUN, job, passed
 
@@ -594,6 +603,47 @@ def test_traces_of_a_solution_the_dataset_does_not_hold_are_written_under_its_au
         trace.evaluation.provenance.trace_id
     )
     assert len(running.get_trace_set().samples_of(trace)["solution"]) == 20
+
+
+def test_a_solution_ended_by_a_nameless_signal_harms_nobody_else(running: Benchmark) -> None:
+    source = "import os\ndef run(x):\n    os.kill(os.getpid(), 40)\n"
+
+    found = evaluate(running, solution(source, name="nameless"))
+    after = evaluate(running, solution(HONEST, name="after_nameless"))
+
+    assert found.status == "RUNTIME_ERROR"
+    assert "signal 40" in found.log
+    assert after.status == "PASSED"
+
+
+def test_a_second_run_does_not_disturb_the_one_under_way(running: Benchmark) -> None:
+    steps = running.run(
+        running.plan(selection=Selection(definitions=("increment",))), dump_traces=False
+    )
+    first = next(steps)
+
+    with pytest.raises(UsageError, match="another run"):
+        running.run_solution("increment_honest", dump_traces=False)
+    outcomes = [first.outcome, *(step.outcome for step in steps)]
+
+    assert [type(outcome) for outcome in outcomes] == [Passed] * 3
+
+
+def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) -> None:
+    settings.lock_folder().mkdir(exist_ok=True)
+    lock = FileLock(settings.lock_folder() / "cpu.lock", mode=0o666)
+    events: list[Progress] = []
+    lock.acquire(timeout=120)
+
+    def release_when_told(event: Progress) -> None:
+        events.append(event)
+        lock.release()
+
+    planned = running.plan(selection=Selection(definitions=("split",)))
+    (step,) = running.run(planned, dump_traces=False, observe=release_when_told)
+
+    assert [type(event) for event in events] == [Waiting, Started]
+    assert isinstance(step.outcome, Passed)
 
 
 # ---------------------------------------------------------------- stopping

@@ -73,6 +73,10 @@ def test_the_defaults_of_a_run_are_those_of_the_format() -> None:
     assert not config.use_isolated_runner
     assert config.definitions is None
     assert config.op_type_config == {}
+    assert config.audit
+    assert not config.strict
+    assert not config.strict_hardware
+    assert config.seed is None
 
 
 def test_hard_defaults_are_those_of_the_format() -> None:

@@ -110,6 +110,15 @@ def test_the_log_begins_with_the_reason(outcome: Outcome, log: str) -> None:
     assert written(outcome)["log"] == log
 
 
+def test_of_a_log_without_end_both_ends_survive() -> None:
+    log = written(Crashed("begin" + "x" * 10_000_000, "last words"))["log"]
+
+    assert log.startswith("beginxxx")
+    assert log.endswith("xxx\nlast words")
+    assert "characters left out" in log
+    assert len(log) < 100_000
+
+
 def test_a_trace_names_what_ran_and_where() -> None:
     done = finished(passed())
 

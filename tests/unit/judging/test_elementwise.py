@@ -138,6 +138,14 @@ def test_a_forgiven_element_may_not_be_off_by_more_than_the_cap(
     assert verdict.is_accepted is is_accepted
 
 
+def test_the_worst_of_the_forgiven_elements_counts() -> None:
+    tolerance = Tolerance(required_matched_ratio=0.5)
+
+    verdict = judged([2.5, 30.0, 2.0, 2.0], [2.0] * 4, tolerance)  # RMS is 2, the cap 20
+
+    assert not verdict.is_accepted
+
+
 def test_a_cap_that_was_passed_is_explained() -> None:
     tolerance = Tolerance(required_matched_ratio=0.5)
 
@@ -152,6 +160,15 @@ def test_integers_and_booleans_must_be_equal(dtype: str) -> None:
 
     assert judged([1, 0, 1], [1, 0, 1], careless, dtype).is_accepted
     assert not judged([1, 1, 1], [1, 0, 1], careless, dtype).is_accepted
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_maxima_of_integers_are_differences(dtype: str) -> None:
+    verdict = judged([5, -9, 2], [4, -2, 2], dtype=dtype)
+
+    assert verdict.max_absolute == 7.0
+    assert verdict.max_relative == pytest.approx(3.5)
+    assert verdict.matched_ratio == pytest.approx(1 / 3)
 
 
 def test_integers_are_compared_beyond_what_a_double_can_hold() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -303,6 +304,24 @@ def test_a_folder_without_git_has_no_revision(tmp_path: Path) -> None:
     run = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
 
     assert (run.dataset_revision, run.is_dirty) == (None, None)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    command = ["git", "-C", str(folder), *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_folder_under_git_has_its_commit_and_says_when_it_was_changed(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+
+    clean = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
+    (tmp_path / "new").touch()
+    changed = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
+
+    assert clean.dataset_revision == changed.dataset_revision == git(tmp_path, "rev-parse", "HEAD")
+    assert (clean.is_dirty, changed.is_dirty) == (False, True)
 
 
 def test_two_runs_have_two_identities() -> None:

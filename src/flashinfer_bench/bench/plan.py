@@ -148,8 +148,6 @@ def jobs_for(
 def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:
     """Say why a solution cannot run on this kind of device; a card's name alone is no reason unless strict."""
     wanted = {_folded(name) for name in solution.spec.target_hardware}
-    if solution.spec.prepare or solution.spec.plan:
-        return "names prepare or plan functions, which this version does not run"
     if solution.spec.language == "cuda" and target.kind != "cuda":
         return "written in CUDA; there is no CUDA device"
     kinds = wanted & _DEVICE_KINDS

@@ -143,7 +143,14 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenTrial`, `OpenBlock` or `Prepare` is done."""
+    """`OpenWorkload`, `OpenBlock` or `Prepare` is done."""
+
+
+class TrialOpened(Message, frozen=True):
+    """Pools are drawn, and the solution's own `prepare` and `plan` have run, where it names them."""
+
+    prepare_ms: float | None
+    plan_ms: float | None
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -177,7 +184,7 @@ class Raised(Message, frozen=True):
     is_out_of_memory: bool = False
 
 
-FromContestant = Built | BuildFailed | Done | Returned | Kept | Raised
+FromContestant = Built | BuildFailed | Done | TrialOpened | Returned | Kept | Raised
 ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Keep
 
 
@@ -285,6 +292,8 @@ class JobPassed(Message, frozen=True):
     notes: tuple[Note, ...]
     bytes_moved: int
     peak_memory_bytes: int
+    prepare_ms: float | None = None
+    plan_ms: float | None = None
 
 
 class JobWrong(Message, frozen=True):

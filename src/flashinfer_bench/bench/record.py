@@ -201,6 +201,8 @@ def _performance(outcome: Passed) -> Performance:
         block_count=len(solution.blocks_ns),
         blocks_discarded=0,
         peak_memory_bytes=outcome.result.peak_memory_bytes,
+        prepare_ms=outcome.result.prepare_ms,
+        plan_ms=outcome.result.plan_ms,
         bytes_moved=outcome.result.bytes_moved,
         **_against_reference(solution, reference),
     )

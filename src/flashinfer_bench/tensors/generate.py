@@ -58,6 +58,14 @@ class InputMaker:
         for arguments in self._sets:
             self._refresh_static(arguments)
 
+    def inputs_of_role(self, role: str) -> list[Argument]:
+        """Copy what the inputs of a role hold for the whole of this trial, in call order."""
+        return [
+            scalar if pool is None else pool.clone()
+            for plan, pool, scalar in zip(self._plans, self._pools, self._scalars, strict=True)
+            if plan.role == role
+        ]
+
     def forget_buffers(self) -> None:
         """Let go of the buffers that calls were given; the next ones get new ones."""
         self._sets = []

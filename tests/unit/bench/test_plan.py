@@ -217,16 +217,6 @@ def test_another_cards_name_skips_only_under_strict_hardware(target: Target) -> 
     )
 
 
-@pytest.mark.parametrize("function", ["prepare", "plan"])
-def test_what_needs_functions_this_version_does_not_run_is_skipped(function: str) -> None:
-    made = solution(HONEST)
-    spec = made.spec.model_copy(update={function: "main.py::pack"})
-
-    reason = skip_reason(made.model_copy(update={"spec": spec}), CPU, is_strict=False)
-
-    assert "prepare or plan" in reason
-
-
 def one(candidate: Solution) -> TraceSet:
     return TraceSet(
         definitions={"increment": INCREMENT},

@@ -34,6 +34,7 @@ from flashinfer_bench.bench.protocol import (
     Raised,
     Returned,
     ToContestant,
+    TrialOpened,
 )
 from flashinfer_bench.bench.timing.clocks import Clock, clock_for, overhead_ns
 from flashinfer_bench.compile import Runnable, build
@@ -120,8 +121,7 @@ def _answer(
             case OpenWorkload():
                 return harness.open_workload(request, channel.take_descriptors())
             case OpenTrial(id=id_, seed=seed):
-                harness.open_trial(seed)
-                return Done(id_)
+                return harness.open_trial(id_, seed)
             case OpenBlock(id=id_):
                 harness.open_block()
                 return Done(id_)
@@ -143,6 +143,8 @@ class _Harness:
 
     def __init__(self, runnable: Runnable, device: Device, clock: Clock) -> None:
         self._call: Callable[..., Any] = runnable.callable
+        self._prepare, self._plan = runnable.prepare, runnable.plan
+        self._state: tuple[Any, ...] = ()
         self._takes_outputs = runnable.metadata.destination_passing_style
         self._device = device
         self._clock = clock
@@ -166,9 +168,30 @@ class _Harness:
             os.close(descriptor)
         return Done(request.id)
 
-    def open_trial(self, seed: int) -> None:
+    def open_trial(self, id_: int, seed: int) -> TrialOpened:
+        """Draw fresh pools, then run the solution's own phases on what stays the same for a trial."""
         assert self._maker is not None
         self._maker.open_trial(seed)
+        self._state = ()
+        prepare_ms = plan_ms = None
+        state = None
+        if self._prepare is not None:
+            prepare_ms, state = self._timed(self._prepare, self._maker.inputs_of_role("static"))
+        if self._plan is not None:
+            metadata = self._maker.inputs_of_role("metadata")
+            plan_ms, planned = self._timed(self._plan, [state, *metadata])
+            state = state if planned is None else planned
+        if self._prepare is not None or self._plan is not None:
+            self._state = (state,)
+        return TrialOpened(id_, prepare_ms, plan_ms)
+
+    def _timed(self, phase: Callable[..., Any], arguments: Sequence[Any]) -> tuple[float, Any]:
+        """Run a phase once, by the wall clock: it may do work on the host and on the device."""
+        self._device.synchronize()
+        started_s = time.perf_counter()
+        result = phase(*arguments)
+        self._device.synchronize()
+        return (time.perf_counter() - started_s) * 1e3, result
 
     def open_block(self) -> None:
         """Move to other pages: where a buffer lies in physical memory is luck that should not last."""
@@ -187,11 +210,11 @@ class _Harness:
             for buffers in self._output_sets[:count]:
                 outgoing.poison(buffers)
             self._calls = [
-                (*inputs, *buffers)
+                (*self._state, *inputs, *buffers)
                 for inputs, buffers in zip(self._input_sets, self._output_sets, strict=False)
             ]
         else:
-            self._calls = [tuple(inputs) for inputs in self._input_sets]
+            self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
         self._device.synchronize()
         if self._base_bytes is None:
             self._device.reset_peak()

@@ -35,6 +35,7 @@ from flashinfer_bench.bench.protocol import (
     ReferenceFailed,
     Returned,
     Samples,
+    TrialOpened,
 )
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.judging import Tolerance, Verdict
@@ -89,6 +90,8 @@ class _Side:
     violations: dict[str, str] = field(default_factory=dict)
     queue: list[_KeptSample] = field(default_factory=list)
     precision: dict[str, float] | None = None
+    prepare_ms: list[float | None] = field(default_factory=list)
+    plan_ms: list[float | None] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
@@ -168,7 +171,9 @@ class Match:
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
         for side in self._sides:
-            side.link.ask(OpenTrial(side.link.new_id(), seed), Done)
+            opened = side.link.ask(OpenTrial(side.link.new_id(), seed), TrialOpened)
+            side.prepare_ms.append(opened.prepare_ms)
+            side.plan_ms.append(opened.plan_ms)
 
     def _judged(self) -> Iterator[_Side]:
         return (side for side in self._sides if not side.link.is_reference)
@@ -377,6 +382,8 @@ class Match:
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
             peak_memory_bytes=side.peak_bytes,
+            prepare_ms=_median_of_known(side.prepare_ms),
+            plan_ms=_median_of_known(side.plan_ms),
         )
 
     def _wrong(self, side: _Side, explanation: str) -> JobWrong:
@@ -384,6 +391,11 @@ class Match:
         return JobWrong(
             self._job.id, _errors(side), explanation, violations, notes=tuple(_notes(side))
         )
+
+
+def _median_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def _errors(side: _Side) -> Errors:

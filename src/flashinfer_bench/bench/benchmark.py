@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.data import Trace
+    from flashinfer_bench.data import Trace, Workload
 
 
 _log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class Benchmark:
         workloads: Iterable[str] | None = None,
         dump_traces: bool = True,
     ) -> list[Trace]:
-        """Benchmark one solution on all its workloads, or on those with the given uuids.
+        """Benchmark one solution on all its workloads of the run's class, or on those with the given uuids.
 
         A `Solution` object need not be part of the dataset.
         """
@@ -193,7 +193,7 @@ class Benchmark:
             trace.workload.uuid: trace.workload
             for trace in self._trace_set.workloads.get(definition.name, [])
         }
-        wanted = list(known if workloads is None else workloads)
+        wanted = list(self._of_class(known.values()) if workloads is None else workloads)
         for uuid in wanted:
             if uuid not in known:
                 raise UnknownNameError(f"workload of {definition.name}", uuid, known)
@@ -203,6 +203,10 @@ class Benchmark:
         return (
             Plan(tuple(jobs)) if reason is None else Plan(skipped=tuple((j, reason) for j in jobs))
         )
+
+    def _of_class(self, workloads: Iterable[Workload]) -> list[str]:
+        wanted = Selection.of(self.config).workload_class_on(self.target)
+        return [workload.uuid for workload in workloads if workload.is_of_class(wanted)]
 
     def _find(self, name: str) -> Solution:
         found = self._trace_set.get_solution(name)

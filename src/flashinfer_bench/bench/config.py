@@ -91,6 +91,8 @@ class BenchmarkConfig(_Layer):
     """Authors to run, names or globs."""
     workloads: list[str] | None = None
     """Workloads to run, uuids or globs."""
+    workload_class: Literal["small", "full", "all"] | None = None
+    """Workloads to run by size; `small` on a CPU, `full` on CUDA, when neither this nor a workload is given."""
     timeout_seconds: Seconds = 300
     """Seconds a solution may take for one workload."""
     build_timeout_seconds: Seconds = 300

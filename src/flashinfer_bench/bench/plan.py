@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
@@ -29,22 +29,24 @@ class Selection:
     op_types: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
+    workload_class: str | None = None
+    """`small`, `full` or `all`; None leaves it to the device, and takes any class where workloads are named."""
 
     @classmethod
     def of(cls, config: BenchmarkConfig) -> Selection:
         """Read the selection out of a configuration."""
         return cls(
-            *(
-                tuple(names or ())
-                for names in (
-                    config.definitions,
-                    config.solutions,
-                    config.op_types,
-                    config.authors,
-                    config.workloads,
-                )
-            )
+            definitions=tuple(config.definitions or ()),
+            solutions=tuple(config.solutions or ()),
+            op_types=tuple(config.op_types or ()),
+            authors=tuple(config.authors or ()),
+            workloads=tuple(config.workloads or ()),
+            workload_class=config.workload_class,
         )
+
+    def workload_class_on(self, target: Target) -> str:
+        """Say which workloads run on a device."""
+        return self.workload_class or ("all" if self.workloads else target.workload_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class Plan:
     skipped: tuple[tuple[Job, str], ...] = ()
     done_count: int = 0
     warnings: tuple[str, ...] = ()
+    workload_class: str = "all"
+    """The size of workloads that was asked for, or is the device's."""
+    other_class_count: int = 0
+    """Jobs left out because their workload is of another class."""
 
     @property
     def batches(self) -> tuple[tuple[Job, ...], ...]:
@@ -94,6 +100,11 @@ class Target:
     def clock_name(self) -> str:
         """Name of the clock that is the default on this kind of device."""
         return self.clock or ("cuda_events" if self.kind == "cuda" else "wall")
+
+    @property
+    def workload_class(self) -> str:
+        """Class of workloads that is the default on this kind of device."""
+        return "full" if self.kind == "cuda" else "small"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +132,16 @@ def plan(
         for solution in solutions.get(definition.name, ())
         for job in jobs_for(definition, solution, _workloads(trace_set, definition), config, target)
     ]
-    jobs = _with_chosen_workloads(jobs, chosen.workloads)
+    named = _with_chosen_workloads(jobs, chosen.workloads)
+    workload_class = chosen.workload_class_on(target)
+    jobs = [job for job in named if job.workload.is_of_class(workload_class)]
     left, done_count = _left_to_do(trace_set, jobs, target, resume)
-    return _split(left, config, target, done_count, _remarks(definitions, solutions, trace_set))
+    remarks = _remarks(definitions, solutions, trace_set, jobs, named)
+    return replace(
+        _split(left, config, target, done_count, remarks),
+        workload_class=workload_class,
+        other_class_count=len(named) - len(jobs),
+    )
 
 
 def jobs_for(
@@ -141,6 +159,7 @@ def jobs_for(
         threads=target.threads,
         judge=definition.judge or definition.op_type,
         is_audited=config.audit,
+        is_strict=config.strict,
     )
     return [Job(definition, solution, workload, resolved, hashed) for workload in workloads]
 
@@ -263,11 +282,17 @@ def _remarks(
     definitions: Sequence[Definition],
     solutions: Mapping[str, Sequence[Solution]],
     trace_set: TraceSet,
+    jobs: Sequence[Job],
+    jobs_of_any_class: Sequence[Job],
 ) -> list[str]:
     remarks = []
+    has_jobs = {job.definition.name for job in jobs}
+    has_jobs_of_any_class = {job.definition.name for job in jobs_of_any_class}
     for definition in definitions:
         if definition.name in solutions and not trace_set.workloads.get(definition.name):
             remarks.append(f"{definition.name} has solutions but no workloads")
+        if definition.name in has_jobs_of_any_class - has_jobs:
+            remarks.append(f"{definition.name} has only workloads of another class; it is left out")
     return remarks
 
 

@@ -12,13 +12,20 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints, solution_from
-from flashinfer_bench.cli.options import json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import (
+    json_option,
+    local_option,
+    log_level_option,
+    workload_class_option,
+)
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
+    from flashinfer_bench.bench.benchmark import Benchmark
+    from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
@@ -38,6 +45,7 @@ class CheckOptions:
     language: str | None
     entry_point: str | None
     workloads: tuple[str, ...]
+    workload_class: str | None
     warmup_runs: int
     iterations: int
     num_trials: int
@@ -71,6 +79,7 @@ class CheckOptions:
     metavar="UUID...",
     help="Workloads to check, names or globs.  [default: all]",
 )
+@workload_class_option
 @click.option(
     "--warmup-runs",
     type=click.IntRange(min=0),
@@ -114,12 +123,13 @@ def _check(options: CheckOptions) -> int:
     definition, solution = _subject(trace_set, options)
     config = BenchmarkConfig.default(
         workloads=list(options.workloads) or None,
+        workload_class=options.workload_class,
         warmup_runs=options.warmup_runs,
         iterations=options.iterations,
         num_trials=options.num_trials,
     )
     benchmark = Benchmark(_scratch(trace_set, definition, solution), config, device=options.device)
-    collected = Collected(benchmark.plan())
+    collected = Collected(_plan(benchmark, definition))
     measure(benchmark, collected, _view(collected, options), saves=False)
     report = _report(collected, options, definition, solution)
     exit_code = exit_code_of(collected)
@@ -128,6 +138,17 @@ def _check(options: CheckOptions) -> int:
     else:
         screen.show(check_page(report))
     return exit_code
+
+
+def _plan(benchmark: Benchmark, definition: Definition) -> Plan:
+    """Plan the check; a class without workloads is a mistake worth stopping for."""
+    plan = benchmark.plan()
+    if plan.other_class_count and not (plan.jobs or plan.skipped):
+        raise UsageError(
+            f"none of the selected workloads of {definition.name} is of class "
+            f"{plan.workload_class!r}; --workload-class all takes every one"
+        )
+    return plan
 
 
 def _view(collected: Collected, options: CheckOptions) -> View:

@@ -46,6 +46,16 @@ def log_level_option(command: Decorated) -> Decorated:
     )(command)
 
 
+def workload_class_option(command: Decorated) -> Decorated:
+    """Add `--workload-class`."""
+    return click.option(
+        "--workload-class",
+        type=click.Choice(["small", "full", "all"]),
+        help="Workloads to run by size: small ones for a CPU, full ones as a serving GPU sees them; those "
+        "without a class always run.  [default: small on cpu, full on cuda, all with --workloads]",
+    )(command)
+
+
 def mix_hardware_option(command: Decorated) -> Decorated:
     """Add `--mix-hardware`."""
     return click.option(

@@ -13,7 +13,13 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
-from flashinfer_bench.cli.options import given, json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import (
+    given,
+    json_option,
+    local_option,
+    log_level_option,
+    workload_class_option,
+)
 from flashinfer_bench.cli.progress import choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure, skipped_job
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
@@ -54,6 +60,7 @@ class RunOptions:
     op_types: tuple[str, ...]
     authors: tuple[str, ...]
     workloads: tuple[str, ...]
+    workload_class: str | None
     warmup_runs: int | None
     iterations: int | None
     num_trials: int | None
@@ -177,6 +184,7 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
         "flashinfer-bench run --local examples/dataset",
         "flashinfer-bench run --local examples/dataset --definitions 'rmsnorm*' softmax_v128256 \\",
         "    --authors cpp --output /tmp/traces",
+        "flashinfer-bench run --local examples/dataset --workload-class full --dry-run",
         "flashinfer-bench run --local examples/dataset --resume --label nightly --json",
     ],
 )
@@ -194,6 +202,7 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU, else the CPU.",
 )
 @_selecting
+@workload_class_option
 @_measuring
 @click.option(
     "--resume",
@@ -237,7 +246,7 @@ def _run(options: RunOptions) -> int:
     for text in plan.warnings:
         log.warn(text)
     if not (plan.jobs or plan.skipped or plan.done_count):
-        raise UsageError(f"nothing to run: {_emptiness(trace_set)}")
+        raise UsageError(f"nothing to run: {_emptiness(trace_set, plan)}")
     if options.dry_run:
         _show_dry_run(benchmark, plan, as_json=options.as_json)
         return 0
@@ -315,6 +324,7 @@ def _config(options: RunOptions) -> BenchmarkConfig:
             "op_types": options.op_types,
             "authors": options.authors,
             "workloads": options.workloads,
+            "workload_class": options.workload_class,
             "warmup_runs": options.warmup_runs,
             "iterations": options.iterations,
             "num_trials": options.num_trials,
@@ -349,12 +359,17 @@ def _resume(options: RunOptions) -> Resume | None:
     return Resume(retries_failed=options.retry_failed)
 
 
-def _emptiness(trace_set: TraceSet) -> str:
+def _emptiness(trace_set: TraceSet, plan: Plan) -> str:
     where = ", ".join(str(root) for root in trace_set.roots)
     if not trace_set.definitions:
         return f"{where} holds no definitions; a dataset has definitions/, solutions/, workloads/"
     if not any(trace_set.solutions.values()):
         return f"{where} holds no solutions"
+    if plan.other_class_count:
+        return (
+            f"none of the selected workloads is of class {plan.workload_class!r}; "
+            "--workload-class all takes every one"
+        )
     return "no solution with workloads is left of what was selected"
 
 
@@ -410,6 +425,8 @@ def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:
         skipped=tuple(skipped_job(job, reason) for job, reason in plan.skipped),
         done_before=plan.done_count,
         devices=benchmark.devices,
+        workload_class=plan.workload_class,
+        other_class=plan.other_class_count,
     )
     if as_json:
         screen.show_json({"schema_version": 1, "dry_run": planned})

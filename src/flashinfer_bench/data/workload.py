@@ -15,6 +15,9 @@ from flashinfer_bench.data.shapes import DType
 # Published and fixed: the same workload has the same uuid everywhere.
 WORKLOAD_NAMESPACE = uuid_module.UUID("7d0f4a54-5c1e-5d0b-9a63-0c2b6f5f1b1e")
 
+SizeClass = Literal["small", "full"]
+"""`small`: seconds on a laptop's CPU. `full`: the sizes a serving GPU sees."""
+
 
 class RandomInput(Entity):
     """An input drawn from a seeded generator."""
@@ -85,3 +88,9 @@ class Workload(Entity):
     """Where each input comes from."""
     uuid: NonEmptyStr = Field(default_factory=_derived_uuid)
     """Identity; derived from axes and inputs when left out."""
+    size_class: SizeClass | None = Field(None, exclude_if=is_none)
+    """`small` for a CPU, `full` for a serving GPU; without it the workload is of both classes."""
+
+    def is_of_class(self, wanted: str) -> bool:
+        """Tell whether `small`, `full` or `all` takes this workload in."""
+        return wanted == "all" or self.size_class in (None, wanted)

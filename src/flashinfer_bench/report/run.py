@@ -89,6 +89,9 @@ class DryRun:
     skipped: tuple[SkippedJob, ...]
     done_before: int
     devices: tuple[str, ...]
+    workload_class: str = "all"
+    other_class: int = 0
+    """Jobs left out because their workload is of another class."""
 
 
 def run_page(report: RunReport, *, lists_failures: bool) -> Page:
@@ -113,6 +116,13 @@ def dry_run_page(planned: DryRun) -> Page:
     done = f", {planned.done_before:,} done before" if planned.done_before else ""
     where = ", ".join(planned.devices)
     blocks = [heading(f"{count_text(len(planned.jobs), 'job')} to run on {where}{done}")]
+    if planned.other_class:
+        left_out = count_text(planned.other_class, "job")
+        blocks.append(
+            paragraph(
+                f"workloads of class {planned.workload_class}; --workload-class all adds {left_out}"
+            )
+        )
     if counts:
         blocks.append(table(_PLAN, [(*key, str(count)) for key, count in counts.items()]))
     return (*blocks, *skipped_blocks(planned.skipped))

@@ -75,6 +75,61 @@ def test_everything_runs_in_the_order_of_the_dataset(store: TraceSet) -> None:
     assert (planned.skipped, planned.warnings, planned.done_count) == ((), (), 0)
 
 
+@pytest.fixture
+def classed() -> TraceSet:
+    """One solution; a small, a full and an unclassed workload."""
+    sizes = {8: "small", 16: None, 4096: "full"}
+    workloads = [
+        Trace(
+            definition="add_one",
+            workload=workload("add_one", size).workload.model_copy(update={"size_class": name}),
+        )
+        for size, name in sizes.items()
+    ]
+    return TraceSet(
+        definitions={"add_one": named("add_one")},
+        solutions={
+            "add_one": [targeting("cpu", "cuda").model_copy(update={"definition": "add_one"})]
+        },
+        workloads={"add_one": workloads},
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "target", "name", "sizes"),
+    [
+        (BenchmarkConfig(), CPU, "small", [8, 16]),
+        (BenchmarkConfig(), H100, "full", [16, 4096]),
+        (BenchmarkConfig(workload_class="full"), CPU, "full", [16, 4096]),
+        (BenchmarkConfig(workload_class="small"), H100, "small", [8, 16]),
+        (BenchmarkConfig(workload_class="all"), CPU, "all", [8, 16, 4096]),
+        (BenchmarkConfig(workloads=["add_one-4096"]), CPU, "all", [4096]),
+        (BenchmarkConfig(workloads=["add_one-*"], workload_class="full"), CPU, "full", [16, 4096]),
+    ],
+)
+def test_the_class_of_workloads_is_the_devices_unless_one_or_a_workload_is_named(
+    classed: TraceSet, config: BenchmarkConfig, target: Target, name: str, sizes: list[int]
+) -> None:
+    planned = plan(classed, config, target)
+
+    assert [size for _, size in jobs_of(planned)] == sizes
+    assert planned.workload_class == name
+
+
+def test_a_plan_counts_what_another_class_would_add(classed: TraceSet) -> None:
+    assert plan(classed, BenchmarkConfig(), CPU).other_class_count == 1
+    assert plan(classed, BenchmarkConfig(workload_class="all"), CPU).other_class_count == 0
+
+
+def test_a_definition_without_workloads_of_the_class_is_remarked_on(classed: TraceSet) -> None:
+    classed.workloads["add_one"] = classed.workloads["add_one"][:1]
+
+    planned = plan(classed, BenchmarkConfig(workload_class="full"), CPU)
+
+    assert planned.jobs == ()
+    assert planned.warnings == ("add_one has only workloads of another class; it is left out",)
+
+
 def test_one_process_serves_all_workloads_of_a_solution(store: TraceSet) -> None:
     batches = plan(store, BenchmarkConfig(), CPU).batches
 

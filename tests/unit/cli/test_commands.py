@@ -152,3 +152,50 @@ def test_the_version_is_shown() -> None:
 
     assert result.exit_code == 0
     assert result.stdout.startswith("flashinfer-bench ")
+
+
+@pytest.fixture
+def classed(tmp_path: Path) -> Path:
+    """Of the three workloads of gemm_n8 the second is small, the third full."""
+    root = tmp_path / "dataset"
+    for folder in ("definitions", "workloads", "solutions"):
+        shutil.copytree(DATASET / folder, root / folder)
+    path = root / "workloads" / "gemm" / "gemm_n8.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1]["workload"]["size_class"] = "small"
+    lines[2]["workload"]["size_class"] = "full"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root
+
+
+def test_a_dry_run_says_which_class_of_workloads_it_takes(classed: Path) -> None:
+    arguments = ["run", "--dry-run", "--device", "cpu", "--local", str(classed)]
+    arguments += ["--solutions", "gemm_n8_bob"]
+
+    page = _invoke(*arguments).stdout
+    document = json.loads(_invoke(*arguments, "--workload-class", "full", "--json").stdout)
+
+    assert page.splitlines()[:2] == [
+        "2 jobs to run on cpu",
+        "  workloads of class small; --workload-class all adds 1 job",
+    ]
+    assert [job["workload"] for job in document["dry_run"]["jobs"]] == ["gemm_n8-w1", "gemm_n8-w3"]
+    assert document["dry_run"]["workload_class"] == "full"
+    assert document["dry_run"]["other_class"] == 1
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_class_without_workloads_is_one_message(classed: Path, command: str) -> None:
+    subject = {
+        "run": ["--dry-run"],
+        "check": [str(classed / "kernel.py"), "--definition", "gemm_n8"],
+    }
+    (classed / "kernel.py").write_text("def run(A, B):\n    return A\n")
+    arguments = [command, *subject[command], "--local", str(classed), "--device", "cpu"]
+    arguments += ["--workloads", "gemm_n8-w3", "--workload-class", "small"]
+
+    result = _invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert "is of class 'small'; --workload-class all takes every one" in result.stderr
+    assert "Traceback" not in result.output

@@ -53,6 +53,31 @@ def test_a_given_uuid_stays() -> None:
     assert Workload(axes={}, inputs={}, uuid="mine").uuid == "mine"
 
 
+def test_the_size_class_does_not_enter_the_uuid_and_is_written_only_where_given() -> None:
+    plain = Workload(axes={"a": 1}, inputs={"x": {}})
+
+    classed = Workload(axes={"a": 1}, inputs={"x": {}}, size_class="small")
+
+    assert classed.uuid == plain.uuid
+    assert classed.to_dict() == {**plain.to_dict(), "size_class": "small"}
+
+
+@pytest.mark.parametrize(
+    ("size_class", "classes"),
+    [
+        ("small", ["small", "all"]),
+        ("full", ["full", "all"]),
+        (None, ["small", "full", "all"]),
+    ],
+)
+def test_a_workload_without_a_class_is_of_every_class(
+    size_class: str | None, classes: list[str]
+) -> None:
+    workload = Workload.model_validate({"axes": {}, "inputs": {}, "size_class": size_class})
+
+    assert [name for name in ("small", "full", "all") if workload.is_of_class(name)] == classes
+
+
 @pytest.mark.parametrize("value", [0.5, 3, True, math.inf])
 def test_a_scalar_keeps_its_kind(value: float) -> None:
     again = ScalarInput.model_validate_json(ScalarInput(value=value).to_json())
@@ -78,6 +103,7 @@ def test_a_random_input_may_repeat_the_dtype() -> None:
         {"axes": {}, "inputs": {"x": 3}},
         {"axes": {}, "inputs": {}, "uuid": ""},
         {"axes": {}, "inputs": {}, "seed": 1},
+        {"axes": {}, "inputs": {}, "size_class": "all"},
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(fields: dict[str, object]) -> None:

@@ -126,7 +126,7 @@ class _Tally:
             )
 
     def _cap(self, expected: torch.Tensor) -> float:
-        if self.tolerance.max_error_cap is None:
+        if self.tolerance.max_error_cap is None or math.isinf(self.tolerance.max_error_cap):
             return math.inf
         return self.tolerance.max_error_cap * rms_error(expected, torch.zeros_like(expected))
 

@@ -70,9 +70,10 @@ def _load(plan: InputPlan, roots: Sequence[str]) -> torch.Tensor:
 
 
 def _find(relative: str, roots: Sequence[str]) -> tuple[Path, Path]:
+    """Find a file below a root by its name; a link inside may lead out, as in a download cache."""
     for root in map(Path, roots):
-        path = (root / relative).resolve()
-        if not path.is_relative_to(root.resolve()):
+        path = Path(os.path.normpath(root / relative))
+        if not path.is_relative_to(os.path.normpath(root)):
             raise DatasetError(f"{relative!r} leaves the dataset", path=root)
         if path.exists():
             return path, root
@@ -85,7 +86,7 @@ def _is_lfs_pointer(path: Path) -> bool:
 
 
 def _fetch(path: Path, root: Path) -> None:
-    relative = str(path.relative_to(root.resolve()))
+    relative = str(path.relative_to(os.path.normpath(root)))
     command = ["git", "lfs", "pull", "--include", relative]
     remedy = f"run `git lfs pull --include {relative}` in {root}"
     try:

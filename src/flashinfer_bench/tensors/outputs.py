@@ -94,19 +94,34 @@ def storages(values: Iterable[object]) -> set[int]:
 
 
 def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Tell whether two tensors share an element; interleaved views of one block do not."""
-    if not storages([first]) & storages([second]):
+    """Tell whether two tensors share a byte; interleaved views of one block do not.
+
+    Addresses are compared, not storages: the same memory can be wrapped twice.
+    """
+    one, other = _span(first), _span(second)
+    if one.start >= other.stop or other.start >= one.stop:
         return False
-    touched = torch.zeros(first.untyped_storage().nbytes(), dtype=torch.bool, device=first.device)
+    base = min(one.start, other.start)
+    touched = torch.zeros(max(one.stop, other.stop) - base, dtype=torch.bool)
     for tensor in (first, second):
-        for byte in range(tensor.element_size()):
-            strides = [stride * tensor.element_size() for stride in tensor.stride()]
-            start = tensor.storage_offset() * tensor.element_size() + byte
-            view = touched.as_strided(tensor.shape, strides, start)
+        size = tensor.element_size()
+        strides = [stride * size for stride in tensor.stride()]
+        for byte in range(size):
+            view = touched.as_strided(tensor.shape, strides, tensor.data_ptr() - base + byte)
             if tensor is second and bool(view.any()):
                 return True
-            view.fill_(True)
+            if tensor is first:
+                view.fill_(True)
     return False
+
+
+def _span(tensor: torch.Tensor) -> range:
+    """Addresses from a tensor's first byte to behind its last; empty for an empty tensor."""
+    if not tensor.numel():
+        return range(0)
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((size - 1) * stride for size, stride in pairs)
+    return range(tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size())
 
 
 def fingerprint(values: Iterable[object]) -> bytes:

@@ -272,3 +272,16 @@ def test_a_dtype_keeps_its_name(dtype: str) -> None:
 def test_a_dtype_torch_does_not_have_is_named() -> None:
     with pytest.raises(ValueError, match="no dtype 'float7'"):
         torch_dtype("float7")
+
+
+def test_memory_wrapped_twice_overlaps() -> None:
+    tensor = torch.zeros(8)
+    wrapped = torch.from_numpy(tensor.numpy()[1:])
+
+    assert outputs.overlap(wrapped, tensor)
+
+
+def test_a_tensor_overlaps_itself() -> None:
+    tensor = torch.zeros(8)
+
+    assert outputs.overlap(tensor, tensor)

@@ -72,4 +72,21 @@ class DatasetFault:
     explanation: str
 
 
-Outcome = Passed | Wrong | Misshapen | Crashed | TimedOut | NotBuilt | Skipped | DatasetFault
+@dataclass(frozen=True, slots=True)
+class RivalFailed:
+    """In a job of two solutions the second one, `Job.rival`, ended like this: no trace."""
+
+    outcome: Outcome
+
+
+Outcome = (
+    Passed
+    | Wrong
+    | Misshapen
+    | Crashed
+    | TimedOut
+    | NotBuilt
+    | Skipped
+    | DatasetFault
+    | RivalFailed
+)

@@ -225,10 +225,14 @@ class Judgement(msgspec.Struct, frozen=True):
     max_precision_ratio: float | None
     timeout_seconds: float
     is_audited: bool
+    calls_per_sample: int | None = None
 
 
 class RunJob(Message, frozen=True):
-    """Judge and time one workload; contestants were connected before."""
+    """Judge and time one workload; contestants were connected before.
+
+    `coin` decides which timed calls are checked; no contestant learns it.
+    """
 
     definition: bytes
     workload: bytes
@@ -236,6 +240,7 @@ class RunJob(Message, frozen=True):
     contestants: tuple[Contestant, ...]
     judgement: Judgement
     key: int
+    coin: int
 
 
 class Disconnect(Message, frozen=True):
@@ -285,7 +290,7 @@ class Samples(msgspec.Struct, frozen=True):
 
 
 class JobPassed(Message, frozen=True):
-    """Right, and timed."""
+    """Right, and timed; `rival_errors` are those of a second solution in the same job."""
 
     errors: Errors
     samples: tuple[Samples, ...]
@@ -294,6 +299,7 @@ class JobPassed(Message, frozen=True):
     peak_memory_bytes: int
     prepare_ms: float | None = None
     plan_ms: float | None = None
+    rival_errors: Errors | None = None
 
 
 class JobWrong(Message, frozen=True):
@@ -303,6 +309,7 @@ class JobWrong(Message, frozen=True):
     explanation: str
     violations: tuple[Note, ...]
     notes: tuple[Note, ...]
+    contestant: str = ""
 
 
 class JobMisshapen(Message, frozen=True):
@@ -310,18 +317,21 @@ class JobMisshapen(Message, frozen=True):
 
     kind: Literal["shape", "dtype"]
     explanation: str
+    contestant: str = ""
 
 
 class JobRaised(Message, frozen=True):
     """The solution raised, or gave back something that is no output."""
 
     explanation: str
+    contestant: str = ""
 
 
 class JobTimedOut(Message, frozen=True):
     """The solution took longer than its deadline."""
 
     explanation: str
+    contestant: str = ""
 
 
 class JobAborted(Message, frozen=True):

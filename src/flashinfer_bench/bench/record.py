@@ -19,6 +19,7 @@ from flashinfer_bench.bench.outcomes import (
     NotBuilt,
     Outcome,
     Passed,
+    RivalFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -158,7 +159,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return EvaluationStatus.TIMEOUT, _joined(explanation, log), {}
         case NotBuilt(explanation=explanation, log=log):
             return EvaluationStatus.COMPILE_ERROR, _joined(explanation, log), {}
-        case Skipped() | DatasetFault():
+        case Skipped() | DatasetFault() | RivalFailed():
             return None, "", {}
 
 

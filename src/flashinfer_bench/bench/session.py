@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from flashinfer_bench.bench.outcomes import (
     NotBuilt,
     Outcome,
     Passed,
+    RivalFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -49,6 +52,7 @@ from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, WorkerError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
@@ -69,6 +73,19 @@ class _Seat:
     worker: Worker
     subject: str
     built: Built
+
+
+@dataclass(frozen=True)
+class _Seats:
+    """Who takes part in a job."""
+
+    candidate: _Seat
+    rival: _Seat | None
+    reference: _Seat | None
+
+    def __iter__(self) -> Iterator[_Seat]:
+        """In the order in which the first block is timed."""
+        return (seat for seat in (self.reference, self.candidate, self.rival) if seat is not None)
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,7 @@ class Session:
         self._reference_subject = ""
         self._candidate: _Seat | _Refused | None = None
         self._candidate_subject = ""
+        self._rival: _Seat | _Refused | None = None
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
@@ -134,10 +152,13 @@ class Session:
         candidate = self._candidate_for(job)
         if isinstance(candidate, _Refused):
             return candidate.outcome
+        rival = self._rival_for(job)
+        if isinstance(rival, _Refused):
+            return RivalFailed(rival.outcome)
         reference = self._reference_for(job)
         if isinstance(reference, _Refused):
             return reference.outcome
-        outcome = self._play(job, candidate, reference)
+        outcome = self._play(job, _Seats(candidate, rival, reference))
         if self._config.use_isolated_runner:
             self.end_candidate()
         return outcome
@@ -145,7 +166,9 @@ class Session:
     def end_candidate(self) -> None:
         """Kill the candidate and whatever it left running; the next job starts a fresh one."""
         self._end(self._candidate)
+        self._end(self._rival)
         self._candidate, self._candidate_subject = None, ""
+        self._rival = None
 
     # ------------------------------------------------------------------ contestants
 
@@ -155,6 +178,16 @@ class Session:
             self._candidate = self._seat(job.solution, job.definition, is_trusted=False)
             self._candidate_subject = job.solution.name
         return self._candidate
+
+    def _rival_for(self, job: Job) -> _Seat | _Refused | None:
+        """Seat the second solution of a job of two; it lives as long as the first."""
+        if job.rival is None:
+            self._end(self._rival)
+            self._rival = None
+        elif not isinstance(self._rival, _Seat) or self._rival.subject != job.rival.name:
+            self._end(self._rival)
+            self._rival = self._seat(job.rival, job.definition, is_trusted=False)
+        return self._rival
 
     def _reference_for(self, job: Job) -> _Seat | _Refused | None:
         if not job.config.profile_baseline:
@@ -228,24 +261,24 @@ class Session:
 
     # ------------------------------------------------------------------ one job
 
-    def _play(self, job: Job, candidate: _Seat, reference: _Seat | None) -> Outcome:
-        request = self._request(job, candidate, reference)
-        limit_s = 2 * self._config.timeout_seconds + _JUDGE_GRACE_S
-        seats = [seat for seat in (candidate, reference) if seat is not None]
+    def _play(self, job: Job, seats: _Seats) -> Outcome:
+        request = self._request(job, seats)
+        limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request)
-            result = self._await_result(seats, time.monotonic() + limit_s)
+            result = self._await_result(list(seats), time.monotonic() + limit_s)
         except ChannelTimeout:
             self._restart_judge()
             return DatasetFault(f"the reference did not return within {limit_s:g} s")
         except (WorkerDied, ChannelClosed):
             return self._after_judge_died()
-        return self._outcome(result, candidate)
+        rival = seats.rival
+        if rival is not None and getattr(result, "contestant", "") == rival.name:
+            return RivalFailed(self._outcome(result, rival))
+        return self._outcome(result, seats.candidate)
 
-    def _request(self, job: Job, candidate: _Seat, reference: _Seat | None) -> RunJob:
-        contestants = [Contestant(candidate.name, is_reference=False)]
-        if reference is not None:
-            contestants.insert(0, Contestant(reference.name, is_reference=True))
+    def _request(self, job: Job, seats: _Seats) -> RunJob:
+        contestants = [Contestant(seat.name, seat is seats.reference) for seat in seats]
         config = job.config
         return RunJob(
             self._launcher.new_id(),
@@ -264,8 +297,10 @@ class Session:
                 max_precision_ratio=config.max_precision_ratio,
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit,
+                calls_per_sample=job.calls_per_sample,
             ),
             key=self._key,
+            coin=_coin(self._key, job.solution),
         )
 
     def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
@@ -370,6 +405,13 @@ class Session:
     def _drop_reference(self) -> None:
         self._end(self._reference)
         self._reference, self._reference_subject = None, ""
+
+
+def _coin(key: int, solution: Solution) -> int:
+    """Derive what decides which timed calls are checked: secret, its own for each solution, replayable."""
+    message = f"coin\0{solution.hash()}".encode()
+    digest = hmac.digest(key.to_bytes(8, "little"), message, hashlib.sha256)
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 def _blamed_on_dataset(outcome: Outcome) -> Outcome:

@@ -122,12 +122,12 @@ class Link:
         explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
         if self.is_reference:
             return ReferenceFailed(self._job_id, f"timing the reference: {explanation}")
-        return JobTimedOut(self._job_id, explanation)
+        return JobTimedOut(self._job_id, explanation, self.name)
 
     def _raised(self, answer: Raised) -> JobResult:
         if self.is_reference:
             return ReferenceFailed(self._job_id, f"timing the reference:\n{answer.text}")
-        return JobRaised(self._job_id, answer.text)
+        return JobRaised(self._job_id, answer.text, self.name)
 
     def _aborted(self, explanation: str) -> JobResult:
         return JobAborted(self._job_id, self.name, explanation)

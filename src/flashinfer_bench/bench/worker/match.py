@@ -107,7 +107,6 @@ class Match:
         self._rules = job.judgement
         self._truth = truth
         self._device = device
-        self._coin = random.SystemRandom()
         self._tolerance = Tolerance(
             self._rules.rtol,
             self._rules.atol,
@@ -206,19 +205,20 @@ class Match:
             raise JobEndedError(ReferenceFailed(self._job.id, explanation))
         match fault.code:
             case "shape" | "dtype":
-                raise JobEndedError(JobMisshapen(self._job.id, fault.code, fault.detail))
+                misshapen = JobMisshapen(self._job.id, fault.code, fault.detail, side.link.name)
+                raise JobEndedError(misshapen)
             case "overlap":
                 side.violations.setdefault("overlapping_output", fault.detail)
             case "subclass":
                 side.violations.setdefault("tensor_subclass", fault.detail)
                 raise JobEndedError(self._wrong(side, fault.detail))
             case "count" | "not_a_tensor" | "device":
-                raise JobEndedError(JobRaised(self._job.id, fault.detail))
+                raise JobEndedError(JobRaised(self._job.id, fault.detail, side.link.name))
 
     def _keep(self, side: _Side, trial: int, call: int, count: int) -> _KeptSample:
         """Copy outputs into our own memory first; only then tell the contestant what is checked."""
-        chosen = self._coin.sample(range(count), min(count, _MOST_CHECKED_SETS))
-        slots = tuple(sorted(chosen))
+        coin = self._coin(side, trial, call, "slots")
+        slots = tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
         outputs = [side.shared.read(slot, self._device.torch_device) for slot in slots]
         kept = side.link.ask(Keep(side.link.new_id(), slots), Kept)
         side.peak_bytes = max(side.peak_bytes, kept.peak_memory_bytes)
@@ -325,6 +325,8 @@ class Match:
         """One number for all: what a sample costs besides its calls must weigh the same on each side."""
         if any(side.shares_buffers for side in self._sides):
             return 1
+        if self._rules.calls_per_sample is not None:
+            return max(1, min(self._slot_count, self._rules.calls_per_sample))
         shortest_ns = max(1.0, min(side.typical_ns for side in self._sides))
         wanted = math.ceil(SHORTEST_SAMPLE_NS / shortest_ns)
         return max(1, min(self._slot_count, wanted))
@@ -349,15 +351,21 @@ class Match:
             samples_ns.append(returned.elapsed_ns / count)
             if returned.shares_buffers and count > 1:  # only the last of these outputs survived
                 side.shares_buffers, self._calls_per_sample = True, 1
-            elif self._is_kept(is_last=is_last and call == calls[-1]):
+            elif self._is_kept(side, trial, call, is_last=is_last and call == calls[-1]):
                 side.queue.append(self._keep(side, trial, call, count))
         side.blocks_ns.append(tuple(samples_ns))
 
-    def _is_kept(self, *, is_last: bool) -> bool:
+    def _is_kept(self, side: _Side, trial: int, call: int, *, is_last: bool) -> bool:
         """The reference's samples are kept as often: copying them moves caches on both sides alike."""
         if not self._rules.is_audited:
             return False
-        return is_last or self._coin.random() < _KEEP_PROBABILITY
+        return is_last or self._coin(side, trial, call, "keep").random() < _KEEP_PROBABILITY
+
+    def _coin(self, side: _Side, trial: int, call: int, purpose: str) -> random.Random:
+        """Secret, yet the same when a job is replayed: then the same calls are checked."""
+        seed = self._truth.call_seed(trial, call)
+        toss = f"{self._job.coin} {purpose} {seed} {side.link.is_reference}"
+        return random.Random(toss)  # noqa: S311  # the secret is in its seed
 
     # ---------------------------------------------------------------- the result
 
@@ -365,7 +373,7 @@ class Match:
         for side in self._judged():
             if not side.is_good:
                 return self._wrong(side, side.verdict.explanation)
-        (side, *_) = self._judged()
+        (side, *others) = self._judged()
         return JobPassed(
             self._job.id,
             errors=_errors(side),
@@ -384,12 +392,18 @@ class Match:
             peak_memory_bytes=side.peak_bytes,
             prepare_ms=_median_of_known(side.prepare_ms),
             plan_ms=_median_of_known(side.plan_ms),
+            rival_errors=_errors(others[0]) if others else None,
         )
 
     def _wrong(self, side: _Side, explanation: str) -> JobWrong:
         violations = tuple(Note(code, evidence) for code, evidence in side.violations.items())
         return JobWrong(
-            self._job.id, _errors(side), explanation, violations, notes=tuple(_notes(side))
+            self._job.id,
+            _errors(side),
+            explanation,
+            violations,
+            notes=tuple(_notes(side)),
+            contestant=side.link.name,
         )
 
 

@@ -254,7 +254,9 @@ def _provenance(job: Job, run: Run) -> Provenance:
     return Provenance(
         trace_id=uuid.uuid4().hex,
         solution_hash=job.solution.hash(),
+        definition_hash=job.definition.hash(),
         config_hash=job.config_hash,
+        settings=job.config.model_dump(mode="json", exclude_defaults=True),
         seed=f"{run.key:016x}",
         seed_given=run.is_key_given,
         run=RunInfo(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +110,20 @@ class Definition(Shaped, Entity):
             inputs={name: spec.model_copy(update=silent) for name, spec in self.inputs.items()},
             outputs={name: spec.model_copy(update=silent) for name, spec in self.outputs.items()},
         )
+
+    def hash(self) -> str:
+        """Identify everything that changes what is computed and judged; descriptions and tags do not."""
+        return self._content_hash
+
+    @cached_property
+    def _content_hash(self) -> str:
+        judged_by = [self.op_type, self.judge, self.constraints, self.reference]
+        content = [
+            self.signature().to_dict(),
+            *judged_by,
+        ]  # in order: inputs are passed by position
+        canonical = json.dumps(content, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
 
     @cached_property
     def unevaluable_constraints(self) -> list[str]:

@@ -173,8 +173,12 @@ class Provenance(Entity):
     """Identity of the trace; raw samples carry it too."""
     solution_hash: NonEmptyStr
     """`Solution.hash()` of what ran."""
+    definition_hash: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """`Definition.hash()` of what it was judged by."""
     config_hash: NonEmptyStr
     """Hash of the settings that change results."""
+    settings: dict[str, Any] | None = Field(None, exclude_if=is_none)
+    """Counts, tolerances and the like that were not the built-in ones, so that the job can be replayed."""
     seed: str = Field(pattern=r"^[0-9a-f]{16}$")
     """Run key of the inputs, 16 hexadecimal digits."""
     seed_given: bool

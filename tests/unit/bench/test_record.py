@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
     Misshapen,
     NotBuilt,
     Outcome,
+    RivalFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -67,7 +69,14 @@ def test_every_outcome_has_its_status_on_disk(outcome: Outcome, status: str) -> 
     assert written(outcome)["status"] == status
 
 
-@pytest.mark.parametrize("outcome", [Skipped("no CUDA"), DatasetFault("the reference raised")])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Skipped("no CUDA"),
+        DatasetFault("the reference raised"),
+        RivalFailed(Crashed("SIGSEGV", "log")),
+    ],
+)
 def test_what_is_nobodys_or_the_datasets_fault_leaves_no_trace(outcome: Outcome) -> None:
     assert record(finished(outcome), RUN) is None
 
@@ -144,6 +153,15 @@ def test_a_trace_can_be_traced_back_to_code_settings_and_inputs() -> None:
     assert provenance.seed == "0000000000000abc"
     assert provenance.seed_given
     assert (provenance.run.id, provenance.run.label) == ("run-1", "nightly")
+
+
+def test_a_trace_says_what_it_takes_to_replay_it() -> None:
+    made = job(config=BenchmarkConfig(iterations=7, atol=0.5))
+
+    provenance = record(finished(passed(), made), RUN).evaluation.provenance
+
+    assert provenance.definition_hash == made.definition.hash()
+    assert provenance.settings == {"iterations": 7, "atol": 0.5}
 
 
 def test_every_trace_has_an_identity_of_its_own() -> None:

@@ -277,3 +277,29 @@ def test_every_dtype_has_a_torch_dtype(build: Any, dtype: DType) -> None:
     definition = build.definition(outputs={"y": {"shape": [], "dtype": dtype}})
 
     assert isinstance(definition.torch_output_dtypes[0], torch.dtype)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reference": "def run(x, scale):\n    return x.sum(1)\n"},
+        {"judge": "exact"},
+        {"op_type": "norm"},
+        {"constraints": ["rows > 1"]},
+    ],
+)
+def test_what_changes_the_verdict_changes_the_hash(build: Any, change: dict[str, Any]) -> None:
+    assert build.definition(**change).hash() != build.definition().hash()
+
+
+def test_inputs_in_another_order_are_another_definition(build: Any) -> None:
+    definition = build.definition()
+    backwards = dict(reversed(definition.inputs.items()))
+
+    assert build.definition(inputs=backwards).hash() != definition.hash()
+
+
+def test_words_about_a_definition_do_not_change_its_hash(build: Any) -> None:
+    described = build.definition(description="sums rows", tags=["status:verified"])
+
+    assert described.hash() == build.definition(description=None, tags=[]).hash()

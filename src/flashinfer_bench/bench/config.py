@@ -158,15 +158,20 @@ class BenchmarkConfig(_Layer):
             raise UsageError(f"config {path} is no valid YAML: {error}") from error
         if not isinstance(content, dict):
             raise UsageError(f"config {path} must be a mapping of settings")
-        try:
-            return cls(**{**content, **overrides})
-        except ValidationError as error:
-            raise UsageError(f"config {path}: {_explained(error)}") from error
+        return cls._validated({**content, **overrides}, f"config {path}")
 
     @classmethod
     def default(cls, **overrides: Any) -> BenchmarkConfig:
         """Return the bundled defaults with `overrides`."""
-        return cls.from_yaml(_BUNDLED, **overrides)
+        bundled = cls.from_yaml(_BUNDLED).model_dump(exclude_unset=True)
+        return cls._validated({**bundled, **overrides}, "settings")
+
+    @classmethod
+    def _validated(cls, settings: dict[str, Any], where: str) -> BenchmarkConfig:
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise UsageError(f"{where}: {_explained(error)}") from error
 
     def resolve_eval_config(self, definition: Definition) -> ResolvedEvalConfig:
         """Merge the layers, weakest first: built-in, op type, definition, this object's own fields."""

@@ -173,10 +173,10 @@ class Session:
     # ------------------------------------------------------------------ contestants
 
     def _candidate_for(self, job: Job) -> _Seat | _Refused:
-        if self._candidate_subject != job.solution.name or self._candidate is None:
+        if self._candidate_subject != _subject(job.solution) or self._candidate is None:
             self.end_candidate()
             self._candidate = self._seat(job.solution, job.definition, is_trusted=False)
-            self._candidate_subject = job.solution.name
+            self._candidate_subject = _subject(job.solution)
         return self._candidate
 
     def _rival_for(self, job: Job) -> _Seat | _Refused | None:
@@ -184,7 +184,7 @@ class Session:
         if job.rival is None:
             self._end(self._rival)
             self._rival = None
-        elif not isinstance(self._rival, _Seat) or self._rival.subject != job.rival.name:
+        elif not isinstance(self._rival, _Seat) or self._rival.subject != _subject(job.rival):
             self._end(self._rival)
             self._rival = self._seat(job.rival, job.definition, is_trusted=False)
         return self._rival
@@ -192,13 +192,13 @@ class Session:
     def _reference_for(self, job: Job) -> _Seat | _Refused | None:
         if not job.config.profile_baseline:
             return None
-        if self._reference_subject != job.definition.name or self._reference is None:
+        if self._reference_subject != job.definition.to_json() or self._reference is None:
             self._end(self._reference)
             solution = reference_solution(job.definition)
             seat = self._seat(solution, job.definition, is_trusted=True)
             if isinstance(seat, _Refused):
                 seat = _Refused(_blamed_on_dataset(seat.outcome))
-            self._reference, self._reference_subject = seat, job.definition.name
+            self._reference, self._reference_subject = seat, job.definition.to_json()
         return self._reference
 
     def _seat(
@@ -222,7 +222,7 @@ class Session:
         name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
         judge = self._require_judge()
         judge.channel.send(Connect(self._launcher.new_id(), name), [worker.channel.fileno()])
-        return _Seat(name, worker, solution.name, answer)
+        return _Seat(name, worker, _subject(solution), answer)
 
     def _build(self, worker: Worker, request: Build) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
@@ -405,6 +405,11 @@ class Session:
     def _drop_reference(self) -> None:
         self._end(self._reference)
         self._reference, self._reference_subject = None, ""
+
+
+def _subject(solution: Solution) -> str:
+    """What a process serves: this code under this name."""
+    return f"{solution.name} {solution.hash()}"
 
 
 def _coin(key: int, solution: Solution) -> int:

@@ -26,7 +26,7 @@ def busy_wait(length_ns: int) -> None:
 
 def medians_ns(length_ns: int) -> tuple[float, float]:
     """Median of single calls, and of ten calls timed together, per call."""
-    from flashinfer_bench.bench.timing.clocks import WallClock  # loads torch
+    from flashinfer_bench.bench.timing.wall import WallClock
 
     clock, count = WallClock(), SAMPLES_BY_LENGTH_NS[length_ns]
     single = [clock.time_ns(busy_wait, [(length_ns,)])[0] for _ in range(count)]

@@ -10,11 +10,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="clocks time kernels")
 
 from flashinfer_bench.bench.timing.clocks import (  # noqa: E402  # needs torch
-    Clock,
     CudaEvents,
-    WallClock,
     calibrate,
     clock_for,
+)
+from flashinfer_bench.bench.timing.wall import (  # noqa: E402
+    Clock,
+    WallClock,
     overhead_ns,
     spin_for,
 )

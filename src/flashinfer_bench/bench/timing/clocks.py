@@ -1,60 +1,19 @@
-"""How the time of prepared calls is taken; one protocol, one class per way."""
+"""How the time of prepared calls is taken; one class per way."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-Call = Callable[..., object]
-Arguments = Sequence[Any]
-LatencyKind = Literal["device", "call", "wall"]
+from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns, spin_for
 
-_now_ns = time.perf_counter_ns  # bound before any solution is loaded
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-
-class Clock(Protocol):
-    """Runs calls back to back and says how long they took together."""
-
-    name: str
-    version: str
-    latency_kind: LatencyKind
-    is_cold: bool
-
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
-        """Run `call` over each set of arguments; return nanoseconds and what the calls returned."""
-        ...
-
-
-class WallClock:
-    """`perf_counter_ns` around the calls, cyclic garbage collector off. What a Python caller waits for."""
-
-    name = "wall"
-    version = "1"
-    latency_kind: LatencyKind = "wall"
-    is_cold = False
-
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
-        """Time the calls together; one call is timed without a loop around it."""
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            if len(calls) == 1:
-                (arguments,) = calls
-                started_ns = _now_ns()
-                result = call(*arguments)
-                return _now_ns() - started_ns, [result]
-            started_ns = _now_ns()
-            results = [call(*arguments) for arguments in calls]
-            return _now_ns() - started_ns, results
-        finally:
-            if was_enabled:
-                gc.enable()
+    from flashinfer_bench.bench.timing.wall import Arguments, Call, Clock, LatencyKind
 
 
 class CudaEvents:
@@ -102,18 +61,6 @@ def clock_for(device: torch.device) -> Clock:
     return CudaEvents(device) if device.type == "cuda" else WallClock()
 
 
-def overhead_ns(clock: Clock, *, repeats: int = 200) -> float:
-    """Measure what the clock reports for a call that does nothing."""
-    return statistics.median(clock.time_ns(_nothing, [()])[0] for _ in range(repeats))
-
-
-def spin_for(duration_ns: int) -> None:
-    """Keep the processor busy for a known time, by the clock that times it."""
-    until_ns = _now_ns() + duration_ns
-    while _now_ns() < until_ns:
-        pass
-
-
 def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:
     """Time an empty call, a copy of known bytes and, on a CPU, a spin of known length."""
     source = torch.ones(4 << 20, dtype=torch.float32, device=device)
@@ -129,10 +76,6 @@ def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:
         taken = statistics.median(clock.time_ns(spin_for, [(spin_ns,)])[0] for _ in range(5))
         found["spin_ratio"] = taken / spin_ns
     return found
-
-
-def _nothing() -> None:
-    return None
 
 
 def _cuda_runtime() -> ctypes.CDLL | None:

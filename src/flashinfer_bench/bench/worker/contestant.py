@@ -36,7 +36,8 @@ from flashinfer_bench.bench.protocol import (
     ToContestant,
     TrialOpened,
 )
-from flashinfer_bench.bench.timing.clocks import Clock, clock_for, overhead_ns
+from flashinfer_bench.bench.timing.clocks import clock_for
+from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError

@@ -37,6 +37,7 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     TrialOpened,
 )
+from flashinfer_bench.bench.timing.wall import LEAST_BLOCKS, SHORTEST_SAMPLE_NS
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.judging import Tolerance, Verdict
 from flashinfer_bench.tensors.blobs import shared_file
@@ -50,10 +51,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.devices import Device
-
-LEAST_BLOCKS = 10
-SHORTEST_SAMPLE_NS = 25_000
-"""Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20

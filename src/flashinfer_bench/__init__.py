@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flashinfer_bench.bench import Benchmark as Benchmark
     from flashinfer_bench.bench import BenchmarkConfig as BenchmarkConfig
+    from flashinfer_bench.bench import Comparison as Comparison
+    from flashinfer_bench.bench import Measurement as Measurement
+    from flashinfer_bench.bench import Verdict as Verdict
+    from flashinfer_bench.bench import compare as compare
+    from flashinfer_bench.bench import measure as measure
     from flashinfer_bench.data import AxisConst as AxisConst
     from flashinfer_bench.data import AxisVar as AxisVar
     from flashinfer_bench.data import BuildSpec as BuildSpec
@@ -34,7 +39,15 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Workload as Workload
 
 _NAMES_BY_PACKAGE = {
-    "bench": ("Benchmark", "BenchmarkConfig"),
+    "bench": (
+        "Benchmark",
+        "BenchmarkConfig",
+        "Comparison",
+        "Measurement",
+        "Verdict",
+        "compare",
+        "measure",
+    ),
     "data": (
         "AxisConst",
         "AxisVar",

@@ -8,14 +8,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig, ResolvedEvalConfig
+    from flashinfer_bench.bench.quick import Comparison, Measurement, compare, measure
+    from flashinfer_bench.bench.verdicts import Verdict
 
-__all__ = ["Benchmark", "BenchmarkConfig", "EvalConfig", "ResolvedEvalConfig"]
+__all__ = [
+    "Benchmark",
+    "BenchmarkConfig",
+    "Comparison",
+    "EvalConfig",
+    "Measurement",
+    "ResolvedEvalConfig",
+    "Verdict",
+    "compare",
+    "measure",
+]
 
 _HOMES = {
     "Benchmark": "flashinfer_bench.bench.benchmark",
     "BenchmarkConfig": "flashinfer_bench.bench.config",
+    "Comparison": "flashinfer_bench.bench.quick",
     "EvalConfig": "flashinfer_bench.bench.config",
+    "Measurement": "flashinfer_bench.bench.quick",
     "ResolvedEvalConfig": "flashinfer_bench.bench.config",
+    "Verdict": "flashinfer_bench.bench.verdicts",
+    "compare": "flashinfer_bench.bench.quick",
+    "measure": "flashinfer_bench.bench.quick",
 }
 
 

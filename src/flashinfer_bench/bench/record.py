@@ -116,6 +116,12 @@ def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
     return {role: _flat_ms(samples) for role, samples in sides.items()}
 
 
+def status_and_log(outcome: Outcome) -> tuple[EvaluationStatus | None, str]:
+    """Say what an outcome would be called on disk, and its log; no status where it leaves no trace."""
+    status, log, _ = _parts(outcome)
+    return status, _capped(log)
+
+
 def _evaluation(
     outcome: Outcome, environment: Environment, provenance: Provenance
 ) -> Evaluation | None:

@@ -27,7 +27,7 @@ _DSL_IMPORT = re.compile(r"^\s*(?:import|from)\s+(triton|tilelang)\b", re.MULTIL
 _TVM_FFI_EXPORT = re.compile(r"\bTVM_FFI_DLL_EXPORT_TYPED_FUNC\s*\(\s*(\w+)")
 _TORCH_BINDING = re.compile(r"\bPYBIND11_MODULE\s*\(")
 _PYBIND_NAME = re.compile(r"\.def\s*\(\s*\"(\w+)\"")
-_QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _DEFAULT_ENTRY = "run"
 
 
@@ -80,7 +80,7 @@ def solution_from(path: Path, definition: Definition, hints: Hints) -> Solution:
 
 def _add_headers(sources: dict[str, str], folder: Path, text: str) -> None:
     """Add headers of the same folder, and what they include in turn."""
-    for name in _QUOTED_INCLUDE.findall(text):
+    for name in QUOTED_INCLUDE.findall(text):
         header = folder / name
         if name not in sources and header.is_file() and header.resolve().is_relative_to(folder):
             sources[name] = _read(header)

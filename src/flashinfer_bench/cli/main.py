@@ -23,6 +23,7 @@ COMMANDS = {
     "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
     "report": Entry("report", "Look at recorded traces."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
+    "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
 }
 
 

@@ -65,6 +65,28 @@ def mix_hardware_option(command: Decorated) -> Decorated:
     )(command)
 
 
+class _Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """A share of one, written as 0.02 or 2%."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the share."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{value!r} is no share such as 2% or 0.02", param, ctx)
+        if not 0 <= share < 1:
+            self.fail(f"{value!r} does not lie between 0 and 100%", param, ctx)
+        return share
+
+
+SHARE = _Share()
+
+
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what the user set; the rest is left to the layers below.
 

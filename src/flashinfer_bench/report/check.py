@@ -105,11 +105,12 @@ def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:
         axes_by_log.setdefault(job.log, []).append(axes_text(job))
     blocks: list[Block] = []
     for log, axes in axes_by_log.items():
-        blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*_log_lines(log))]
+        blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*log_lines(log))]
     return blocks
 
 
-def _log_lines(log: str) -> list[str]:
+def log_lines(log: str) -> list[str]:
+    """Cut a log to a page, keeping both ends."""
     lines = [_kept_indent(line) for line in log.splitlines()] or ["(no log)"]
     if len(lines) <= _MOST_LOG_LINES:
         return lines

@@ -1,0 +1,158 @@
+"""What two solutions timed against each other showed, as a value and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.check import log_lines
+from flashinfer_bench.report.numbers import (
+    Interval,
+    count_text,
+    error_text,
+    latency_text,
+    speedup_text,
+)
+from flashinfer_bench.report.run import fault_blocks, skipped_blocks
+from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.report.run import Fault, SkippedJob
+
+_COLUMNS = (
+    Column("workload"),
+    Column("old", is_number=True),
+    Column("new", is_number=True),
+    Column("new is [95%]", is_number=True),
+    Column("verdict"),
+    Column("abs error old", is_number=True),
+    Column("abs error new", is_number=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AbWorkload:
+    """One workload on which both were right."""
+
+    workload: str
+    axes: dict[str, int]
+    old_latency_ms: float
+    new_latency_ms: float
+    ratio: float | None
+    """Old time over new time: above 1 the new one is faster."""
+    interval: Interval | None
+    verdict: str
+    old_max_absolute_error: float
+    new_max_absolute_error: float
+    rounds: int
+    blocks: int
+    calls_per_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbFailure:
+    """One of the two failed."""
+
+    whose: str
+    """`old` or `new`."""
+    workload: str
+    axes: dict[str, int]
+    status: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbReport:
+    """What two solutions timed against each other showed."""
+
+    old: str
+    new: str
+    """As they were named."""
+    is_same_code: bool
+    definition: str
+    hardware: str
+    threshold: float
+    rounds: int
+    iterations: int
+    """Samples of each in a round."""
+    warmup_runs: int
+    seed: str
+    """Run key of the inputs, 16 hexadecimal digits."""
+    workloads: tuple[AbWorkload, ...]
+    overall_ratio: float | None
+    overall_interval: Interval | None
+    overall_verdict: str
+    failures: tuple[AbFailure, ...]
+    skipped: tuple[SkippedJob, ...]
+    dataset_faults: tuple[Fault, ...]
+
+
+def ab_page(report: AbReport) -> Page:
+    """Show one line per workload, what failed, then one line over all."""
+    where = f", on {report.hardware}" if report.hardware else ""
+    blocks: list[Block] = [heading(f"{report.old} -> {report.new} as {report.definition}{where}")]
+    blocks.append(paragraph(*_settings(report)))
+    if report.workloads:
+        blocks += [paragraph(""), table(_COLUMNS, map(_cells, report.workloads))]
+    blocks += _failure_blocks(report.failures)
+    blocks += skipped_blocks(report.skipped)
+    blocks += fault_blocks(report.dataset_faults)
+    return (*blocks, heading(_headline(report)))
+
+
+def _settings(report: AbReport) -> list[str]:
+    lines = [
+        (
+            f"{count_text(report.rounds, 'round')} of fresh processes, each {report.iterations} samples of "
+            f"both in alternating blocks; differences up to {100 * report.threshold:.3g}% count as none"
+        ),
+    ]
+    if report.is_same_code:
+        lines.append("old and new are the same code: what differs is the machine's noise")
+    return lines
+
+
+def _cells(row: AbWorkload) -> tuple[str, ...]:
+    return (
+        _axes_text(row.axes),
+        latency_text(row.old_latency_ms),
+        latency_text(row.new_latency_ms),
+        speedup_text(row.ratio, row.interval),
+        row.verdict,
+        error_text(row.old_max_absolute_error),
+        error_text(row.new_max_absolute_error),
+    )
+
+
+def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
+    """Show each log once, under the workloads that ended with it."""
+    axes: dict[tuple[str, str, str], list[str]] = {}
+    for each in failures:
+        key = (each.whose, each.status, each.log)
+        axes.setdefault(key, []).append(_axes_text(each.axes))
+    blocks: list[Block] = []
+    for (whose, status, log), places in axes.items():
+        title = f"The {whose} one is wrong: {status} with {'; '.join(places)}"
+        blocks += [heading(title), paragraph(*log_lines(log))]
+    return blocks
+
+
+def _headline(report: AbReport) -> str:
+    if report.failures:
+        wrong = " and ".join(sorted({each.whose for each in report.failures}, reverse=True))
+        return f"No verdict: {wrong} failed"
+    if not report.workloads:
+        return "No verdict: nothing was timed"
+    ratio = speedup_text(report.overall_ratio, report.overall_interval)
+    counts: dict[str, int] = {}
+    for row in report.workloads:
+        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    each = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    over = f" over {count_text(len(report.workloads), 'workload')} ({each})"
+    return f"{report.overall_verdict}: {ratio}{over if len(report.workloads) > 1 else ''}"
+
+
+def _axes_text(axes: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in axes.items()) or "no axes"

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import math
+import runpy
 import shutil
+import subprocess
+import sys
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,89 +18,170 @@ import pytest
 
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
-from flashinfer_bench.data import ScalarInput, TraceSet
+from flashinfer_bench.data import SafetensorsInput, ScalarInput, TraceSet, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from flashinfer_bench.data import Definition, Workload
+    from flashinfer_bench.data import Definition, Solution
 
 torch = pytest.importorskip("torch", reason="the dataset's kernels take torch tensors")
 
 ROOT = Path(__file__).parents[2] / "examples" / "dataset"
-DEFINITIONS = ("gemm_n1024_k4096", "rmsnorm_h4096", "silu_and_mul_i14336", "softmax_v128256")
+ATTENTION = "gqa_paged_decode_h32_kv8_d128_ps1"
+ROPE = "rope_with_cos_sin_cache_neox_style_d128_rd128"
+DEFINITIONS = {
+    "fused_add_rmsnorm": "fused_add_rmsnorm_h4096",
+    "gemm": "gemm_n1024_k4096",
+    "gqa_paged": ATTENTION,
+    "moe_routing": "moe_routing_softmax_topk8_e128",
+    "rmsnorm": "rmsnorm_h4096",
+    "rope": ROPE,
+    "silu_and_mul": "silu_and_mul_i14336",
+    "softmax": "softmax_v128256",
+}
+EVERYWHERE = ["baseline", "cpp", "pytorch"]
+ALSO = {
+    "rmsnorm_h4096": ["cuda", "tilelang", "triton"],
+    "fused_add_rmsnorm_h4096": ["triton"],
+    "silu_and_mul_i14336": ["triton"],
+    "softmax_v128256": ["triton"],
+    "gemm_n1024_k4096": ["cpp"],  # packs its weights beforehand
+}
+SMALL_BYTES = 32 << 20
+ODD_ROWS = (0, 1, 3, 7, 33)
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-each_definition = pytest.mark.parametrize("name", DEFINITIONS)
+each_definition = pytest.mark.parametrize("name", sorted(DEFINITIONS.values()))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The dataset, and a cache of builds that lasts for this module."""
+
+    traces: TraceSet
+    cache: Path
+
+    def definition(self, name: str) -> Definition:
+        return self.traces.definitions[name]
+
+    def workloads(self, name: str, size_class: str = "all") -> list[Workload]:
+        """Workloads of a class, the one with the fewest elements first."""
+        found = [each.workload for each in self.traces.workloads[name]]
+        mine = [workload for workload in found if workload.is_of_class(size_class)]
+        return sorted(mine, key=lambda workload: self.input_bytes(name, workload))
+
+    def input_bytes(self, name: str, workload: Workload) -> int:
+        definition = self.definition(name)
+        shapes = definition.get_input_shapes(workload.axes)
+        sizes = [dtype.itemsize for dtype in definition.torch_input_dtypes]
+        return sum(math.prod(shape or ()) * size for shape, size in zip(shapes, sizes, strict=True))
+
+    def solutions(self, name: str, *languages: str) -> list[Solution]:
+        return [each for each in self.traces.solutions[name] if each.spec.language in languages]
+
+    def expected(self, name: str, inputs: list[Any]) -> list[Any]:
+        solution, signature = reference_solution(self.definition(name)), self.signature(name)
+        returned = build(solution, signature, cache_root=self.cache).call_value_returning(*inputs)
+        return list(returned) if isinstance(returned, tuple) else [returned]
+
+    def computed(self, solution: Solution, inputs: list[Any], like: list[Any]) -> list[Any]:
+        """Call a solution on destinations whose content shows where it was not written."""
+        signature = self.signature(solution.definition)
+        runnable = build(solution, signature, cache_root=self.cache)
+        destinations = [torch.full_like(each, unwritten(each)) for each in like]
+        if runnable.prepare is None:
+            runnable.call_destination_passing(*inputs, *destinations)
+            return destinations
+        named = zip(inputs, self.definition(solution.definition).inputs.values(), strict=True)
+        state = runnable.prepare(*(value for value, spec in named if spec.role == "static"))
+        runnable.callable(state, *inputs, *destinations)
+        return destinations
+
+    def signature(self, name: str) -> Any:
+        return self.definition(name).signature()
 
 
 @pytest.fixture(scope="module")
-def dataset() -> TraceSet:
-    return TraceSet.from_path(str(ROOT))
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return Dataset(TraceSet.from_path(str(ROOT)), tmp_path_factory.mktemp("builds"))
 
 
-def workloads_by_size(dataset: TraceSet, name: str) -> list[Workload]:
-    return sorted((t.workload for t in dataset.workloads[name]), key=lambda w: sum(w.axes.values()))
+def unwritten(tensor: Any) -> float:
+    return torch.nan if tensor.dtype.is_floating_point else -1
 
 
-def drawn(definition: Definition, workload: Workload, axes: Mapping[str, int]) -> list[Any]:
-    """Standard normal tensors of the given sizes; scalars as the workload states them."""
+def drawn(definition: Definition, axes: Mapping[str, int], given: Mapping[str, Any]) -> list[Any]:
+    """Standard normal tensors of the given sizes, but for those given."""
     generator = torch.Generator().manual_seed(20)
-    specs = zip(
-        definition.inputs,
-        definition.get_input_shapes(axes),
-        definition.torch_input_dtypes,
-        strict=True,
-    )
+    shapes = definition.get_input_shapes(axes)
+    specs = zip(definition.inputs, shapes, definition.torch_input_dtypes, strict=True)
     return [
-        scalar.value
-        if isinstance(scalar := workload.inputs[name], ScalarInput)
-        else torch.randn(shape, generator=generator).to(dtype)
+        given[name] if name in given else torch.randn(shape, generator=generator).to(dtype)
         for name, shape, dtype in specs
     ]
 
 
-def expected(definition: Definition, inputs: list[Any], cache: Path) -> Any:
-    reference = build(reference_solution(definition), definition.signature(), cache_root=cache)
-    return reference.call_value_returning(*inputs)
+def inputs_of(dataset: Dataset, name: str, workload: Workload) -> list[Any]:
+    given: dict[str, Any] = {}
+    for each, source in workload.inputs.items():
+        if isinstance(source, ScalarInput):
+            given[each] = source.value
+        if isinstance(source, SafetensorsInput):
+            given[each] = dataset.traces.get_workload_blob_tensor(source.path)[source.tensor_key]
+    return drawn(dataset.definition(name), workload.axes, given)
 
 
-def computed(dataset: TraceSet, solution: str, inputs: list[Any], like: Any, cache: Path) -> Any:
-    """Call a solution on a destination full of NaN, so that what it leaves unwritten shows."""
-    found = dataset.get_solution(solution)
-    assert found is not None, f"the dataset holds no {solution}"
-    signature = dataset.definitions[found.definition].signature()
-    destination = torch.full_like(like, torch.nan)
-    build(found, signature, cache_root=cache).call_destination_passing(*inputs, destination)
-    return destination
+def odd_inputs(dataset: Dataset, name: str, rows: int) -> list[Any]:
+    """Inputs of so many rows, tokens or sequences; other sizes are odd too."""
+    definition = dataset.definition(name)
+    given: dict[str, Any] = {"temperature": 0.1, "sm_scale": 0.3}
+    axes = dict.fromkeys(definition.var_axes, rows)
+    if name == ROPE:
+        axes |= {"num_qo_heads": 5, "num_kv_heads": 3, "max_seq_len": 41}
+        given["positions"] = torch.arange(rows) * 7 % 41
+    if name == ATTENTION:
+        lengths = torch.arange(rows) * 37 % 131  # none, less than a block, several
+        used = int(lengths.sum())
+        axes |= {"len_indptr": rows + 1, "num_kv_indices": used, "num_pages": used + 5}
+        bounds = torch.cat((torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)))
+        given["kv_indptr"] = bounds.to(torch.int32)
+        given["kv_indices"] = torch.arange(used + 5).flip(0)[:used].to(torch.int32)
+    return drawn(definition, axes, given)
 
 
-def mismatches(got: Any, wanted: Any) -> int:
-    """Count elements off by more than 1e-2, both absolutely and relatively; a NaN is one."""
-    error = (got.double() - wanted.double()).abs()
-    close = (error <= 1e-2) | (error / (wanted.double().abs() + 1e-8) <= 1e-2)
-    return int((~close).sum())
+def special_inputs(dataset: Dataset, name: str) -> list[Any]:
+    """Five odd rows with a NaN, an infinity and a minus infinity in the first tensor."""
+    inputs = odd_inputs(dataset, name, 5)
+    flat = inputs[0].view(5, -1)
+    flat[1, 3], flat[2, 40], flat[3, 90] = torch.nan, torch.inf, -torch.inf
+    return inputs
 
 
-def test_it_holds_one_definition_each_of_four_operations(dataset: TraceSet) -> None:
-    op_types = sorted(definition.op_type for definition in dataset.definitions.values())
-
-    assert sorted(dataset.definitions) == list(DEFINITIONS)
-    assert op_types == ["gemm", "rmsnorm", "silu_and_mul", "softmax"]
+def mismatches(got: list[Any], wanted: list[Any]) -> int:
+    """Count elements off by more than 1e-2, absolutely and relatively; integers off at all."""
+    return sum(_mismatches(ours, theirs) for ours, theirs in zip(got, wanted, strict=True))
 
 
-def test_it_covers_float32_and_bfloat16(dataset: TraceSet) -> None:
-    dtypes = {
-        str(spec.dtype.value)
-        for definition in dataset.definitions.values()
-        for spec in definition.outputs.values()
-    }
+def _mismatches(got: Any, wanted: Any) -> int:
+    if not wanted.dtype.is_floating_point:
+        return int((got != wanted).sum())
+    got, wanted = got.double(), wanted.double()
+    error = (got - wanted).abs()
+    close = (error <= 1e-2) | (error / (wanted.abs() + 1e-8) <= 1e-2)
+    same = (got == wanted) | (got.isnan() & wanted.isnan())
+    return int((~(close | same)).sum())
 
-    assert dtypes == {"bfloat16", "float32"}
+
+def test_it_holds_one_definition_each_of_eight_operations(dataset: Dataset) -> None:
+    found = {each.op_type: each.name for each in dataset.traces.definitions.values()}
+
+    assert found == DEFINITIONS
+    assert len(dataset.traces.definitions) == len(DEFINITIONS) == 8
 
 
 @each_definition
-def test_every_axis_and_tensor_is_described(dataset: TraceSet, name: str) -> None:
-    definition = dataset.definitions[name]
+def test_every_axis_and_tensor_is_described(dataset: Dataset, name: str) -> None:
+    definition = dataset.definition(name)
 
     parts = {**definition.axes, **definition.inputs, **definition.outputs}
 
@@ -102,89 +190,190 @@ def test_every_axis_and_tensor_is_described(dataset: TraceSet, name: str) -> Non
 
 
 @each_definition
-def test_every_definition_has_at_least_three_workloads_that_fit_it(
-    dataset: TraceSet, name: str
+@pytest.mark.parametrize("size_class", ["small", "full"])
+def test_every_class_has_at_least_three_workloads_that_fit(
+    dataset: Dataset, name: str, size_class: str
 ) -> None:
-    workloads = workloads_by_size(dataset, name)
+    workloads = dataset.workloads(name, size_class)
 
     for workload in workloads:
-        dataset.definitions[name].require_workload(workload)
+        dataset.definition(name).require_workload(workload)
 
     assert len(workloads) >= 3
 
 
 @each_definition
-def test_a_workloads_uuid_is_the_one_derived_from_its_content(dataset: TraceSet, name: str) -> None:
-    workloads = workloads_by_size(dataset, name)
+def test_small_is_small_and_full_is_larger(dataset: Dataset, name: str) -> None:
+    small = [dataset.input_bytes(name, each) for each in dataset.workloads(name, "small")]
+    full = [dataset.input_bytes(name, each) for each in dataset.workloads(name, "full")]
 
-    derived = [type(w)(axes=w.axes, inputs=w.inputs).uuid for w in workloads]
+    assert max(small) <= SMALL_BYTES
+    assert max(full) > 4 * max(small)
 
-    assert [w.uuid for w in workloads] == derived
+
+@each_definition
+def test_a_workloads_uuid_is_the_one_derived_from_its_content(dataset: Dataset, name: str) -> None:
+    workloads = dataset.workloads(name)
+
+    derived = [Workload(axes=each.axes, inputs=each.inputs).uuid for each in workloads]
+
+    assert [each.uuid for each in workloads] == derived
     assert {uuid.UUID(identifier).version for identifier in derived} == {5}
 
 
-@each_definition
-def test_every_definition_has_one_baseline_one_pytorch_and_one_cpp_solution(
-    dataset: TraceSet, name: str
-) -> None:
-    authors = sorted(solution.author for solution in dataset.solutions[name])
+def test_workloads_and_their_files_are_what_the_script_makes(tmp_path: Path) -> None:
+    script = shutil.copy(ROOT / "make_workloads.py", tmp_path)
+    kept = {path.relative_to(ROOT): path.read_bytes() for path in written_files(ROOT)}
 
-    assert authors == ["baseline", "cpp", "pytorch"]
+    runpy.run_path(script, run_name="__main__")
+
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in written_files(tmp_path)}
+    assert made == kept
 
 
-@each_definition
-def test_a_reference_returns_the_declared_shape_and_dtype(
-    dataset: TraceSet, name: str, tmp_path: Path
-) -> None:
-    definition = dataset.definitions[name]
-    workload = workloads_by_size(dataset, name)[0]
-
-    output = expected(definition, drawn(definition, workload, workload.axes), tmp_path)
-
-    assert [list(output.shape)] == definition.get_output_shapes(workload.axes)
-    assert [output.dtype] == definition.torch_output_dtypes
+def written_files(root: Path) -> list[Path]:
+    folders = (root / "workloads", root / "blob")
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
 
 
 @each_definition
-@pytest.mark.parametrize("author", ["baseline", "pytorch"])
-def test_a_python_solution_agrees_with_the_reference(
-    dataset: TraceSet, name: str, author: str, tmp_path: Path
-) -> None:
-    definition = dataset.definitions[name]
-    workload = workloads_by_size(dataset, name)[0]
-    inputs = drawn(definition, workload, workload.axes)
-    wanted = expected(definition, inputs, tmp_path)
+def test_the_authors_of_a_definition_are_those_promised(dataset: Dataset, name: str) -> None:
+    authors = sorted(solution.author for solution in dataset.traces.solutions[name])
 
-    got = computed(dataset, f"{name}_{author}", inputs, wanted, tmp_path)
+    assert authors == sorted(EVERYWHERE + ALSO.get(name, []))
 
-    assert mismatches(got, wanted) == 0
+
+@each_definition
+def test_a_reference_returns_the_declared_shapes_and_dtypes(dataset: Dataset, name: str) -> None:
+    definition, workload = dataset.definition(name), dataset.workloads(name)[0]
+
+    outputs = dataset.expected(name, inputs_of(dataset, name, workload))
+
+    assert [list(each.shape) for each in outputs] == definition.get_output_shapes(workload.axes)
+    assert [each.dtype for each in outputs] == definition.torch_output_dtypes
+
+
+@each_definition
+def test_python_solutions_agree_with_the_reference(dataset: Dataset, name: str) -> None:
+    inputs = inputs_of(dataset, name, dataset.workloads(name)[0])
+    wanted = dataset.expected(name, inputs)
+
+    wrong = {
+        solution.author: mismatches(dataset.computed(solution, inputs, wanted), wanted)
+        for solution in dataset.solutions(name, "python")
+    }
+
+    assert wrong == {"baseline": 0, "pytorch": 0}
 
 
 @needs_a_compiler
 @each_definition
-def test_a_cpp_solution_agrees_with_the_reference_on_odd_row_counts(
-    dataset: TraceSet, name: str, tmp_path: Path
+def test_cpp_solutions_agree_with_the_reference_on_odd_sizes(dataset: Dataset, name: str) -> None:
+    wrong = count_wrong(dataset, name, "cpp")
+
+    assert set(wrong.values()) == {0}, wrong
+
+
+@pytest.mark.parametrize("name", [ATTENTION, ROPE])
+def test_python_solutions_agree_with_the_reference_on_odd_sizes(
+    dataset: Dataset, name: str
 ) -> None:
-    definition = dataset.definitions[name]
-    workload = workloads_by_size(dataset, name)[0]
+    wrong = count_wrong(dataset, name, "python")
 
+    assert set(wrong.values()) == {0}, wrong
+
+
+def count_wrong(dataset: Dataset, name: str, language: str) -> dict[tuple[str, int], int]:
     wrong = {}
-    for rows in (0, 1, 3, 7, 33):
-        inputs = drawn(definition, workload, dict.fromkeys(definition.var_axes, rows))
-        wanted = expected(definition, inputs, tmp_path)
-        got = computed(dataset, f"{name}_cpp", inputs, wanted, tmp_path)
-        wrong[rows] = mismatches(got, wanted)
+    for rows in ODD_ROWS:
+        inputs = odd_inputs(dataset, name, rows)
+        wanted = dataset.expected(name, inputs)
+        for solution in dataset.solutions(name, language):
+            got = dataset.computed(solution, inputs, wanted)
+            wrong[solution.name, rows] = mismatches(got, wanted)
+    return wrong
 
-    assert wrong == {0: 0, 1: 0, 3: 0, 7: 0, 33: 0}
+
+@needs_a_compiler
+@each_definition
+def test_cpp_solutions_agree_with_the_reference_on_nan_and_infinities(
+    dataset: Dataset, name: str
+) -> None:
+    inputs = special_inputs(dataset, name)
+    wanted = dataset.expected(name, inputs)
+
+    wrong = {
+        solution.name: mismatches(dataset.computed(solution, inputs, wanted), wanted)
+        for solution in dataset.solutions(name, "cpp")
+    }
+
+    assert any(not each.isfinite().all() for each in wanted if each.dtype.is_floating_point)
+    assert set(wrong.values()) == {0}, wrong
+
+
+def test_equal_logits_go_to_the_lower_expert(dataset: Dataset) -> None:
+    name = DEFINITIONS["moe_routing"]
+    logits = torch.tensor([0.0, -0.0, 1.0, 1.0] * 32).expand(3, 128).contiguous()
+    wanted = dataset.expected(name, [logits])
+
+    wrong = {
+        solution.author: mismatches(dataset.computed(solution, [logits], wanted), wanted)
+        for solution in dataset.solutions(name, "python", *compiled_languages())
+    }
+
+    assert wanted[1][0].tolist() == [2, 3, 6, 7, 10, 11, 14, 15]
+    assert set(wrong.values()) == {0}, wrong
+
+
+def compiled_languages() -> list[str]:
+    return ["cpp"] if shutil.which("g++") else []
+
+
+@needs_a_compiler
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        (ROPE, lambda inputs: inputs[3].fill_(41), "beyond the 41 rows"),
+        (ATTENTION, lambda inputs: inputs[4].fill_(10_000), "must name pages"),
+        (ATTENTION, lambda inputs: inputs[3].neg_(), "must rise"),
+    ],
+)
+def test_a_cpp_solution_refuses_to_read_outside_its_tables(
+    dataset: Dataset, name: str, spoil: Callable[[list[Any]], Any], message: str
+) -> None:
+    inputs = odd_inputs(dataset, name, 3)
+    wanted = dataset.expected(name, inputs)
+    spoil(inputs)
+    (solution,) = dataset.solutions(name, "cpp")
+
+    with pytest.raises(ValueError, match=message):
+        dataset.computed(solution, inputs, wanted)
 
 
 @each_definition
 def test_the_tolerance_notices_an_output_that_is_one_part_in_twenty_too_large(
-    dataset: TraceSet, name: str, tmp_path: Path
+    dataset: Dataset, name: str
 ) -> None:
-    definition = dataset.definitions[name]
-    workload = workloads_by_size(dataset, name)[0]
+    wanted = dataset.expected(name, inputs_of(dataset, name, dataset.workloads(name)[0]))
+    floating = [each for each in wanted if each.dtype.is_floating_point]
 
-    wanted = expected(definition, drawn(definition, workload, workload.axes), tmp_path)
+    assert [mismatches([each * 1.05], [each]) > 0 for each in floating] == [True] * len(floating)
 
-    assert mismatches(wanted * 1.05, wanted) > 0
+
+@pytest.mark.parametrize("language", ["triton", "tilelang"])
+def test_kernels_in_gpu_languages_agree_with_the_reference_without_a_gpu(
+    dataset: Dataset, language: str
+) -> None:
+    if importlib.util.find_spec(language) is None:
+        pytest.skip(f"{language} is not installed")
+    names = [name for name in DEFINITIONS.values() if dataset.solutions(name, language)]
+    smallest = [dataset.workloads(name, "small")[0].uuid for name in names]
+    command = [sys.executable, "-m", "flashinfer_bench", "run", "--local", str(ROOT)]
+    command += ["--authors", language, "--workloads", *smallest, "--device", "cpu"]
+    command += ["--num-trials", "1", "--warmup-runs", "0", "--iterations", "1"]
+    command += ["--no-profile-baseline", "--no-save-results", "--json"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    counts = json.loads(done.stdout)["counts"]
+    assert counts["passed"] == counts["planned"] == len(names), done.stdout + done.stderr

@@ -36,7 +36,7 @@ def find_solution(
     location, at, revision = text.partition("@")
     if not at:
         raise _nothing_called(text, trace_set)
-    with _checked_out(Path(location), revision) as copy:
+    with _checked_out(Path(location).resolve(), revision) as copy:
         return _from_path(copy, trace_set, definition_name, hints)
 
 

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from flashinfer_bench.bench.duel import Ended, Round, duel
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, RivalFailed
+from flashinfer_bench.bench.plan import Job
+from flashinfer_bench.bench.pool import Finished, Progress
+from flashinfer_bench.bench.protocol import Errors, JobPassed, Samples
+from tests.flow.kernels import HONEST, solution
+from tests.unit.bench.values import BUILT, OPENED, job
+
+OLD, NEW = solution(HONEST, name="old"), solution("def run(x):\n    return 1 + x\n", name="new")
+TIMES_NS = {"old": 300.0, "new": 100.0}
+ERRORS = {"old": Errors(0.1, 0.1, 1.0), "new": Errors(0.2, 0.2, 1.0)}
+
+
+def timed(of: Job) -> Outcome:
+    """Both pass; each takes its own time, whoever of them is called the rival."""
+    first, second = of.solution.name, of.rival.name
+    samples = tuple(
+        Samples(f"{name}-1", is_reference=False, blocks_ns=((TIMES_NS[name],),), calls_per_sample=4)
+        for name in (first, second)
+    )
+    result = JobPassed(1, ERRORS[first], samples, (), 0, 0, rival_errors=ERRORS[second])
+    return Passed(result, BUILT, "")
+
+
+class ScriptedPool:
+    """Ends every job as told."""
+
+    def __init__(self, ending: Callable[[Job], Outcome]) -> None:
+        self.key = 1
+        self.played: list[list[str]] = []
+        self._ending = ending
+
+    def run(
+        self, batches: Sequence[Sequence[Job]], observe: Callable[[Progress], None]
+    ) -> Iterator[Finished]:
+        for batch in batches:
+            self.played.append([f"{each.solution.name}:{each.rival.name}" for each in batch])
+            yield from (Finished(each, self._ending(each), OPENED) for each in batch)
+
+    def close(self) -> None:
+        pass
+
+
+def jobs(count: int = 1) -> list[Job]:
+    made = [job(OLD, size=8 + index) for index in range(count)]
+    return [
+        replace(each, workload=each.workload.model_copy(update={"uuid": f"w{index}"}))
+        for index, each in enumerate(made)
+    ]
+
+
+def test_every_round_starts_anew_and_every_other_one_the_other_way_round() -> None:
+    pool = ScriptedPool(timed)
+
+    list(duel(jobs(), NEW, pool, rounds=3))
+
+    assert pool.played == [["old:new"], ["new:old"], ["old:new"]]
+
+
+def test_times_and_errors_belong_to_the_same_side_in_every_round() -> None:
+    rounds = list(duel(jobs(), NEW, ScriptedPool(timed), rounds=2))
+
+    assert all(isinstance(each, Round) for each in rounds)
+    assert [each.ratios for each in rounds] == [[3.0], [3.0]]
+    assert [each.old_errors for each in rounds] == [ERRORS["old"]] * 2
+    assert [each.new_errors for each in rounds] == [ERRORS["new"]] * 2
+
+
+@pytest.mark.parametrize("broken", ["old", "new"])
+@pytest.mark.parametrize("round_", [0, 1])
+def test_a_failure_is_laid_at_the_door_of_who_failed(broken: str, round_: int) -> None:
+    played: list[int] = []
+
+    def ending(of: Job) -> Outcome:
+        played.append(1)
+        if len(played) <= round_:
+            return timed(of)
+        crash = Crashed("SIGSEGV", "")
+        return crash if of.solution.name == broken else RivalFailed(crash)
+
+    *_, last = duel(jobs(), NEW, ScriptedPool(ending), rounds=5)
+
+    assert last == Ended(jobs()[0].workload, broken, Crashed("SIGSEGV", ""))
+    assert len(played) == round_ + 1
+
+
+@pytest.mark.parametrize("wrap", [lambda fault: fault, RivalFailed])
+def test_a_fault_of_the_dataset_is_neithers(wrap: Callable[[Outcome], Outcome]) -> None:
+    fault = DatasetFault("the reference raised")
+
+    (ended,) = duel(jobs(), NEW, ScriptedPool(lambda _: wrap(fault)), rounds=5)
+
+    assert ended == Ended(jobs()[0].workload, "dataset", fault)
+
+
+def test_a_workload_that_failed_does_not_stop_the_others() -> None:
+    def ending(of: Job) -> Outcome:
+        return Crashed("SIGSEGV", "") if of.workload.uuid == "w0" else timed(of)
+
+    steps = list(duel(jobs(2), NEW, ScriptedPool(ending), rounds=3))
+
+    assert [step.workload.uuid for step in steps] == ["w0", "w1", "w1", "w1"]
+    assert sum(isinstance(step, Ended) for step in steps) == 1

@@ -24,6 +24,10 @@ COMMANDS = {
     "report": Entry("report", "Look at recorded traces."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
+    "validate": Entry(
+        "validate", "Check a dataset: every file by itself, and whether all fit together."
+    ),
+    "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
 }
 
 
@@ -54,7 +58,7 @@ class CommandLine(Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"flashinfer_bench.cli.{COMMANDS[cmd_name].module}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(

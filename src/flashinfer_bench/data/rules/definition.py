@@ -1,0 +1,260 @@
+"""DEF: definitions can be read, say what they mean, and mean different things."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data import expressions
+from flashinfer_bench.data.rules.finding import Fault, Level, rule
+from flashinfer_bench.data.rules.words import (
+    counted,
+    did_you_mean,
+    functions_of,
+    listed,
+    parameters,
+    takes,
+)
+from flashinfer_bench.data.shapes import AxisExpr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.data.definition import Definition
+    from flashinfer_bench.data.rules.snapshot import Document, Snapshot
+
+KNOWN_OP_TYPES = (
+    *("gemm", "gemm_fp8", "rmsnorm", "fused_add_rmsnorm", "rope", "sampling", "moe", "softmax"),
+    *("silu_and_mul", "gqa_paged", "gqa_ragged", "mla_paged", "mla_ragged", "dsa_paged", "gdn"),
+    "mamba_ssu",
+)
+"""Op types in use; others are welcome, so only near misses are pointed out."""
+_MISTYPED = 0.85
+_DESCRIBE = "add a `description`"
+
+
+@rule("DEF-01", Level.ERROR, "correct the file; `flashinfer-bench schema definition` says how")
+def definitions_parse(dataset: Snapshot) -> Iterator[Fault]:
+    """Every definition can be read."""
+    for document in dataset.definition_files:
+        if document.fault is not None:
+            yield Fault(document.fault, document.path, document.fault_line, document.stem)
+
+
+@rule("DEF-02", Level.WARNING, _DESCRIBE)
+def definitions_are_described(dataset: Snapshot) -> Iterator[Fault]:
+    """Definitions say in words what they compute."""
+    for document, definition in _readable(dataset):
+        if not definition.description:
+            yield Fault("no description", document.path, None, definition.name)
+
+
+@rule("DEF-03", Level.WARNING, _DESCRIBE)
+def axes_are_described(dataset: Snapshot) -> Iterator[Fault]:
+    """Axes say what they stand for."""
+    for document, definition in _readable(dataset):
+        yield from _undescribed(document, definition, "axis", definition.axes)
+
+
+@rule("DEF-04", Level.WARNING, _DESCRIBE)
+def inputs_are_described(dataset: Snapshot) -> Iterator[Fault]:
+    """Inputs say what they hold."""
+    for document, definition in _readable(dataset):
+        yield from _undescribed(document, definition, "input", definition.inputs)
+
+
+@rule("DEF-05", Level.WARNING, _DESCRIBE)
+def outputs_are_described(dataset: Snapshot) -> Iterator[Fault]:
+    """Outputs say what they hold."""
+    for document, definition in _readable(dataset):
+        yield from _undescribed(document, definition, "output", definition.outputs)
+
+
+@rule("DEF-07", Level.ERROR, "remove it, or correct its spelling")
+def definitions_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
+    """Definitions have no keys that nothing reads."""
+    for document, definition in _readable(dataset):
+        if document.unknown_keys is not None:
+            message = document.unknown_keys
+            yield Fault(message, document.path, document.fault_line, definition.name)
+
+
+@rule("DEF-08", Level.WARNING, "keep one, and move the other's workloads and solutions to it")
+def definitions_differ(dataset: Snapshot) -> Iterator[Fault]:
+    """No two definitions have the same op type, axes, inputs, outputs and reference."""
+    first: dict[str, str] = {}
+    for document, definition in _readable(dataset):
+        other = first.setdefault(identity(definition), definition.name)
+        if other != definition.name:
+            message = f"defines what {other!r} defines"
+            yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-09", Level.INFO, "write it over axes only, if it can be; else it stays a comment")
+def constraints_can_be_evaluated(dataset: Snapshot) -> Iterator[Fault]:
+    """Constraints speak of axes only, and so can be checked."""
+    for document, definition in _readable(dataset):
+        for text in definition.unevaluable_constraints:
+            message = f"constraint {text!r} cannot be evaluated{_stranger(text, definition)}"
+            yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-10", Level.WARNING, "use it in the shape of an input, or make it a constant")
+def variable_axes_can_be_inferred(dataset: Snapshot) -> Iterator[Fault]:
+    """Every variable axis can be read off some input's shape."""
+    for document, definition in _readable(dataset):
+        for axis in definition.var_axes:
+            if axis not in definition.var_axes_bindings:
+                message = f"variable axis {axis!r} is in no input's shape"
+                yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-11", Level.INFO, "remove it if it has no meaning")
+def constant_axes_are_used(dataset: Snapshot) -> Iterator[Fault]:
+    """Every constant or derived axis is used in a shape, an expression or a constraint."""
+    for document, definition in _readable(dataset):
+        used = _used_axes(definition) | set(definition.var_axes)
+        unused = [axis for axis in definition.axes if axis not in used]
+        if unused:
+            noun = "axis" if len(unused) == 1 else "axes"
+            message = f"nothing uses {noun} {listed(unused)}"
+            yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-12", Level.INFO, "`validate --fix` adds it")
+def axes_say_their_type(dataset: Snapshot) -> Iterator[Fault]:
+    """Axes carry their `type`; some readers guess it otherwise."""
+    for document, definition in _readable(dataset):
+        bare = [
+            name for name, axis in definition.axes.items() if "type" not in axis.model_fields_set
+        ]
+        if bare:
+            message = f"no `type` in {'axis' if len(bare) == 1 else 'axes'} {listed(bare)}"
+            yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-13", Level.INFO, "correct it, if it is a misspelling")
+def op_types_are_spelt_right(dataset: Snapshot) -> Iterator[Fault]:
+    """No op type is almost, but not quite, one that others use."""
+    for document, definition in _readable(dataset):
+        op_type = definition.op_type
+        if op_type in KNOWN_OP_TYPES:
+            continue
+        hint = did_you_mean(op_type, KNOWN_OP_TYPES, cutoff=_MISTYPED)
+        if hint:
+            yield Fault(
+                f"op_type {op_type!r} is not a usual one{hint}",
+                document.path,
+                None,
+                definition.name,
+            )
+
+
+@rule("DEF-14", Level.ERROR, "let `run` take the inputs, in their order")
+def references_take_the_inputs(dataset: Snapshot) -> Iterator[Fault]:
+    """The reference's `run` can be called with the inputs."""
+    for document, definition in _readable(dataset):
+        run = (functions_of(definition.reference) or {}).get("run")
+        if run is not None and not takes(run, len(definition.inputs)):
+            message = (
+                f"the reference is run({ast.unparse(run.args)}), but there are "
+                f"{counted(len(definition.inputs), 'input')}: {listed(definition.inputs)}"
+            )
+            yield Fault(message, document.path, None, definition.name)
+
+
+@rule("DEF-15", Level.WARNING, "give inputs and parameters the same order: the call is positional")
+def references_take_the_inputs_in_order(dataset: Snapshot) -> Iterator[Fault]:
+    """The reference's parameters are not the inputs in another order."""
+    for document, definition in _readable(dataset):
+        run = (functions_of(definition.reference) or {}).get("run")
+        if run is None:
+            continue
+        names = list(parameters(run))[: len(definition.inputs)]
+        if names != list(definition.inputs) and sorted(names) == sorted(definition.inputs):
+            message = (
+                f"the reference takes {listed(names)}, the inputs are {listed(definition.inputs)}"
+            )
+            yield Fault(message, document.path, None, definition.name)
+
+
+def identity(definition: Definition) -> str:
+    """Give what makes two definitions the same: everything but names, words and formatting."""
+    signature = definition.signature().to_dict()
+    content = {
+        "op_type": definition.op_type,
+        "axes": signature["axes"],
+        "inputs": list(signature["inputs"].items()),
+        "outputs": list(signature["outputs"].items()),
+        "reference": _normalised(definition.reference),
+    }
+    return json.dumps(content, sort_keys=True)
+
+
+def _normalised(source: str) -> str:
+    """Give a source without comments, formatting and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def _readable(dataset: Snapshot) -> Iterator[tuple[Document[Definition], Definition]]:
+    for document in dataset.definition_files:
+        if document.entity is not None:
+            yield document, document.entity
+
+
+def _undescribed(
+    document: Document[Definition], definition: Definition, noun: str, things: Mapping[str, object]
+) -> Iterator[Fault]:
+    bare = [name for name, thing in things.items() if not getattr(thing, "description", None)]
+    if bare:
+        plural = {"axis": "axes"}.get(noun, f"{noun}s")
+        message = f"no description of {noun if len(bare) == 1 else plural} {listed(bare)}"
+        yield Fault(message, document.path, None, definition.name)
+
+
+def _stranger(constraint: str, definition: Definition) -> str:
+    """Point at a name in a constraint that is neither axis nor input."""
+    known = [*definition.axes, *definition.inputs, *definition.outputs, "min", "max", "abs"]
+    for node in ast.walk(ast.parse(constraint.strip(), mode="eval")):
+        if isinstance(node, ast.Name) and node.id not in known:
+            return f": {node.id!r} is no axis{did_you_mean(node.id, known)}"
+    return ""
+
+
+def _used_axes(definition: Definition) -> set[str]:
+    specs = (*definition.inputs.values(), *definition.outputs.values())
+    used = {axis for spec in specs for axis in spec.shape or ()}
+    texts = [axis.expression for axis in definition.axes.values() if isinstance(axis, AxisExpr)]
+    texts += [text for text in (definition.min_bytes, definition.min_flops) if text]
+    for text in texts:
+        used |= expressions.parse(text).names
+    for text in definition.constraints:
+        used |= {
+            n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)
+        }
+    return used
+
+
+RULES = (
+    definitions_parse,
+    definitions_are_described,
+    axes_are_described,
+    inputs_are_described,
+    outputs_are_described,
+    definitions_have_known_keys,
+    definitions_differ,
+    constraints_can_be_evaluated,
+    variable_axes_can_be_inferred,
+    constant_axes_are_used,
+    axes_say_their_type,
+    op_types_are_spelt_right,
+    references_take_the_inputs,
+    references_take_the_inputs_in_order,
+)

@@ -1,0 +1,237 @@
+"""What is mechanical is put right: files and lines move to their place, markers are written down.
+
+Nothing is ever deleted but an empty file of lines, and nothing is overwritten; what cannot be moved without that stays.
+Whoever appends to a file meanwhile is waited for, and waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data import appending
+from flashinfer_bench.data.files import numbered_lines, write_whole
+from flashinfer_bench.data.layout import SOLUTION_TOML, Layout
+from flashinfer_bench.data.rules.layout import is_file_name, parts
+from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
+from flashinfer_bench.data.rules.reading import read_document, split_torn, take
+from flashinfer_bench.data.rules.words import counted
+from flashinfer_bench.data.trace import Trace
+from flashinfer_bench.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from flashinfer_bench.data.rules.snapshot import Snapshot
+
+_SAMPLES = ".samples.ndjson"
+
+
+def fix(root: Path) -> list[str]:
+    """Repair what is mechanical; say what was done. A second call finds nothing to do."""
+    done: list[str] = []
+    for step in (_mend_ends, _set_aside_what_is_no_json, _write_markers):
+        done += step(take(root))
+    for move in (_move_definitions, _move_solutions, _move_lines):
+        done += move(take(root))
+    return done
+
+
+def _mend_ends(dataset: Snapshot) -> Iterator[str]:
+    """Set torn last lines aside; end the others."""
+    for file in dataset.line_files:
+        if file.torn_line is None and not file.lacks_newline:
+            continue
+        path = dataset.root / file.path
+        with _locked(path):
+            content = path.read_bytes()
+            whole, torn = split_torn(content)
+            if torn:
+                _append(path.with_name(f"{path.name}.torn"), [torn])
+                write_whole(path, whole)
+                yield f"{file.path}: moved the torn last line to {path.name}.torn"
+            elif content and not content.endswith(b"\n"):
+                write_whole(path, content + b"\n")
+                yield f"{file.path}: ended the last line"
+
+
+def _set_aside_what_is_no_json(dataset: Snapshot) -> Iterator[str]:
+    """Set lines of traces aside that a crash has left half a line of."""
+    for relative in sorted({line.path for line in dataset.trace_lines if line.fault is not None}):
+        path = dataset.root / relative
+        with _locked(path):
+            lines = [line for _, line in numbered_lines(path.read_bytes())]
+            broken = [line for line in lines if not appending.is_json(line)]
+            if broken:
+                _append(path.with_name(f"{path.name}.torn"), broken)
+                _rewrite(path, [line for line in lines if appending.is_json(line)])
+                count = counted(len(broken), "line")
+                yield f"{relative}: moved {count} of no JSON to {path.name}.torn"
+
+
+def _write_markers(dataset: Snapshot) -> Iterator[str]:
+    """Write down types that readers would have to guess, and uuids they would have to derive."""
+    for document in dataset.definition_files:
+        if document.entity is not None:
+            path = dataset.root / document.path
+            yield from _edited(path, document.path, with_axis_types)
+    for relative in sorted({line.path for line in dataset.workload_lines}):
+        path = dataset.root / relative
+        yield from _edited(path, relative, _with_markers_in_lines)
+
+
+def _edited(path: Path, relative: str, edit: Callable[[str], str]) -> Iterator[str]:
+    with _locked(path):
+        text = path.read_bytes().decode(errors="surrogateescape")
+        edited = edit(text)
+        if edited != text and edit(edited) == edited:
+            write_whole(path, edited.encode(errors="surrogateescape"))
+            yield f"{relative}: wrote down types and uuids that were left to guess"
+
+
+def _with_markers_in_lines(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(with_workload_markers(line) if line.strip() else line for line in lines)
+
+
+def _move_definitions(dataset: Snapshot) -> Iterator[str]:
+    for document in dataset.definition_files:
+        definition = document.entity
+        if definition is not None and _are_file_names(definition.op_type, definition.name):
+            target = Layout(dataset.root).definition_file(definition)
+            yield from _moved(dataset.root, document.path, target)
+
+
+def _move_solutions(dataset: Snapshot) -> Iterator[str]:
+    for document in dataset.solution_files:
+        solution = document.entity
+        definition = dataset.definitions.get(solution.definition) if solution else None
+        if solution is None or definition is None:
+            continue
+        if _are_file_names(solution.author, definition.op_type, definition.name, solution.name):
+            target = Layout(dataset.root).solution_file(solution, definition.op_type)
+            is_folder = (dataset.root / document.path / SOLUTION_TOML).is_file()
+            place = target.with_suffix("") if is_folder and target.suffix == ".json" else target
+            yield from _moved(dataset.root, document.path, place)
+
+
+def _moved(root: Path, relative: str, target: Path) -> Iterator[str]:
+    """Move a file or folder, unless something is in its place already."""
+    source = root / relative
+    if source == target or target.exists() or source in target.parents:
+        return
+    appending.make_folders(target.parent)
+    source.rename(target)
+    _remove_empty_folders(source.parent, root)
+    yield f"{relative}: moved to {target.relative_to(root).as_posix()}"
+
+
+def _move_lines(dataset: Snapshot) -> Iterator[str]:
+    """Move workloads and traces to the file that their definition and author give."""
+    for kind in ("workloads", "traces"):
+        for file in dataset.line_files:
+            if file.path.startswith(f"{kind}/") and file.fault is None:
+                yield from _sorted_lines(dataset, file.path)
+
+
+def _sorted_lines(dataset: Snapshot, relative: str) -> Iterator[str]:
+    path = dataset.root / relative
+    with _locked(path):
+        lines = [line for _, line in numbered_lines(path.read_bytes())]
+        homes = [_home(dataset, relative, line) or path for line in lines]
+        strangers: defaultdict[Path, list[bytes]] = defaultdict(list)
+        for line, home in zip(lines, homes, strict=True):
+            if home != path:
+                strangers[home].append(line)
+        if not strangers:
+            return
+        if len(strangers) == 1 and path not in homes and not next(iter(strangers)).exists():
+            (target,) = strangers
+            _move_with_samples(path, target)
+            yield f"{relative}: moved to {target.relative_to(dataset.root).as_posix()}"
+        else:
+            for target, moving in strangers.items():
+                _append(target, moving)
+                place = target.relative_to(dataset.root).as_posix()
+                yield f"{relative}: moved {counted(len(moving), 'line')} to {place}"
+            kept = [line for line, home in zip(lines, homes, strict=True) if home == path]
+            _rewrite(path, kept)
+    if not path.exists():
+        _remove_empty_folders(path.parent, dataset.root)
+
+
+def _home(dataset: Snapshot, relative: str, line: bytes) -> Path | None:
+    """Say where a line belongs; None where that cannot be told."""
+    trace = read_document(Trace, line, relative, None).entity
+    definition = dataset.definitions.get(trace.definition) if trace else None
+    if trace is None or definition is None:
+        return None
+    layout = Layout(dataset.root)
+    if not _are_file_names(definition.op_type, definition.name):
+        return None
+    if relative.startswith("workloads/"):
+        return layout.workload_file(definition) if trace.is_workload_trace() else None
+    solution = dataset.solutions.get(trace.solution or "")
+    place = parts(relative)
+    author = solution.author if solution else place[0] if place else None
+    if author is None or trace.is_workload_trace() or not is_file_name(author):
+        return None
+    return layout.trace_file(author, definition)
+
+
+def _move_with_samples(path: Path, target: Path) -> None:
+    """Rename a file of lines, and the samples beside it."""
+    appending.make_folders(target.parent)
+    path.rename(target)
+    samples = path.with_name(f"{path.stem}{_SAMPLES}")
+    samples_target = target.with_name(f"{target.stem}{_SAMPLES}")
+    if samples.exists() and not samples_target.exists():
+        samples.rename(samples_target)
+
+
+def _append(path: Path, lines: list[bytes]) -> None:
+    """Append lines that are not there yet: a repair that was interrupted is taken up again."""
+    present = set(path.read_bytes().split(b"\n")) if path.exists() else set()
+    new = [line for line in lines if line not in present]
+    if new:
+        appending.append({str(path): b"".join(line + b"\n" for line in new)})
+
+
+def _rewrite(path: Path, lines: list[bytes]) -> None:
+    """Leave these lines in a file; a file without any goes."""
+    if lines:
+        write_whole(path, b"".join(line + b"\n" for line in lines))
+    else:
+        path.unlink()
+
+
+def _are_file_names(*names: str) -> bool:
+    return all(map(is_file_name, names))
+
+
+def _remove_empty_folders(folder: Path, root: Path) -> None:
+    """Remove folders that a move has left empty, up to the kind's own."""
+    while len(folder.relative_to(root).parts) > 1:
+        try:
+            folder.rmdir()
+        except OSError:  # something is left in it
+            return
+        folder = folder.parent
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep others from appending to a file; they take the lock in the same way."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DatasetError(error.strerror or str(error), path=path) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -414,7 +414,7 @@ def _subject(solution: Solution) -> str:
 
 def _coin(key: int, solution: Solution) -> int:
     """Derive what decides which timed calls are checked: secret, its own for each solution, replayable."""
-    message = f"coin\0{solution.hash()}".encode()
+    message = f"coin\0{solution.name}".encode()
     digest = hmac.digest(key.to_bytes(8, "little"), message, hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
+from flashinfer_bench.judging.histogram import error_histogram
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
 _PIECE_ELEMENTS = 1 << 20
@@ -27,7 +28,11 @@ def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> 
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         stop = start + _PIECE_ELEMENTS
         tally.add(flat_got[start:stop], flat_expected[start:stop], start)
-    return tally.verdict(expected)
+    verdict = tally.verdict(expected)
+    if verdict.is_accepted:
+        return verdict
+    histogram = error_histogram(got, expected)
+    return replace(verdict, explanation=f"{verdict.explanation}\n{histogram}".rstrip())
 
 
 def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:

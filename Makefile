@@ -12,7 +12,7 @@ help: ## this list
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,tilelang,dev]'
 	@touch $@
 
 run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary

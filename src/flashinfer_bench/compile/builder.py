@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.compile.builders.python import PythonBuilder
+from flashinfer_bench.compile.builders.tilelang import TileLangBuilder
 from flashinfer_bench.compile.builders.torch_extension import TorchExtensionBuilder
+from flashinfer_bench.compile.builders.triton import TritonBuilder
 from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
 from flashinfer_bench.compile.cache import BuildCache
+from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import ToolchainMissingError
 
@@ -32,28 +35,46 @@ class Builder(Protocol):
     def can_build(self, solution: Solution) -> bool:
         """Tell whether language and binding are this builder's."""
 
-    def build(self, solution: Solution, signature: Signature, cache: BuildCache) -> Runnable:
+    def build(
+        self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
+    ) -> Runnable:
         """Build or take from the cache; a fault of the solution is a `BuildError` with its log."""
 
 
-_ALL: tuple[Builder, ...] = (PythonBuilder(), TvmFfiBuilder(), TorchExtensionBuilder())
+_ALL: tuple[Builder, ...] = (
+    PythonBuilder(),
+    TritonBuilder(),
+    TileLangBuilder(),
+    TvmFfiBuilder("cpp"),
+    TvmFfiBuilder("cuda"),
+    TorchExtensionBuilder("cpp"),
+    TorchExtensionBuilder("cuda"),
+)
 
 BUILDERS: Mapping[tuple[str, str | None], Builder] = {builder.handles: builder for builder in _ALL}
 """Every builder by the language and binding that solutions declare."""
 
 
-def build(solution: Solution, signature: Signature, *, cache_root: Path | None = None) -> Runnable:
+def build(
+    solution: Solution,
+    signature: Signature,
+    *,
+    target: BuildTarget | None = None,
+    cache_root: Path | None = None,
+) -> Runnable:
     """Turn a solution into a callable that fits the signature.
 
     Raises `BuildError` (its `log` holds compiler output or traceback) when the sources are at
-    fault, `ToolchainMissingError` when something is not installed. `cache_root` defaults to the
-    cache folder of the settings.
+    fault, `ToolchainMissingError` when something is not installed. Code for a GPU that is not here
+    is compiled all the same; `metadata.absence` then says why it cannot run. `target` defaults to
+    this machine's first GPU, else its CPU, `cache_root` to the cache folder of the settings.
     """
     builder = find_builder(solution)
     missing = builder.missing_tool()
     if missing is not None:
         raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
-    return builder.build(solution, signature, BuildCache(cache_root or settings.cache_path()))
+    cache = BuildCache(cache_root or settings.cache_path())
+    return builder.build(solution, signature, cache, target or BuildTarget())
 
 
 def find_builder(solution: Solution) -> Builder:

@@ -56,6 +56,9 @@ class Recipe:
     libraries: tuple[str, ...]
     defines: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    """As for the C++ compiler: `-Wl,…`."""
+    library_files: tuple[str, ...] = ()
+    """Full paths: packages from PyPI have `libx.so.12` and no `libx.so` for `-l` to find."""
 
 
 def compiler_command() -> list[str] | None:
@@ -90,20 +93,24 @@ def toolchain_facts() -> dict[str, str]:
     where asking `--version` costs more than the whole cached look-up.
     """
     return {
-        "compiler": " ".join(_file_identity(word) for word in _require_compiler()),
+        "compiler": " ".join(file_identity(word) for word in require_compiler()),
         "flags": " ".join(FLAGS),
         "cpu": _cpu_identity(),
     }
 
 
 def compile_library(solution: Solution, folder: Path, output: str, recipe: Recipe) -> None:
-    """Compile the C and C++ sources that lie under `folder` into `folder/output`.
+    """Compile the C and C++ sources that lie under `folder` into `folder/output`."""
+    sources = find_sources(solution, COMPILED_SUFFIXES)
+    run_compiler(solution, [*require_compiler(), *_arguments(sources, output, recipe)], folder)
+
+
+def run_compiler(solution: Solution, command: list[str], folder: Path) -> None:
+    """Run a compiler in `folder`; its words become the build's log, or the error's.
 
     Paths are relative to the folder, so neither messages nor the binary name where the build
     happened. The compiler stays in this process's group: whoever kills the group kills it too.
     """
-    sources = _compiled_sources(solution)
-    command = [*_require_compiler(), *_arguments(sources, output, recipe)]
     # Temporary files in the build folder go away with it, even when the compiler is killed.
     environment = settings.environment_copy() | {"TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
@@ -130,20 +137,15 @@ def _arguments(sources: Iterable[PurePosixPath], output: str, recipe: Recipe) ->
     for source in sources:  # c++ takes .c files for C++ unless told
         arguments += ["-x", "c" if source.suffix == ".c" else "c++", f"./{source}"]
     arguments += ["-x", "none", "-o", output]
-    arguments += [f"-L{path}" for path in recipe.library_folders]
+    arguments += [*recipe.library_files, *(f"-L{path}" for path in recipe.library_folders)]
     arguments += [f"-l{library}" for library in recipe.libraries]
     return [*arguments, *recipe.link_flags]
 
 
-def _compiled_sources(solution: Solution) -> list[PurePosixPath]:
-    paths = [PurePosixPath(source.path) for source in solution.sources]
-    cuda = [str(path) for path in paths if path.suffix == ".cu"]
-    if cuda:
-        raise ToolchainMissingError(
-            f"solution {solution.name!r} has CUDA sources ({', '.join(cuda)}): "
-            "compiling CUDA is not supported yet"
-        )
-    return sorted(path for path in paths if path.suffix in COMPILED_SUFFIXES)
+def find_sources(solution: Solution, suffixes: tuple[str, ...]) -> list[PurePosixPath]:
+    """Name the sources with one of the suffixes, in an order that does not depend on theirs."""
+    paths = (PurePosixPath(source.path) for source in solution.sources)
+    return sorted(path for path in paths if path.suffix in suffixes)
 
 
 def _failure(solution: Solution, done: subprocess.CompletedProcess[str]) -> str:
@@ -154,15 +156,16 @@ def _failure(solution: Solution, done: subprocess.CompletedProcess[str]) -> str:
     return f"solution {solution.name!r} does not compile: {detail}"
 
 
-def _require_compiler() -> list[str]:
+def require_compiler() -> list[str]:
+    """Give the C++ compiler's command; raises `ToolchainMissingError` when there is none."""
     command = compiler_command()
     if command is None:
         raise ToolchainMissingError(missing_compiler() or "no C++ compiler")
     return command
 
 
-def _file_identity(word: str) -> str:
-    """Name the program a word of the compiler's command stands for; an option is itself."""
+def file_identity(word: str) -> str:
+    """Name the file a word stands for with its size and time; an option is itself."""
     found = word if "/" in word else shutil.which(word)
     if found is None or not Path(found).is_file():
         return word

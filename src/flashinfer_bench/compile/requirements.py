@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.errors import ToolchainMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.data import Solution
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -21,12 +23,17 @@ def require_dependencies(solution: Solution) -> None:
     People write both kinds of name, `flashinfer-python` and `flashinfer`: either is found. Versions
     and markers (`numba>=0.60`) are for the installer and not compared here.
     """
-    missing = [line for line in solution.spec.dependencies if not _is_installed(line)]
+    require_packages(solution, solution.spec.dependencies)
+
+
+def require_packages(solution: Solution, lines: Sequence[str]) -> None:
+    """Raise when one of `lines`, Python packages that the solution names, is not installed."""
+    missing = [line for line in lines if not _is_installed(line)]
     if missing:
-        lines = " ".join(f"'{line}'" for line in missing)
+        quoted = " ".join(f"'{line}'" for line in missing)
         raise ToolchainMissingError(
             f"solution {solution.name!r} needs {', '.join(missing)}, which is not installed: "
-            f"pip install {lines}"
+            f"pip install {quoted}"
         )
 
 

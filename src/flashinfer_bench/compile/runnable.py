@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from flashinfer_bench.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +41,8 @@ class RunnableMetadata:
     """Axes, inputs and outputs; `build` gives the signature, which holds no reference."""
     misc: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the builder: entry symbol, module name, binary."""
+    absence: str | None = None
+    """Why it cannot run here, such as "built for sm_90, no CUDA device"; None when it can."""
 
     @classmethod
     def of(
@@ -123,6 +127,14 @@ class Runnable:
         outputs = _allocate(signature, args)
         self.callable(*args, *outputs)
         return _unpacked(outputs)
+
+    def elsewhere(self, absence: str) -> Runnable:
+        """Copy as a build for a device that is not here: calling it raises `DeviceError`."""
+
+        def refuse(*_: object) -> NoReturn:
+            raise DeviceError(f"{self.metadata.solution_name} cannot run here: {absence}")
+
+        return Runnable(refuse, replace(self.metadata, absence=absence), self._cleaner)
 
     def cleanup(self) -> None:
         """Let go of what the build holds in this process; a second call does nothing.

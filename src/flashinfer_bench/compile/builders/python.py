@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.compile import packages
-from flashinfer_bench.compile.cache import build_key, package_name
-from flashinfer_bench.compile.requirements import require_dependencies
-from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
-from flashinfer_bench.compile.signature import (
-    entry_call,
-    plan_call,
-    prepare_call,
-    require_fit,
-    require_return_count,
-)
-from flashinfer_bench.compile.sources import require_entry_suffix, write_sources
-from flashinfer_bench.errors import BuildError
+from flashinfer_bench.compile.python_sources import build_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
     from flashinfer_bench.compile.cache import BuildCache
+    from flashinfer_bench.compile.runnable import Runnable
+    from flashinfer_bench.compile.targets import BuildTarget
     from flashinfer_bench.data import Signature, Solution
 
 
@@ -40,64 +26,12 @@ class PythonBuilder:
         """Take solutions in plain Python, whatever packages they import."""
         return (solution.spec.language, solution.spec.effective_binding) == self.handles
 
-    def build(self, solution: Solution, signature: Signature, cache: BuildCache) -> Runnable:
+    def build(
+        self,
+        solution: Solution,
+        signature: Signature,
+        cache: BuildCache,
+        target: BuildTarget,  # noqa: ARG002 - Python is the same for every device
+    ) -> Runnable:
         """Write the sources, import the entry file and check its function."""
-        require_entry_suffix(solution, (".py",))
-        require_dependencies(solution)
-        key = build_key(solution.hash(), builder="python-1", toolchain={})
-        package = package_name("fib_python_", solution.name, key)
-        with cache.folder("python", package, partial(write_sources, solution)) as folder:
-            module = packages.import_module(
-                folder,
-                package,
-                solution.get_entry_path(),
-                where=f"solution {solution.name!r}: {solution.get_entry_path()}",
-            )
-            release = partial(packages.release, folder, package)
-            facts = {
-                "folder": str(folder),
-                "module_name": module.__name__,
-                "entry_symbol": solution.get_entry_symbol(),
-            }
-            try:
-                entry, prepare, plan = _checked(solution, signature, module)
-            except BuildError:
-                release()
-                raise
-            metadata = RunnableMetadata.of(solution, signature, build_type="python", misc=facts)
-            return Runnable(entry, metadata, release, prepare=prepare, plan=plan)
-
-
-def _checked(
-    solution: Solution, signature: Signature, module: ModuleType
-) -> tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any] | None]:
-    """Find the entry point, `prepare` and `plan`, and check that each fits its call."""
-    spec = solution.spec
-    call = entry_call(solution, signature)
-    entry = _function(module, solution, solution.get_entry_symbol())
-    require_fit(entry, call)
-    if not spec.destination_passing_style:
-        require_return_count(entry, signature, call)
-    prepare = _function(module, solution, spec.prepare) if spec.prepare else None
-    plan = _function(module, solution, spec.plan) if spec.plan else None
-    if prepare is not None:
-        require_fit(prepare, prepare_call(solution, signature))
-    if plan is not None:
-        require_fit(plan, plan_call(solution, signature))
-    return entry, prepare, plan
-
-
-def _function(module: ModuleType, solution: Solution, symbol: str) -> Callable[..., Any]:
-    where = f"solution {solution.name!r}: {solution.get_entry_path()}"
-    found = vars(module).get(symbol)
-    if found is None:
-        defined = sorted(
-            name for name, value in vars(module).items() if callable(value) and name[0] != "_"
-        )
-        raise BuildError(
-            f"{where} defines no {symbol!r}; it defines {', '.join(defined) or 'none'}"
-        )
-    if not callable(found):
-        raise BuildError(f"{where}: {symbol!r} is a {type(found).__name__}, not a function")
-    function: Callable[..., Any] = found
-    return function
+        return build_python(solution, signature, cache, build_type="python")

@@ -1,4 +1,4 @@
-"""C++ sources that include `torch/extension.h`: all of ATen, and tens of seconds to compile.
+"""C++ and CUDA sources that include `torch/extension.h`: all of ATen, and tens of seconds to compile.
 
 A solution binds its functions with `PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)`.
 """
@@ -8,36 +8,47 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sysconfig
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.compile.cache import build_key, package_name
-from flashinfer_bench.compile.compiler import (
-    COMPILED_SUFFIXES,
-    Recipe,
-    compile_library,
-    missing_compiler,
-    toolchain_facts,
-)
+from flashinfer_bench.compile.compiler import Recipe, missing_compiler
+from flashinfer_bench.compile.cuda import missing_toolkit, needs_nvcc
+from flashinfer_bench.compile.native import find_toolchain
 from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
-from flashinfer_bench.compile.sources import require_entry_suffix, write_sources
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from flashinfer_bench.compile.cache import BuildCache
+    from flashinfer_bench.compile.targets import BuildTarget
     from flashinfer_bench.data import Signature, Solution
 
 _SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]  # names the Python ABI
 
 
-class TorchExtensionBuilder:
-    """Builds `cpp` solutions with binding `torch`."""
+# As torch.utils.cpp_extension.load has them: ATen brings its own operators for half precision.
+_CUDA_DEFINES = (
+    "__CUDA_NO_HALF_OPERATORS__",
+    "__CUDA_NO_HALF_CONVERSIONS__",
+    "__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "__CUDA_NO_HALF2_OPERATORS__",
+)
 
-    handles = ("cpp", "torch")
+
+class _NotLoadableError(BuildError):
+    """The extension was compiled and this process cannot import it."""
+
+
+class TorchExtensionBuilder:
+    """Builds `cpp` or `cuda` solutions with binding `torch`."""
+
+    def __init__(self, language: str) -> None:
+        self.handles = (language, "torch")
 
     def missing_tool(self) -> str | None:
         """Say what to install when torch, Python's headers or the compiler are not here."""
@@ -45,61 +56,115 @@ class TorchExtensionBuilder:
             return "torch is not installed: pip install 'flashinfer-bench[torch]'"
         if not (Path(_python_headers()) / "Python.h").is_file():
             return "Python.h is not installed (Debian, Ubuntu: apt-get install python3-dev)"
-        return missing_compiler()
+        return missing_toolkit() if self.handles[0] == "cuda" else missing_compiler()
 
     def can_build(self, solution: Solution) -> bool:
-        """Take C++ that asks for the torch binding."""
+        """Take what asks for the torch binding."""
         return (solution.spec.language, solution.spec.effective_binding) == self.handles
 
-    def build(self, solution: Solution, signature: Signature, cache: BuildCache) -> Runnable:
-        """Compile unless it was, import the extension, find its functions."""
+    def build(
+        self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
+    ) -> Runnable:
+        """Compile unless it was, import the extension if it can run here, find its functions."""
         import torch  # noqa: PLC0415
 
-        require_entry_suffix(solution, COMPILED_SUFFIXES)
-        facts = toolchain_facts() | {"torch": torch.__version__, "python": _SUFFIX}
-        key = build_key(solution.hash(), builder="torch-1", toolchain=facts)
+        toolchain = find_toolchain(solution, target, _recipe(uses_cuda=needs_nvcc(solution)))
+        facts = toolchain.facts | {"torch": torch.__version__, "python": _SUFFIX}
+        key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
         package = package_name("torch_", solution.name, key)
-        with cache.folder("torch", package, partial(_compile, solution, package)) as folder:
-            return _runnable(solution, signature, folder / f"{package}{_SUFFIX}")
+        named = replace(toolchain, recipe=_named(toolchain.recipe, package))
+        make = partial(named.compile, solution, f"{package}{_SUFFIX}")
+        with cache.folder("torch", package, make) as folder:
+            library = folder / f"{package}{_SUFFIX}"
+            if toolchain.absence is None:
+                return _runnable(solution, signature, library)
+            return _examined(solution, signature, library).elsewhere(toolchain.absence)
 
 
-def _compile(solution: Solution, package: str, folder: Path) -> None:
+def _recipe(*, uses_cuda: bool) -> Recipe:
+    """Give the defines, folders and libraries of torch.utils.cpp_extension.load.
+
+    That function itself cannot compile without loading, and so not into a folder that is renamed
+    afterwards.
+    """
     import torch  # noqa: PLC0415
     from torch.utils import cpp_extension  # noqa: PLC0415
 
-    # The same defines, folders and libraries as torch.utils.cpp_extension.load, which itself
-    # cannot compile without loading, and so not into a folder that is renamed afterwards.
-    recipe = Recipe(
+    libraries = ["c10", "torch_cpu", "torch", "torch_python"]
+    folders = tuple(cpp_extension.library_paths())
+    if uses_cuda:  # a torch without CUDA has not got them, and runs nothing on CUDA either
+        more = (name for name in ("c10_cuda", "torch_cuda") if _has_library(folders, name))
+        libraries += more
+    return Recipe(
         standard="c++20",
         include_folders=(*cpp_extension.include_paths(), _python_headers()),
-        library_folders=tuple(cpp_extension.library_paths()),
-        libraries=("c10", "torch_cpu", "torch", "torch_python"),
+        library_folders=folders,
+        libraries=tuple(libraries),
         defines=(
-            f"TORCH_EXTENSION_NAME={package}",
             "TORCH_API_INCLUDE_EXTENSION_H",
             f"_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+            *(_cuda_defines() if uses_cuda else ()),
         ),
     )
-    write_sources(solution, folder)
-    compile_library(solution, folder, f"{package}{_SUFFIX}", recipe)
+
+
+def _cuda_defines() -> tuple[str, ...]:
+    """Add, for a torch without CUDA, what its CUDA headers want instead of a file it lacks."""
+    from torch.utils import cpp_extension  # noqa: PLC0415
+
+    folders = map(Path, cpp_extension.include_paths())
+    if any((folder / "c10/cuda/impl/cuda_cmake_macros.h").is_file() for folder in folders):
+        return _CUDA_DEFINES
+    return (*_CUDA_DEFINES, "C10_USING_CUSTOM_GENERATED_MACROS")
+
+
+def _named(recipe: Recipe, package: str) -> Recipe:
+    """Tell the sources the name that `PYBIND11_MODULE` must take."""
+    return replace(recipe, defines=(f"TORCH_EXTENSION_NAME={package}", *recipe.defines))
+
+
+def _has_library(folders: Sequence[str], name: str) -> bool:
+    return any((Path(folder) / f"lib{name}.so").is_file() for folder in folders)
+
+
+def _examined(solution: Solution, signature: Signature, library: Path) -> Runnable:
+    """Check an extension for another machine: import it if that goes, else look for its names.
+
+    It may not import here because torch has no CUDA, or a library of the driver is missing. The
+    names of bound functions lie in the binary as texts; one that is not among them is not bound.
+    """
+    try:
+        return _runnable(solution, signature, library)
+    except _NotLoadableError:
+        spec, content = solution.spec, library.read_bytes()
+        for name in filter(None, (solution.get_entry_symbol(), spec.prepare, spec.plan)):
+            if b"\0" + name.encode() + b"\0" not in content:
+                raise BuildError(_not_bound(solution, name, found=())) from None
+        return Runnable(_nothing, _metadata(solution, signature, library))
 
 
 def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnable:
     spec = solution.spec
-    symbol = solution.get_entry_symbol()
     module = _load(solution, library)
-    metadata = RunnableMetadata.of(
-        solution,
-        signature,
-        build_type="torch",
-        misc={"folder": str(library.parent), "entry_symbol": symbol, "binary": str(library)},
-    )
     return Runnable(
-        _function(solution, module, symbol),
-        metadata,
+        _function(solution, module, solution.get_entry_symbol()),
+        _metadata(solution, signature, library),
         prepare=_function(solution, module, spec.prepare) if spec.prepare else None,
         plan=_function(solution, module, spec.plan) if spec.plan else None,
     )
+
+
+def _nothing(*_: object) -> None:
+    """Stand where a function would be that cannot be imported."""
+
+
+def _metadata(solution: Solution, signature: Signature, library: Path) -> RunnableMetadata:
+    facts = {
+        "folder": str(library.parent),
+        "entry_symbol": solution.get_entry_symbol(),
+        "binary": str(library),
+    }
+    return RunnableMetadata.of(solution, signature, build_type="torch", misc=facts)
 
 
 def _load(solution: Solution, library: Path) -> ModuleType:
@@ -112,7 +177,7 @@ def _load(solution: Solution, library: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except ImportError as error:
         message = f"solution {solution.name!r}: the compiled extension does not load"
-        raise BuildError(message, log=str(error)) from error
+        raise _NotLoadableError(message, log=str(error)) from error
     return module
 
 
@@ -120,13 +185,17 @@ def _function(solution: Solution, module: ModuleType, symbol: str) -> Callable[.
     found = vars(module).get(symbol)
     if not callable(found):
         defined = sorted(name for name, value in vars(module).items() if callable(value))
-        raise BuildError(
-            f"solution {solution.name!r} binds no function {symbol!r}; "
-            f"it binds {', '.join(defined) or 'none'}. "
-            f'Bind it with PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{symbol}", …); }}'
-        )
+        raise BuildError(_not_bound(solution, symbol, found=defined))
     function: Callable[..., Any] = found
     return function
+
+
+def _not_bound(solution: Solution, symbol: str, *, found: Sequence[str]) -> str:
+    return (
+        f"solution {solution.name!r} binds no function {symbol!r}"
+        f"{'; it binds ' if found else ''}{', '.join(found)}. "
+        f'Bind it with PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{symbol}", …); }}'
+    )
 
 
 def _python_headers() -> str:

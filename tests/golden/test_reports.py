@@ -20,6 +20,10 @@ COMMANDS = {
     "best-mixed.txt": ["report", "best", "--mix-hardware"],
     "best-within-bounds.txt": ["report", "best", "--max-abs-error", "1e-4"],
     "best-beyond-bounds.txt": ["report", "best", "--max-rel-error", "1e-9"],
+    "visualize.txt": ["report", "visualize"],
+    "visualize-ascii.txt": ["report", "visualize", "--ascii", "--width", "72"],
+    "visualize-gemm.json": ["report", "visualize", "--definitions", "gemm*", "--json"],
+    "visualize-mixed.txt": ["report", "visualize", "--mix-hardware"],
     "plan.txt": ["run", "--dry-run", "--device", "cpu"],
     "plan.json": ["run", "--dry-run", "--device", "cpu", "--json", "--authors", "alice"],
 }
@@ -40,7 +44,7 @@ def test_an_empty_dataset_is_reported_too(
 ) -> None:
     said = [
         CliRunner().invoke(cli, ["report", name, "--local", str(tmp_path)]).stdout
-        for name in ("summary", "best")
+        for name in ("summary", "best", "visualize")
     ]
 
     compare("empty.txt", "\n".join(said))

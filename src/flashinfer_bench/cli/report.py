@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import gc
 from typing import TYPE_CHECKING
 
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import (
     json_option,
@@ -17,15 +18,18 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
+from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.pages import best_page, summary_page
 from flashinfer_bench.report.standing import standing
 from flashinfer_bench.report.summary import summarize
+from flashinfer_bench.report.visualize import WIDTH, charts, visualize_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.report.visualize import SamplesOf
 
 
 @click.group(
@@ -135,6 +139,82 @@ def best(
         )
     else:
         screen.show(best_page(groups, unmeasured, found.left_out))
+
+
+@report.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench report visualize --local examples/dataset",
+        "flashinfer-bench report visualize --definitions 'rmsnorm*' --ascii",
+    ],
+)
+@local_option
+@click.option(
+    "--definitions",
+    cls=ManyOption,
+    metavar="NAME...",
+    help="Definitions to draw, names or globs.  [default: all]",
+)
+@click.option(
+    "--width",
+    type=click.IntRange(min=60),
+    default=WIDTH,
+    show_default=True,
+    metavar="COLUMNS",
+    help="How wide charts may be.",
+)
+@click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII characters only.")
+@mix_hardware_option
+@json_option
+@log_level_option
+def visualize(  # noqa: PLR0917  # options arrive by name
+    local: tuple[str, ...],
+    definitions: tuple[str, ...],
+    width: int,
+    is_ascii: bool,
+    mix_hardware: bool,
+    as_json: bool,
+) -> None:
+    """Draw recorded traces as charts of characters.
+
+    For each definition: the speedup of every solution over the reference with its 95% interval (the
+    geometric mean over workloads), latency against size, and the raw samples of each solution's largest
+    workload, where they were kept.
+    """
+    with _collector_paused():
+        trace_set = load_dataset(local)
+        names = _named(trace_set, definitions)
+        found = standing(
+            (row for name in names for row in trace_set.rows(name)),
+            lambda name: _hash_of(trace_set, name),
+            mixes_hardware=mix_hardware,
+        )
+        groups = charts(found, _samples_reader(trace_set))
+    if as_json:
+        screen.show_json({"schema_version": 1, "by_hardware": groups, "left_out": found.left_out})
+    else:
+        screen.show(visualize_page(groups, found.left_out, width=width, is_ascii=is_ascii))
+
+
+def _named(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[str]:
+    """Keep the definitions that a pattern names; one that names nothing is a mistake."""
+    known = list(trace_set.traces)
+    if not patterns:
+        return known
+    kept: set[str] = set()
+    for pattern in patterns:
+        matched = fnmatch.filter({*known, *trace_set.definitions}, pattern)
+        if not matched:
+            raise UnknownNameError("definition", pattern, trace_set.definitions)
+        kept |= set(matched)
+    return [name for name in known if name in kept]
+
+
+def _samples_reader(trace_set: TraceSet) -> SamplesOf:
+    """Read samples of definitions the dataset holds; traces of others have none."""
+    return lambda name, ids: (
+        trace_set.samples_by_trace_id(name, ids) if name in trace_set.definitions else {}
+    )
 
 
 def _hash_of(trace_set: TraceSet, solution_name: str) -> str | None:

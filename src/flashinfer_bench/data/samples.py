@@ -33,6 +33,19 @@ def find(trace: Trace, files: Iterable[Path]) -> dict[str, list[float]] | None:
     return next((found for file in files if (found := _find_in(file, trace_id))), None)
 
 
+def find_all(trace_ids: Iterable[str], files: Iterable[Path]) -> dict[str, dict[str, list[float]]]:
+    """Look the samples of several traces up, each file read once; by trace id, then by contestant."""
+    wanted = set(trace_ids)
+    found: dict[str, dict[str, list[float]]] = {}
+    for file in files:
+        for number, text in whole_lines(read_bytes(file), file):
+            columns = _columns(text, file, number)
+            trace_id = columns.pop("trace_id", None)
+            if isinstance(trace_id, str) and trace_id in wanted:
+                found.setdefault(trace_id, _by_contestant(columns))
+    return found
+
+
 def _find_in(file: Path, trace_id: str) -> dict[str, list[float]] | None:
     key = trace_id.encode()
     for number, text in whole_lines(read_bytes(file), file):
@@ -40,12 +53,16 @@ def _find_in(file: Path, trace_id: str) -> dict[str, list[float]] | None:
             continue
         columns = _columns(text, file, number)
         if columns.pop("trace_id", None) == trace_id:
-            return {
-                name.removesuffix("_ms"): times_ms
-                for name, times_ms in columns.items()
-                if isinstance(times_ms, list)
-            }
+            return _by_contestant(columns)
     return None
+
+
+def _by_contestant(columns: Mapping[str, str | list[float]]) -> dict[str, list[float]]:
+    return {
+        name.removesuffix("_ms"): times_ms
+        for name, times_ms in columns.items()
+        if isinstance(times_ms, list)
+    }
 
 
 def _columns(text: bytes, file: Path, number: int) -> dict[str, str | list[float]]:

@@ -357,6 +357,16 @@ class TraceSet:
         )
         return samples_module.find(trace, files)
 
+    def samples_by_trace_id(
+        self, def_name: str, trace_ids: Iterable[str]
+    ) -> dict[str, dict[str, list[float]]]:
+        """Read the raw samples of several traces of a definition, milliseconds by contestant."""
+        definition = self._require_definition(def_name)
+        files = itertools.chain.from_iterable(
+            Layout(folder).samples_files(definition) for folder in self._folders()
+        )
+        return samples_module.find_all(trace_ids, files)
+
     def backup_traces(self) -> None:
         """Move the traces on disk aside, under the time; those in memory stay."""
         target = self._target(None)

@@ -557,3 +557,14 @@ def test_a_quiet_dataset_loads_without_warnings(build: Any, tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TraceSet.from_path(tmp_path).traces.values()
+
+
+def test_samples_of_several_traces_are_found_by_their_ids(build: Any, tmp_path: Path) -> None:
+    trace_set = TraceSet.from_path(build.dataset(tmp_path))
+    for trace_id in ("t1", "t2", "t3"):
+        trace = build.trace(provenance=build.provenance(trace_id=trace_id))
+        trace_set.append(trace, samples={"solution": [1.0, 2.0], "reference": [3.0]})
+
+    found = trace_set.samples_by_trace_id("scaled_rowsum_n256", ["t1", "t3", "unknown"])
+
+    assert found == {name: {"solution": [1.0, 2.0], "reference": [3.0]} for name in ("t1", "t3")}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _GLOB_CHARACTERS = frozenset("*?[")
 _DEVICE_KINDS = frozenset({"cpu", "cuda"})
+_GPU_LANGUAGES = frozenset({"triton", "tilelang"})  # on a CPU something stands in for the GPU
+_STAND_IN_WARMUP_RUNS = 1
+_STAND_IN_ITERATIONS = 5
 
 Named = TypeVar("Named")
 
@@ -155,7 +158,7 @@ def jobs_for(
     target: Target,
 ) -> list[Job]:
     """Make the jobs of one solution."""
-    resolved = config.resolve_eval_config(definition)
+    resolved = _sampled_for(solution, target, config.resolve_eval_config(definition))
     hashed = config_hash(
         resolved,
         clock=target.clock_name,
@@ -165,6 +168,19 @@ def jobs_for(
         is_strict=config.strict,
     )
     return [Job(definition, solution, workload, resolved, hashed) for workload in workloads]
+
+
+def _sampled_for(
+    solution: Solution, target: Target, resolved: ResolvedEvalConfig
+) -> ResolvedEvalConfig:
+    """Take few samples of a kernel that is interpreted: each may last a second, and means nothing."""
+    if target.kind == "cuda" or solution.spec.language not in _GPU_LANGUAGES:
+        return resolved
+    few = {
+        "warmup_runs": min(resolved.warmup_runs, _STAND_IN_WARMUP_RUNS),
+        "iterations": min(resolved.iterations, _STAND_IN_ITERATIONS),
+    }
+    return resolved.model_copy(update=few)
 
 
 def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:

@@ -6,7 +6,15 @@ import pytest
 
 from flashinfer_bench.bench import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Crashed, Outcome
-from flashinfer_bench.bench.plan import Plan, Resume, Selection, Target, plan, skip_reason
+from flashinfer_bench.bench.plan import (
+    Plan,
+    Resume,
+    Selection,
+    Target,
+    jobs_for,
+    plan,
+    skip_reason,
+)
 from flashinfer_bench.bench.record import record
 from flashinfer_bench.data import Definition, Solution, Trace, TraceSet, Workload
 from flashinfer_bench.errors import UnknownNameError, UsageError
@@ -128,6 +136,35 @@ def test_a_definition_without_workloads_of_the_class_is_remarked_on(classed: Tra
 
     assert planned.jobs == ()
     assert planned.warnings == ("add_one has only workloads of another class; it is left out",)
+
+
+@pytest.mark.parametrize(
+    ("language", "target", "counts"),
+    [
+        ("triton", CPU, (1, 5)),
+        ("tilelang", CPU, (1, 5)),
+        ("triton", H100, (10, 50)),
+        ("python", CPU, (10, 50)),
+    ],
+)
+def test_few_samples_are_taken_of_gpu_languages_on_a_cpu(
+    language: str, target: Target, counts: tuple[int, int]
+) -> None:
+    candidate = targeting("cpu", "cuda", language=language)
+    workloads = [workload("increment", 8).workload]
+
+    (job,) = jobs_for(INCREMENT, candidate, workloads, BenchmarkConfig(), target)
+
+    assert (job.config.warmup_runs, job.config.iterations) == counts
+
+
+def test_fewer_samples_than_few_stay_as_asked_for() -> None:
+    candidate = targeting("cpu", language="triton")
+    config = BenchmarkConfig(warmup_runs=0, iterations=2)
+
+    (job,) = jobs_for(INCREMENT, candidate, [workload("increment", 8).workload], config, CPU)
+
+    assert (job.config.warmup_runs, job.config.iterations) == (0, 2)
 
 
 def test_one_process_serves_all_workloads_of_a_solution(store: TraceSet) -> None:

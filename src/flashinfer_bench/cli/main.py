@@ -24,6 +24,7 @@ COMMANDS = {
     "report": Entry("report", "Look at recorded traces."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
+    "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
     "validate": Entry(
         "validate", "Check a dataset: every file by itself, and whether all fit together."

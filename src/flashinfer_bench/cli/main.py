@@ -26,6 +26,14 @@ COMMANDS = {
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
+    "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
+    "new": Entry("new", "Start a definition or a solution, without writing JSON."),
+    "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
+    "unpack": Entry(
+        "pack",
+        "Write a solution as a folder of files: one of a JSON file, or one of a dataset by its name.",
+    ),
+    "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
     "validate": Entry(
         "validate", "Check a dataset: every file by itself, and whether all fit together."
     ),

@@ -123,7 +123,8 @@ class Benchmark:
     def target(self) -> Target:
         """Where jobs will run, as far as can be told without starting anything."""
         kind = self.devices[0].partition(":")[0]
-        return Target(kind, hardware_of(self.devices[0]), self._threads)
+        hardware = hardware_of(self.devices[0])
+        return Target(kind, hardware, self._threads, arch=self.config.arch)
 
     def plan(self, *, selection: Selection | None = None, resume: Resume | None = None) -> Plan:
         """Decide what to run, without running anything."""

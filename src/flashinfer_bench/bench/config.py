@@ -9,8 +9,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from flashinfer_bench.compile.architectures import require_arch
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _CONFIG_HASH_DIGITS = 16
 Positive = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]  # what `poll` can wait for, and eleven days
+Arch = Annotated[str, AfterValidator(require_arch)]
 
 
 class _Layer(BaseModel):
@@ -135,6 +137,8 @@ class BenchmarkConfig(_Layer):
     """Skip solutions whose target hardware names another card."""
     sandbox: Literal["process"] = "process"
     """Isolation of solutions."""
+    arch: Arch | None = None
+    """GPU architecture to compile for, such as `sm_90`; the device's own when not given, and `sm_90` without one."""
     label: str | None = None
     """A name for this run, kept in its traces."""
 

@@ -18,7 +18,8 @@ _GLOB_CHARACTERS = frozenset("*?[")
 _DEVICE_KINDS = frozenset({"cpu", "cuda"})
 _GPU_LANGUAGES = frozenset({"triton", "tilelang"})  # on a CPU something stands in for the GPU
 _STAND_IN_WARMUP_RUNS = 1
-_STAND_IN_ITERATIONS = 5
+_STAND_IN_ITERATIONS = 3
+_STAND_IN_TRIALS = 1
 
 Named = TypeVar("Named")
 
@@ -101,6 +102,8 @@ class Target:
     hardware: str
     threads: int
     clock: str = field(default="")
+    arch: str | None = None
+    """GPU architecture to compile for, when one was asked for."""
 
     @property
     def clock_name(self) -> str:
@@ -174,26 +177,44 @@ def _sampled_for(
     solution: Solution, target: Target, resolved: ResolvedEvalConfig
 ) -> ResolvedEvalConfig:
     """Take few samples of a kernel that is interpreted: each may last a second, and means nothing."""
-    if target.kind == "cuda" or solution.spec.language not in _GPU_LANGUAGES:
+    if not is_stand_in(solution, target.kind):
         return resolved
     few = {
         "warmup_runs": min(resolved.warmup_runs, _STAND_IN_WARMUP_RUNS),
         "iterations": min(resolved.iterations, _STAND_IN_ITERATIONS),
+        "num_trials": min(resolved.num_trials, _STAND_IN_TRIALS),
     }
     return resolved.model_copy(update=few)
+
+
+def is_stand_in(solution: Solution, device_kind: str) -> bool:
+    """Tell whether a kernel for GPUs runs on a CPU: interpreted Triton, TileLang made into C.
+
+    Whether it is right counts then; how long it takes says nothing.
+    """
+    return device_kind == "cpu" and solution.spec.language in _GPU_LANGUAGES
 
 
 def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:
     """Say why a solution cannot run on this kind of device; a card's name alone is no reason unless strict."""
     wanted = {_folded(name) for name in solution.spec.target_hardware}
-    if solution.spec.language == "cuda" and target.kind != "cuda":
-        return "written in CUDA; there is no CUDA device"
     kinds = wanted & _DEVICE_KINDS
-    if kinds == wanted and target.kind not in kinds:
+    if kinds == wanted and target.kind not in kinds and not _is_worth_building(solution, target):
         return f"built for {', '.join(sorted(kinds))}; the device is {target.kind}"
     if is_strict and not _names_this(wanted, target):
         return f"targets {', '.join(solution.spec.target_hardware)}; this is {target.hardware}"
     return None
+
+
+def _is_worth_building(solution: Solution, target: Target) -> bool:
+    """Tell whether what is meant for a GPU can be compiled, or interpreted, without one."""
+    return target.kind == "cpu" and (solution.spec.language == "triton" or _has_cuda(solution))
+
+
+def _has_cuda(solution: Solution) -> bool:
+    return solution.spec.language == "cuda" or any(
+        source.path.endswith(".cu") for source in solution.sources
+    )
 
 
 def axes_text(axes: Mapping[str, int]) -> str:
@@ -281,20 +302,27 @@ def _split(
 ) -> Plan:
     runnable: list[Job] = []
     skipped: list[tuple[Job, str]] = []
-    foreign: dict[str, str] = {}
+    remarks: dict[str, str] = {}
     for job in jobs:
         reason = skip_reason(job.solution, target, is_strict=config.strict_hardware)
         if reason is not None:
             skipped.append((job, reason))
             continue
         runnable.append(job)
-        wanted = {_folded(name) for name in job.solution.spec.target_hardware}
-        if not _names_this(wanted, target):
-            foreign[job.solution.name] = ", ".join(job.solution.spec.target_hardware)
-    warnings += [
-        f"{name} targets {cards}; it runs on {target.hardware}" for name, cards in foreign.items()
-    ]
-    return Plan(tuple(runnable), tuple(skipped), done_count, tuple(warnings))
+        remarks[job.solution.name] = _remark_on(job.solution, target)
+    said = (*warnings, *filter(None, remarks.values()))
+    return Plan(tuple(runnable), tuple(skipped), done_count, said)
+
+
+def _remark_on(solution: Solution, target: Target) -> str:
+    """Say what is unusual about running a solution here; nothing if nothing is."""
+    cards = ", ".join(solution.spec.target_hardware)
+    is_meant = _names_this({_folded(name) for name in solution.spec.target_hardware}, target)
+    if target.kind == "cpu" and _has_cuda(solution):
+        return ""  # it is compiled, and the reason why it does not run says for what
+    if not is_meant:
+        return f"{solution.name} targets {cards}; it runs on {target.hardware}"
+    return ""
 
 
 def _remarks(

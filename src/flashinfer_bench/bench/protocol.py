@@ -81,6 +81,9 @@ class Build(Message, frozen=True):
     threads: int
     cache_root: str
     scratch: str
+    arch: str | None = None
+    arguments: tuple[InputPlan, ...] = ()
+    """What the callable will be called with, where kernels are compiled without being called."""
 
 
 class OpenWorkload(Message, frozen=True):
@@ -134,6 +137,12 @@ class Built(Message, frozen=True):
     is_cold: bool
 
 
+class BuiltElsewhere(Message, frozen=True):
+    """The source compiles, and the binary is for another device; `absence` says for which."""
+
+    absence: str
+
+
 class BuildFailed(Message, frozen=True):
     """The source did not become a callable; `is_toolchain_missing` blames the machine."""
 
@@ -184,7 +193,9 @@ class Raised(Message, frozen=True):
     is_out_of_memory: bool = False
 
 
-FromContestant = Built | BuildFailed | Done | TrialOpened | Returned | Kept | Raised
+FromContestant = (
+    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Kept | Raised
+)
 ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Keep
 
 

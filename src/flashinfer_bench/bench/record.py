@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.metadata
 import itertools
 import platform
@@ -24,6 +26,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
+from flashinfer_bench.bench.plan import is_stand_in
 from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.data import (
     ClockInfo,
@@ -94,7 +97,7 @@ def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | 
     """
     job, outcome = finished.job, finished.outcome
     environment = _environment(finished.device, run)
-    provenance = _provenance(job, run)
+    provenance = _provenance(job, run, finished.device)
     evaluation = _evaluation(outcome, environment, provenance)
     if evaluation is None:
         return None
@@ -241,10 +244,7 @@ def _block_medians_ms(samples: Samples) -> list[float]:
 
 
 def _environment(opened: Opened, run: Run) -> Environment:
-    libs = opened.libs | {
-        "python": platform.python_version(),
-        "flashinfer_bench": importlib.metadata.version("flashinfer-bench"),
-    }
+    libs = opened.libs | _package_versions() | {"python": platform.python_version()}
     return Environment(
         hardware=opened.hardware,
         libs=libs,
@@ -256,7 +256,17 @@ def _environment(opened: Opened, run: Run) -> Environment:
     )
 
 
-def _provenance(job: Job, run: Run) -> Provenance:
+@functools.cache
+def _package_versions() -> dict[str, str]:
+    """Give the versions of this package and of the kernel compilers that are installed."""
+    versions = {"flashinfer_bench": importlib.metadata.version("flashinfer-bench")}
+    for name in ("triton", "tilelang"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+def _provenance(job: Job, run: Run, device: Opened) -> Provenance:
     return Provenance(
         trace_id=uuid.uuid4().hex,
         solution_hash=job.solution.hash(),
@@ -270,6 +280,7 @@ def _provenance(job: Job, run: Run) -> Provenance:
         ),
         dataset_revision=run.dataset_revision,
         sandbox=SANDBOX,
+        interpreted=is_stand_in(job.solution, "cpu" if device.cuda is None else "cuda"),
     )
 
 

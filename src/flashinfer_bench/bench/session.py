@@ -23,10 +23,12 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
+from flashinfer_bench.bench.plan import is_stand_in
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
     Built,
+    BuiltElsewhere,
     Connect,
     Contestant,
     Disconnect,
@@ -50,6 +52,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, WorkerError
+from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,12 +60,20 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.data import Definition, Solution
+    from flashinfer_bench.data import Solution
 
 _OPEN_DEADLINE_S = 120.0
 _END_NOTICE_S = 2.0
 _LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
+_NO_GPU_WORDS = (
+    "not compiled with CUDA",
+    "not linked with support for cuda",
+    "no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "no CUDA-capable device",
+)
+"""How torch says that there is no GPU."""
 
 
 @dataclass
@@ -175,7 +186,7 @@ class Session:
     def _candidate_for(self, job: Job) -> _Seat | _Refused:
         if self._candidate_subject != _subject(job.solution) or self._candidate is None:
             self.end_candidate()
-            self._candidate = self._seat(job.solution, job.definition, is_trusted=False)
+            self._candidate = self._seat(job.solution, job, is_trusted=False)
             self._candidate_subject = _subject(job.solution)
         return self._candidate
 
@@ -186,7 +197,7 @@ class Session:
             self._rival = None
         elif not isinstance(self._rival, _Seat) or self._rival.subject != _subject(job.rival):
             self._end(self._rival)
-            self._rival = self._seat(job.rival, job.definition, is_trusted=False)
+            self._rival = self._seat(job.rival, job, is_trusted=False)
         return self._rival
 
     def _reference_for(self, job: Job) -> _Seat | _Refused | None:
@@ -195,25 +206,25 @@ class Session:
         if self._reference_subject != job.definition.to_json() or self._reference is None:
             self._end(self._reference)
             solution = reference_solution(job.definition)
-            seat = self._seat(solution, job.definition, is_trusted=True)
+            seat = self._seat(solution, job, is_trusted=True)
             if isinstance(seat, _Refused):
                 seat = _Refused(_blamed_on_dataset(seat.outcome))
             self._reference, self._reference_subject = seat, job.definition.to_json()
         return self._reference
 
-    def _seat(
-        self, solution: Solution, definition: Definition, *, is_trusted: bool
-    ) -> _Seat | _Refused:
+    def _seat(self, solution: Solution, job: Job, *, is_trusted: bool) -> _Seat | _Refused:
         """Start a contestant, have it build, and hand its channel to the judge."""
         worker = self._launcher.spawn("contestant", FromContestant, is_trusted=is_trusted)
         request = Build(
             self._launcher.new_id(),
             solution=solution.model_dump_json().encode(),
-            signature=definition.signature().model_dump_json().encode(),
+            signature=job.definition.signature().model_dump_json().encode(),
             device=self._device,
             threads=self._threads,
             cache_root=str(worker.scratch if is_trusted else self._cache_root),
             scratch=str(worker.scratch),
+            arch=self._config.arch,
+            arguments=() if self._config.arch is None else _arguments(solution, job),
         )
         answer = self._build(worker, request)
         if not isinstance(answer, Built):
@@ -242,6 +253,8 @@ class Session:
         match answer:
             case Built() if answer.id == request.id:
                 return answer
+            case BuiltElsewhere(absence=absence):
+                return Skipped(absence)
             case BuildFailed(message=message, is_toolchain_missing=True):
                 return Skipped(message)
             case BuildFailed(message=message, log=log):
@@ -275,7 +288,7 @@ class Session:
         rival = seats.rival
         if rival is not None and getattr(result, "contestant", "") == rival.name:
             return RivalFailed(self._outcome(result, rival))
-        return self._outcome(result, seats.candidate)
+        return _unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
     def _request(self, job: Job, seats: _Seats) -> RunJob:
         contestants = [Contestant(seat.name, seat is seats.reference) for seat in seats]
@@ -417,6 +430,28 @@ def _coin(key: int, solution: Solution) -> int:
     message = f"coin\0{solution.name}".encode()
     digest = hmac.digest(key.to_bytes(8, "little"), message, hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
+    """Describe a call of the solution; nothing where the workload is at fault, which shows later."""
+    try:
+        inputs = plan_inputs(job.definition, job.workload)
+    except DatasetError:
+        return ()
+    outputs = plan_outputs(job.definition, job.workload)
+    into = outputs if solution.spec.destination_passing_style else ()
+    return (*inputs, *(InputPlan(plan, "draw") for plan in into))
+
+
+def _unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:
+    """Skip what stands in for a GPU's kernel here and whose host code asks for the GPU itself."""
+    if not isinstance(outcome, Crashed) or not is_stand_in(job.solution, device.partition(":")[0]):
+        return outcome
+    lines = [line for line in outcome.explanation.splitlines() if line.strip()]
+    said = lines[-1].strip() if lines else ""
+    if not any(words in said for words in _NO_GPU_WORDS):
+        return outcome
+    return Skipped(f"its host code needs a CUDA device: {said}")
 
 
 def _blamed_on_dataset(outcome: Outcome) -> Outcome:

@@ -13,6 +13,7 @@ from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.options import (
+    arch_option,
     json_option,
     local_option,
     log_level_option,
@@ -49,6 +50,7 @@ class CheckOptions:
     warmup_runs: int
     iterations: int
     num_trials: int
+    arch: str | None
     as_json: bool
 
 
@@ -57,6 +59,7 @@ class CheckOptions:
     examples=[
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --local examples/dataset",
         "flashinfer-bench check softmax.cpp --definition softmax_v128256 --entry-point softmax",
+        "flashinfer-bench check rmsnorm.cu --definition rmsnorm_h4096 --arch sm_90",
     ],
 )
 @click.argument("kernel", metavar="KERNEL")
@@ -101,14 +104,15 @@ class CheckOptions:
     show_default=True,
     help="Fresh sets of inputs.",
 )
+@arch_option
 @json_option
 @log_level_option
 def check(**options: Any) -> None:
     """Build, judge and time one kernel file; nothing is recorded.
 
-    KERNEL is a Python or C++ file, or a folder with a `solution.toml`. A Python function that takes the
-    definition's inputs returns its outputs; one that takes inputs and outputs writes into them, as C++
-    does. The settings are quick ones: good for an answer in seconds, not for a comparison.
+    KERNEL is a Python, C++ or CUDA file (Triton and TileLang are Python that imports them), or a folder
+    with a `solution.toml`. A Python function that takes the definition's inputs returns its outputs; one
+    that takes inputs and outputs writes into them, as C++ and CUDA do. The settings are quick ones: good for an answer in seconds, not for a comparison.
 
     Exits with 1 when a workload did not pass.
     """
@@ -127,12 +131,13 @@ def _check(options: CheckOptions) -> int:
         warmup_runs=options.warmup_runs,
         iterations=options.iterations,
         num_trials=options.num_trials,
+        arch=options.arch,
     )
     benchmark = Benchmark(_scratch(trace_set, definition, solution), config, device=options.device)
     collected = Collected(_plan(benchmark, definition))
     measure(benchmark, collected, _view(collected, options), saves=False)
     report = _report(collected, options, definition, solution)
-    exit_code = exit_code_of(collected)
+    exit_code = exit_code_of(collected, only_compiles=options.arch is not None)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
     else:

@@ -68,7 +68,7 @@ def solution_from(path: Path, definition: Definition, hints: Hints) -> Solution:
         spec=BuildSpec.model_validate(
             {
                 "language": language,
-                "target_hardware": [hints.device_kind],
+                "target_hardware": ["cuda" if language == "cuda" else hints.device_kind],
                 "entry_point": f"{path.name}::{entry.name}",
                 "destination_passing_style": entry.is_into,
                 "binding": entry.binding,

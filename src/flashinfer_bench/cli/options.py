@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from flashinfer_bench.cli import log
+from flashinfer_bench.compile.architectures import require_arch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +30,17 @@ def json_option(command: Decorated) -> Decorated:
     """Add `--json`."""
     return click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
+    )(command)
+
+
+def arch_option(command: Decorated) -> Decorated:
+    """Add `--arch`."""
+    return click.option(
+        "--arch",
+        metavar="SM",
+        callback=lambda _, __, arch: None if arch is None else require_arch(arch),
+        help="GPU architecture to compile CUDA and Triton for, such as sm_90; what is not for this "
+        "device is compiled and not run.  [default: the device's own; sm_90 without a GPU]",
     )(command)
 
 

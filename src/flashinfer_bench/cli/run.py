@@ -14,6 +14,7 @@ from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import (
+    arch_option,
     given,
     json_option,
     local_option,
@@ -71,6 +72,7 @@ class RunOptions:
     build_timeout: float | None
     threads: int | None
     seed: int | None
+    arch: str | None
     label: str | None
     use_isolated_runner: bool
     no_audit: bool
@@ -100,6 +102,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
             "--iterations", type=_POSITIVE, help="Timed samples per trial.  [default: 50]"
         ),
         click.option("--num-trials", type=_POSITIVE, help="Fresh sets of inputs.  [default: 3]"),
+        arch_option,
         click.option("--rtol", type=_POSITIVE_FLOAT, help="Relative tolerance.  [default: 1e-2]"),
         click.option("--atol", type=_POSITIVE_FLOAT, help="Absolute tolerance.  [default: 1e-2]"),
         click.option(
@@ -273,7 +276,7 @@ def _measure_and_show(
         )
     except (BenchError, OSError, KeyboardInterrupt) as error:
         stopped = error
-    exit_code = exit_code_of(collected)
+    exit_code = exit_code_of(collected, only_compiles=options.arch is not None)
     exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
     report = _report(collected, options, targets, is_complete=stopped is None)
     if options.as_json:
@@ -335,6 +338,7 @@ def _config(options: RunOptions) -> BenchmarkConfig:
             "build_timeout_seconds": options.build_timeout,
             "threads": options.threads,
             "seed": options.seed,
+            "arch": options.arch,
             "label": options.label,
             "use_isolated_runner": options.use_isolated_runner,
             "strict": options.strict,

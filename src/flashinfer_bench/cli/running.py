@@ -82,14 +82,23 @@ def measure(
                     return
 
 
-def exit_code_of(collected: Collected) -> int:
-    """Faults of the dataset go before failures; nothing but skipped jobs is the machine's fault."""
+def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
+    """Faults of the dataset go before failures; nothing but skipped jobs is the machine's fault.
+
+    With `only_compiles`, compiling was what the user asked for, and skipping what compiled is right.
+    """
     if collected.faults:
         return DatasetError.exit_code
     if collected.has_failed:
         return 1
     has_something = collected.results or collected.plan.done_count or not collected.skipped
-    return 0 if has_something else DeviceError.exit_code
+    has_compiled = only_compiles and any(is_compiled(each) for each in collected.skipped_here)
+    return 0 if has_something or has_compiled else DeviceError.exit_code
+
+
+def is_compiled(skipped: SkippedJob) -> bool:
+    """Tell whether a job was skipped because it was built for a device that is not here."""
+    return skipped.reason.startswith("built for ")
 
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:

@@ -26,7 +26,7 @@ from flashinfer_bench.errors import BuildError, ToolchainMissingError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flashinfer_bench.compile.targets import Gpu
+    from flashinfer_bench.compile.architectures import Gpu
     from flashinfer_bench.data import Solution
 
 CUDA_SUFFIXES = (".cu", *COMPILED_SUFFIXES)

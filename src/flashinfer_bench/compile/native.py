@@ -20,9 +20,10 @@ from flashinfer_bench.compile.targets import find_gpu
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flashinfer_bench.compile.architectures import Gpu
     from flashinfer_bench.compile.compiler import Recipe
     from flashinfer_bench.compile.cuda import Toolkit
-    from flashinfer_bench.compile.targets import BuildTarget, Gpu
+    from flashinfer_bench.compile.targets import BuildTarget
     from flashinfer_bench.data import Solution
 
 

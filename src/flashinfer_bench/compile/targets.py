@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.compile.architectures import DEFAULT_ARCH, Gpu, require_arch
 
 if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import InputPlan
-
-DEFAULT_ARCH = "sm_90"
-"""What GPU code is compiled for on a machine without a GPU."""
-
-_ARCH = re.compile(r"sm_(\d{2,3})([af]?)")
-_FIRST_WITH_OWN_FEATURES = 90  # wgmma, TMA and their successors exist in `sm_90a` and later only
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +24,6 @@ class BuildTarget:
     """What the entry point will be called with: Triton's kernels take their types from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """The architecture GPU code is compiled for, and why it cannot run here, if it cannot."""
-
-    arch: str
-    absence: str | None
-
-    @property
-    def capability(self) -> int:
-        """The architecture's number: 90 for `sm_90` and `sm_90a`."""
-        return int(_parts(self.arch)[0])
-
-    @property
-    def code(self) -> str:
-        """The architecture with its own features on, without the prefix: `90a` for `sm_90`.
-
-        The binary then runs on cards of exactly this architecture, which is what it is for.
-        """
-        digits, features = _parts(self.arch)
-        if not features and int(digits) >= _FIRST_WITH_OWN_FEATURES:
-            features = "a"
-        return digits + features
-
-
-def require_arch(arch: str) -> None:
-    """Raise `UsageError` unless `arch` reads like `sm_90` or `sm_100a`."""
-    if _ARCH.fullmatch(arch) is None:
-        raise UsageError(f"{arch!r} is no GPU architecture; write it like sm_90 or sm_100a")
-
-
 def find_gpu(target: BuildTarget) -> Gpu:
     """Say what GPU code is compiled for, and whether it runs on the target's device."""
     own = _device_arch(target.device)
@@ -69,20 +32,18 @@ def find_gpu(target: BuildTarget) -> Gpu:
     if own is None:
         lack = "the device is cpu" if _has_cuda() else "no CUDA device"
         return Gpu(arch, f"built for {arch}, {lack}")
-    is_same = _parts(arch)[0] == _parts(own)[0]
+    is_same = Gpu(arch).capability == Gpu(own).capability
     return Gpu(arch, None if is_same else f"built for {arch}, the device is {own}")
 
 
-def runs_on_cpu(target: BuildTarget) -> bool:
-    """Tell whether GPU languages stand in on the processor: no GPU, and none was asked for."""
-    return target.arch is None and (
-        target.device == "cpu" or (target.device == "auto" and not _has_cuda())
-    )
+def has_gpu(target: BuildTarget) -> bool:
+    """Tell whether the target's device is a GPU; kernels for one are stood in for otherwise."""
+    return target.device != "cpu" and _has_cuda()
 
 
 def _device_arch(device: str) -> str | None:
     """Name the architecture of `cuda:N`, None for a CPU."""
-    if device == "cpu" or not _has_cuda():
+    if device == "cpu" or not _has_cuda():  # asked in this order: a CPU needs no torch
         return None
     import torch  # noqa: PLC0415 - only GPU languages ask
 
@@ -97,9 +58,3 @@ def _has_cuda() -> bool:
     import torch  # noqa: PLC0415
 
     return torch.cuda.is_available()
-
-
-def _parts(arch: str) -> tuple[str, str]:
-    match = _ARCH.fullmatch(arch)
-    assert match is not None
-    return match.group(1), match.group(2)

@@ -15,8 +15,8 @@ from flashinfer_bench.errors import BuildError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from flashinfer_bench.compile.architectures import Gpu
     from flashinfer_bench.compile.runnable import Runnable
-    from flashinfer_bench.compile.targets import Gpu
     from flashinfer_bench.data import Solution
     from flashinfer_bench.tensors.planned import InputPlan
 

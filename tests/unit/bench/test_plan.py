@@ -11,12 +11,21 @@ from flashinfer_bench.bench.plan import (
     Resume,
     Selection,
     Target,
+    is_stand_in,
     jobs_for,
     plan,
     skip_reason,
 )
 from flashinfer_bench.bench.record import record
-from flashinfer_bench.data import Definition, Solution, Trace, TraceSet, Workload
+from flashinfer_bench.data import (
+    Definition,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+    Trace,
+    TraceSet,
+    Workload,
+)
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from tests.flow.kernels import HONEST, INCREMENT, solution
 from tests.unit.bench.values import CPU, RUN, finished, passed
@@ -141,21 +150,22 @@ def test_a_definition_without_workloads_of_the_class_is_remarked_on(classed: Tra
 @pytest.mark.parametrize(
     ("language", "target", "counts"),
     [
-        ("triton", CPU, (1, 5)),
-        ("tilelang", CPU, (1, 5)),
-        ("triton", H100, (10, 50)),
-        ("python", CPU, (10, 50)),
+        ("triton", CPU, (1, 3, 1)),
+        ("tilelang", CPU, (1, 3, 1)),
+        ("triton", H100, (10, 50, 3)),
+        ("python", CPU, (10, 50, 3)),
     ],
 )
 def test_few_samples_are_taken_of_gpu_languages_on_a_cpu(
-    language: str, target: Target, counts: tuple[int, int]
+    language: str, target: Target, counts: tuple[int, int, int]
 ) -> None:
     candidate = targeting("cpu", "cuda", language=language)
     workloads = [workload("increment", 8).workload]
 
     (job,) = jobs_for(INCREMENT, candidate, workloads, BenchmarkConfig(), target)
 
-    assert (job.config.warmup_runs, job.config.iterations) == counts
+    settings = job.config
+    assert (settings.warmup_runs, settings.iterations, settings.num_trials) == counts
 
 
 def test_fewer_samples_than_few_stay_as_asked_for() -> None:
@@ -271,8 +281,7 @@ def test_a_definition_without_workloads_is_remarked_on(store: TraceSet) -> None:
         (targeting("cuda"), CPU, "built for cuda; the device is cpu"),
         (targeting("CUDA"), CPU, "built for cuda; the device is cpu"),
         (targeting("cpu"), H100, "built for cpu; the device is cuda"),
-        (targeting("NVIDIA_H100", language="cuda"), CPU, "written in CUDA; there is no CUDA device"),
-        (targeting("cpu", "cuda", language="cuda"), CPU, "written in CUDA; there is no CUDA device"),
+        (targeting("cuda", language="tilelang"), CPU, "built for cuda; the device is cpu"),
     ],
 )  # fmt: skip
 def test_what_this_kind_of_device_cannot_run_is_skipped(
@@ -315,6 +324,36 @@ def one(candidate: Solution) -> TraceSet:
         solutions={"increment": [candidate]},
         workloads={"increment": [workload("increment", 8), workload("increment", 16)]},
     )
+
+
+@pytest.mark.parametrize("hardware", [("cuda",), ("NVIDIA_H100",), ("cpu", "cuda")])
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_what_can_be_interpreted_or_compiled_without_a_gpu_is_no_reason_to_skip(
+    language: str, hardware: tuple[str, ...]
+) -> None:
+    candidate = targeting(*hardware, language=language)
+
+    assert skip_reason(candidate, CPU, is_strict=False) is None
+
+
+def test_cpp_with_cuda_among_its_sources_is_compiled_without_a_gpu() -> None:
+    candidate = targeting("cuda", language="cpp")
+    kernel = SourceFile(path="kernel.cu", content="")
+    mixed = candidate.model_copy(update={"sources": [*candidate.sources, kernel]})
+
+    assert skip_reason(candidate, CPU, is_strict=False) == "built for cuda; the device is cpu"
+    assert skip_reason(mixed, CPU, is_strict=False) is None
+
+
+def test_only_what_stands_in_for_a_gpu_is_marked() -> None:
+    marked = {
+        (language, kind)
+        for language in SupportedLanguages
+        for kind in ("cpu", "cuda")
+        if is_stand_in(targeting("cuda", language=language), kind)
+    }
+
+    assert marked == {("triton", "cpu"), ("tilelang", "cpu")}
 
 
 def test_another_cards_name_warns_once_and_runs() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import subprocess
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +141,33 @@ def test_a_trace_names_what_ran_and_where() -> None:
     assert trace.solution == "candidate"
     assert trace.evaluation.environment.hardware == "Test CPU"
     assert trace.evaluation.environment.threads == 2
-    assert trace.evaluation.environment.libs.keys() == {"torch", "python", "flashinfer_bench"}
+    assert trace.evaluation.environment.libs.keys() >= {"torch", "python", "flashinfer_bench"}
     assert datetime.fromisoformat(trace.evaluation.timestamp).utcoffset().total_seconds() == 0
+
+
+@pytest.mark.parametrize("package", ["triton", "tilelang"])
+def test_a_trace_names_the_kernel_compilers_that_are_installed(package: str) -> None:
+    pytest.importorskip(package, reason="nothing to name")
+
+    libs = record(finished(passed()), RUN).evaluation.environment.libs
+
+    assert libs[package] == importlib.metadata.version(package)
+
+
+@pytest.mark.parametrize(
+    ("language", "is_marked"), [("triton", True), ("tilelang", True), ("python", False)]
+)
+@pytest.mark.parametrize("outcome", [passed(), Crashed("it raised", "")])
+def test_what_stands_in_for_a_gpu_is_marked_however_it_ended(
+    language: str, is_marked: bool, outcome: Outcome
+) -> None:
+    made = job()
+    spec = made.solution.spec.model_copy(update={"language": language})
+    stand_in = replace(made, solution=made.solution.model_copy(update={"spec": spec}))
+
+    trace = record(finished(outcome, stand_in), RUN)
+
+    assert trace.evaluation.provenance.interpreted is is_marked
 
 
 def test_a_trace_can_be_traced_back_to_code_settings_and_inputs() -> None:

@@ -21,6 +21,7 @@ from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
     Built,
+    BuiltElsewhere,
     Done,
     FromContestant,
     Go,
@@ -39,6 +40,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
 from flashinfer_bench.compile import Runnable, build
+from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 from flashinfer_bench.tensors import outputs as outgoing
@@ -52,6 +54,11 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import TensorPlan
 
+_KERNEL_CACHES = {
+    "TRITON_CACHE_DIR": "triton_kernels",
+    "TILELANG_CACHE_DIR": "tilelang_kernels",
+}
+"""Where compilers that run at the first call keep kernels, instead of in the user's home."""
 _OUR_FILES = str(Path(__file__).parents[2])
 
 
@@ -76,6 +83,8 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     os.chdir(request.scratch)
     tempfile.tempdir = request.scratch
     os.environ["TMPDIR"] = request.scratch
+    for variable, folder in _KERNEL_CACHES.items():
+        os.environ[variable] = f"{request.cache_root}/{folder}"
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
@@ -85,6 +94,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
         runnable = build(
             Solution.model_validate_json(request.solution),
             Signature.model_validate_json(request.signature),
+            target=BuildTarget(request.device, request.arch, request.arguments),
             cache_root=Path(request.cache_root),
         )
     except BuildError as error:
@@ -92,6 +102,9 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
         channel.send(
             BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
         )
+        return None
+    if runnable.metadata.absence is not None:
+        channel.send(BuiltElsewhere(request.id, runnable.metadata.absence))
         return None
     channel.send(
         Built(

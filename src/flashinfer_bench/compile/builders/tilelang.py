@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.compile.python_sources import build_python
-from flashinfer_bench.compile.targets import runs_on_cpu
+from flashinfer_bench.compile.targets import has_gpu
 
 if TYPE_CHECKING:
     from flashinfer_bench.compile.cache import BuildCache
@@ -41,7 +41,7 @@ class TileLangBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Import the entry file; where the target has no GPU, kernels become C."""
-        is_stand_in = runs_on_cpu(target)
+        is_stand_in = not has_gpu(target)
         if is_stand_in:
             os.environ[_DEFAULT_TARGET] = "c"  # TileLang reads it for every kernel without a target
         return build_python(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.compile import triton_kernels
 from flashinfer_bench.compile.python_sources import build_python
-from flashinfer_bench.compile.targets import find_gpu, runs_on_cpu
+from flashinfer_bench.compile.targets import find_gpu, has_gpu
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TritonBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Import the entry file, interpreted where the target has no GPU; compile what cannot run here."""
-        is_interpreted = runs_on_cpu(target)
+        is_interpreted = _is_interpreted(target)
         if is_interpreted:
             _interpret_from_now_on()
         return build_python(
@@ -58,6 +58,11 @@ class TritonBuilder:
             facts={"interpreted": is_interpreted},
             examine=partial(_compiled_for, solution, target),
         )
+
+
+def _is_interpreted(target: BuildTarget) -> bool:
+    """Interpret without a GPU, unless an architecture to compile for was asked for."""
+    return target.arch is None and not has_gpu(target)
 
 
 def _interpret_from_now_on() -> None:
@@ -74,7 +79,7 @@ def _interpret_from_now_on() -> None:
 
 def _compiled_for(solution: Solution, target: BuildTarget, runnable: Runnable) -> str | None:
     """Compile the kernels for a GPU that is not here, and say so."""
-    if runs_on_cpu(target):
+    if _is_interpreted(target):
         return None
     gpu = find_gpu(target)
     if gpu.absence is None:

@@ -133,7 +133,7 @@ def is_json(text: bytes) -> bool:
     """Tell whether the text is one whole JSON value."""
     try:
         msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the latter: brackets nested too deeply
         return False
     return True
 

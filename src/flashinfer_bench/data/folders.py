@@ -72,6 +72,12 @@ def _tables(toml: Path) -> dict[str, dict[str, Any]]:
         raise DatasetError(
             f"needs the tables [solution] and [build] and no other: {', '.join(wrong)}", path=toml
         )
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise DatasetError(f"{name} must be a table: [{name}]", path=toml)
+    order = tables["solution"].get("sources", [])
+    if not isinstance(order, list) or not all(isinstance(path, str) for path in order):
+        raise DatasetError("solution.sources must be a list of file names", path=toml)
     return tables
 
 

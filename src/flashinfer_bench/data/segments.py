@@ -88,7 +88,7 @@ def _sorted_by_line(path: str, content: bytes) -> Sorted:
             head = decoder.decode(line)
             is_workload = head.solution is None and head.evaluation in (None, b"null")
             definition = head.definition
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             trace = parse(Trace, line, Place(path, number), unknown=UnknownKeys())
             definition, is_workload = trace.definition, trace.is_workload_trace()
         kind = workloads if is_workload else traces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,25 @@ def test_running_without_torch_prints_the_lines_to_type(core: Path, tmp_path: Pa
     assert done.returncode == 4
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_says_what_is_missing_without_torch(core: Path) -> None:
+    done = call(core, "doctor", "--json")
+    told = json.loads(done.stdout)["doctor"]
+
+    assert done.returncode == 4, done.stderr
+    assert told["can_run"] is False
+    assert any("pip install torch" in advice for advice in told["advice"])
+    assert told["noise"]["where"] == "this process"
+    missing = {each["language"] for each in told["languages"] if each["missing"]}
+    assert {"cpp", "triton", "tilelang", "cuda"} <= missing
+
+
+def test_plain_callables_are_measured_without_torch(core: Path) -> None:
+    code = "import flashinfer_bench as fib; print(fib.measure(sum, [1, 2, 3]).clock)"
+
+    done = subprocess.run(
+        [str(core / "python"), "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout == "wall\n", done.stderr

@@ -176,7 +176,7 @@ def doctor_page(report: DoctorReport) -> Page:
 def _language_cells(each: Language) -> tuple[str, str]:
     name = each.language if each.binding is None else f"{each.language} ({each.binding})"
     if each.missing is not None:
-        return name, f"missing: {each.missing.splitlines()[0]}"
+        return name, f"missing: {each.missing.splitlines()[0].rstrip(':')}"
     return name, "ready" if each.remark is None else f"ready; {each.remark}"
 
 

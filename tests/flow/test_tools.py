@@ -1,0 +1,283 @@
+"""`ab`, `replay` and `doctor` as people call them, with real workers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.data import save_json_file
+from tests.flow.kernels import HONEST, INCREMENT, solution, write_dataset
+
+WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
+REPEATING = "def run(x):\n    for _ in range(12):\n        y = x + 1\n    return y\n"
+RESTING = "import time\n\ndef run(x):\n    time.sleep(0.005)\n    return x + 1\n"
+IMPRECISE = "def run(x):\n    return (x.half() + 1).float()\n"
+DYING = "import os\n\ndef run(x):\n    os.kill(os.getpid(), 11)\n"
+UNBUILDABLE = "def run(x:\n    return x\n"
+SIZES = (3000, 50_000, 200_000)
+QUICK = ("--iterations", "4", "--warmup-runs", "2", "--threads", "1", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset with solutions that behave and misbehave, run once: its traces can be replayed."""
+    solutions = {
+        "honest": HONEST,
+        "repeating": REPEATING,
+        "resting": RESTING,
+        "imprecise": IMPRECISE,
+        "wrong": WRONG,
+    }
+    made = [solution(source, name=name) for name, source in solutions.items()]
+    folder = write_dataset(tmp_path_factory.mktemp("tools") / "dataset", *made, sizes=SIZES)
+    names = ["resting", "imprecise", "wrong"]
+    done = call("run", "--local", str(folder), "--solutions", *names, "--num-trials", "2", *QUICK)
+    assert done.returncode == 1, done.stderr
+    return folder
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashinfer_bench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(done.stdout)
+    return parsed
+
+
+def ab(root: Path, old: str, new: str, *options: str) -> subprocess.CompletedProcess[str]:
+    where = ("--local", str(root), "--definition", "increment", *QUICK)
+    return call("ab", old, new, *where, "--rounds", "6", *options)
+
+
+def kernel(folder: Path, name: str, source: str) -> str:
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    return str(path)
+
+
+def trace_file(root: Path) -> Path:
+    (file,) = (root / "traces").rglob("*.jsonl")
+    return file
+
+
+def line_of(root: Path, name: str) -> str:
+    """Place of a solution's first trace, as `replay` takes it."""
+    file = trace_file(root)
+    names = [json.loads(line)["solution"] for line in file.read_text().splitlines()]
+    return f"{file}:{names.index(name) + 1}"
+
+
+def test_twelve_times_the_work_is_slower_and_the_other_way_round_faster(root: Path) -> None:
+    slower = document(ab(root, "honest", "repeating", "--json"))["ab"]
+    faster = document(ab(root, "repeating", "honest", "--json"))["ab"]
+
+    assert [each["verdict"] for each in slower["workloads"]] == ["SLOWER"] * 3
+    assert [each["verdict"] for each in faster["workloads"]] == ["FASTER"] * 3
+    assert (slower["overall_verdict"], faster["overall_verdict"]) == ("SLOWER", "FASTER")
+    assert faster["workloads"][2]["ratio"] > 4
+
+
+def test_the_same_code_is_never_faster_or_slower(root: Path) -> None:
+    """All six pairs of processes would have to be off by 2% to the same side."""
+    done = ab(root, "honest", "honest", "--json")
+    told = document(done)["ab"]
+
+    assert done.returncode == 0
+    assert told["is_same_code"] is True
+    assert {each["verdict"] for each in told["workloads"]} <= {"SAME", "UNDECIDED"}
+
+
+def test_files_are_compared_and_nothing_is_recorded(root: Path, tmp_path: Path) -> None:
+    before = trace_file(root).read_bytes()
+    old, new = kernel(tmp_path, "old", REPEATING), kernel(tmp_path, "new", HONEST)
+
+    done = ab(root, old, new, "--threshold", "50%")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{old} -> {new} as increment")
+    assert "FASTER: " in done.stdout
+    assert trace_file(root).read_bytes() == before
+    assert not list(tmp_path.glob("**/*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "whose"),
+    [
+        (WRONG, "INCORRECT_NUMERICAL", "old"),
+        (WRONG, "INCORRECT_NUMERICAL", "new"),
+        (DYING, "RUNTIME_ERROR", "old"),
+        (DYING, "RUNTIME_ERROR", "new"),
+        (UNBUILDABLE, "COMPILE_ERROR", "new"),
+        ("def run(x):\n    return x[:5]\n", "INCORRECT_SHAPE", "new"),
+        ("def run(x):\n    raise ValueError('no')\n", "RUNTIME_ERROR", "new"),
+    ],
+)
+def test_whoever_is_wrong_is_named(
+    root: Path, tmp_path: Path, source: str, status: str, whose: str
+) -> None:
+    broken = kernel(tmp_path, "broken", source)
+    sides = (broken, "honest") if whose == "old" else ("honest", broken)
+
+    done = ab(root, *sides, "--json", "--rounds", "1")
+    told = document(done)["ab"]
+
+    assert done.returncode == 1
+    assert {(each["whose"], each["status"]) for each in told["failures"]} == {(whose, status)}
+    assert len(told["failures"]) == len(SIZES)
+    assert told["workloads"] == []
+
+
+def test_a_broken_reference_is_neithers_fault(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path, solution(HONEST, name="honest"))
+    broken = INCREMENT.model_copy(update={"reference": "def run(x):\n    raise ValueError('no')\n"})
+    save_json_file(broken, folder / "definitions" / "elementwise" / "increment.json")
+
+    done = ab(folder, "honest", "honest", "--rounds", "1")
+
+    assert done.returncode == 3
+    assert "the reference raised" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("honst", "honest"), "no solution, file or folder named 'honst'; did you mean 'honest'?"),
+        (("honest", "honest", "--workloads", "nope"), "no workload named 'nope'"),
+        (("honest", "honest", "--threshold", "lots"), "'lots' is no share such as 2% or 0.02"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_one_message(
+    root: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = ab(root, *arguments)
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_job_that_passed_ends_as_recorded(root: Path) -> None:
+    done = call("replay", line_of(root, "resting"), "--threshold", "90%")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("It ended as recorded\n")
+    assert "Not as it was" not in done.stdout
+
+
+def test_a_job_that_failed_ends_as_recorded(root: Path) -> None:
+    done = call("replay", line_of(root, "wrong"), "--json")
+    told = document(done)["replay"]
+
+    assert done.returncode == 0
+    assert told["compared"][0] == {
+        "what": "status",
+        "recorded": "INCORRECT_NUMERICAL",
+        "now": "INCORRECT_NUMERICAL",
+        "agrees": True,
+    }
+    assert told["warnings"] == []
+    assert "at [7]: got 40" in told["log"]
+
+
+def test_errors_of_secretly_checked_calls_come_out_the_same(root: Path) -> None:
+    done = call("replay", line_of(root, "imprecise"), "--json")
+    compared = {each["what"]: each for each in document(done)["replay"]["compared"]}
+
+    assert float(compared["max abs error"]["recorded"]) > 0
+    assert compared["max abs error"]["agrees"] is True
+    assert compared["max rel error"]["agrees"] is True
+
+
+def test_a_trace_is_found_by_its_id(root: Path) -> None:
+    line = next(line for line in trace_file(root).read_text().splitlines() if "wrong" in line)
+    trace_id = json.loads(line)["evaluation"]["provenance"]["trace_id"]
+
+    done = call("replay", "--trace-id", trace_id[:10], "--local", str(root), "--json")
+
+    assert document(done)["replay"]["trace_id"] == trace_id
+
+
+def test_code_that_was_changed_since_is_told_and_ends_differently(
+    root: Path, tmp_path: Path
+) -> None:
+    """The same traces over a dataset in which the solution was mended and the definition described anew."""
+    mended = write_dataset(tmp_path, solution(HONEST, name="wrong"), sizes=SIZES)
+    stricter = INCREMENT.model_copy(update={"constraints": ["n > 1"]})
+    save_json_file(stricter, mended / "definitions" / "elementwise" / "increment.json")
+
+    done = call("replay", line_of(root, "wrong"), "--local", str(mended), "--json")
+    told = document(done)["replay"]
+
+    assert done.returncode == 1
+    assert told["compared"][0]["now"] == "PASSED"
+    assert told["warnings"] == [
+        "solution wrong is not the code that was recorded",
+        "definition increment has changed since",
+    ]
+
+
+def test_a_trace_without_provenance_is_compared_as_far_as_it_goes(
+    root: Path, tmp_path: Path
+) -> None:
+    line = next(line for line in trace_file(root).read_text().splitlines() if "wrong" in line)
+    bare = json.loads(line)
+    del bare["evaluation"]["provenance"]
+    (tmp_path / "bare.jsonl").write_text(json.dumps(bare) + "\n")
+
+    done = call("replay", str(tmp_path / "bare.jsonl"), "--local", str(root), "--json")
+    told = document(done)["replay"]
+
+    assert done.returncode == 0
+    assert [each["agrees"] for each in told["compared"]] == [True, None, None]
+    assert "no provenance" in told["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a trace: FILE:LINE, or --trace-id ID"),
+        (("missing.jsonl:3",), "missing.jsonl: no such file"),
+        (("{file}",), "holds 9 traces: name one, from"),
+        (("{file}:99",), "line 99 of"),
+        (("--trace-id", "ab"), "--trace-id needs 6 characters or more"),
+        (("--trace-id", "nothing"), "no trace of the dataset has an id that begins with 'nothing'"),
+    ],
+)
+def test_a_replay_of_nothing_is_one_message(
+    root: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    filled = [each.format(file=trace_file(root)) for each in arguments]
+
+    done = call("replay", *filled, "--local", str(root))
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_doctor_finds_that_kernels_can_be_run_here() -> None:
+    done = call("doctor", "--json")
+    told = document(done)["doctor"]
+
+    assert done.returncode == 0, told["advice"]
+    assert {each["name"] for each in told["devices"]} >= {"cpu"}
+    assert {"language": "python", "binding": None, "missing": None, "remark": None} in told[
+        "languages"
+    ]
+    assert told["noise"]["ratio"] == pytest.approx(1.0, abs=0.5)
+    assert told["clock"]["overhead_ns"] > 0
+
+
+def test_the_doctor_names_no_users_and_no_arguments() -> None:
+    done = call("doctor", "--no-noise", "--json")
+    told = document(done)["doctor"]
+
+    assert told["noise"] is None
+    assert all(set(each) == {"name", "processors"} for each in told["machine"]["busiest"])

@@ -122,13 +122,12 @@ def drawn(definition: Definition, axes: Mapping[str, int], given: Mapping[str, A
 
 
 def inputs_of(dataset: Dataset, name: str, workload: Workload) -> list[Any]:
-    given: dict[str, Any] = {}
-    for each, source in workload.inputs.items():
-        if isinstance(source, ScalarInput):
-            given[each] = source.value
-        if isinstance(source, SafetensorsInput):
-            given[each] = dataset.traces.get_workload_blob_tensor(source.path)[source.tensor_key]
-    return drawn(dataset.definition(name), workload.axes, given)
+    scalars = {
+        each: source.value
+        for each, source in workload.inputs.items()
+        if isinstance(source, ScalarInput)
+    }
+    return drawn(dataset.definition(name), workload.axes, scalars | stored(dataset, workload))
 
 
 def odd_inputs(dataset: Dataset, name: str, rows: int) -> list[Any]:
@@ -234,6 +233,38 @@ def test_workloads_and_their_files_are_what_the_script_makes(tmp_path: Path) -> 
 def written_files(root: Path) -> list[Path]:
     folders = (root / "workloads", root / "blob")
     return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def test_positions_lie_within_their_tables(dataset: Dataset) -> None:
+    for workload in dataset.workloads(ROPE):
+        positions = stored(dataset, workload)["positions"]
+
+        assert positions.dtype is torch.int64
+        assert list(positions.shape) == [workload.axes["num_tokens"]]
+        assert 0 <= positions.min() <= positions.max() < workload.axes["max_seq_len"]
+
+
+def test_page_tables_share_out_different_pages_of_the_cache(dataset: Dataset) -> None:
+    for workload in dataset.workloads(ATTENTION):
+        axes = workload.axes
+        inputs = stored(dataset, workload)
+        bounds, pages = inputs["kv_indptr"], inputs["kv_indices"]
+
+        assert (bounds.dtype, pages.dtype) == (torch.int32, torch.int32)
+        assert list(bounds.shape) == [axes["batch_size"] + 1] == [axes["len_indptr"]]
+        assert (bounds[0], bounds[-1]) == (0, axes["num_kv_indices"])
+        assert (bounds.diff() > 0).all()
+        assert len(pages.unique()) == len(pages) == axes["num_kv_indices"]
+        assert 0 <= pages.min() <= pages.max() < axes["num_pages"]
+
+
+def stored(dataset: Dataset, workload: Workload) -> dict[str, Any]:
+    """The inputs of a workload that come from files."""
+    return {
+        each: dataset.traces.get_workload_blob_tensor(source.path)[source.tensor_key]
+        for each, source in workload.inputs.items()
+        if isinstance(source, SafetensorsInput)
+    }
 
 
 @each_definition
@@ -367,13 +398,41 @@ def test_kernels_in_gpu_languages_agree_with_the_reference_without_a_gpu(
     if importlib.util.find_spec(language) is None:
         pytest.skip(f"{language} is not installed")
     names = [name for name in DEFINITIONS.values() if dataset.solutions(name, language)]
-    smallest = [dataset.workloads(name, "small")[0].uuid for name in names]
-    command = [sys.executable, "-m", "flashinfer_bench", "run", "--local", str(ROOT)]
-    command += ["--authors", language, "--workloads", *smallest, "--device", "cpu"]
-    command += ["--num-trials", "1", "--warmup-runs", "0", "--iterations", "1"]
-    command += ["--no-profile-baseline", "--no-save-results", "--json"]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = run_smallest(dataset, language, "--device", "cpu")
 
     counts = json.loads(done.stdout)["counts"]
     assert counts["passed"] == counts["planned"] == len(names), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_kernels_in_gpu_languages_compile_where_there_is_no_gpu(
+    dataset: Dataset, language: str
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU, and they run")
+    if language == "triton" and importlib.util.find_spec("triton") is None:
+        pytest.skip("triton is not installed")
+    if language == "cuda" and shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed")
+    names = [name for name in DEFINITIONS.values() if dataset.solutions(name, language)]
+
+    done = run_smallest(dataset, language, "--arch", "sm_90")
+
+    skipped = json.loads(done.stdout)["run"]["skipped"]
+    reasons = {each["reason"] for each in skipped}
+    assert len(skipped) == len(names), done.stdout + done.stderr
+    assert reasons == {"built for sm_90, no CUDA device"}
+
+
+def run_smallest(
+    dataset: Dataset, language: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the solutions of a language, once each, on the smallest workload of each definition."""
+    names = [name for name in DEFINITIONS.values() if dataset.solutions(name, language)]
+    smallest = [dataset.workloads(name, "small")[0].uuid for name in names]
+    command = [sys.executable, "-m", "flashinfer_bench", "run", "--local", str(ROOT), *options]
+    command += ["--authors", language, "--workloads", *smallest, "--num-trials", "1"]
+    command += ["--warmup-runs", "0", "--iterations", "1", "--no-profile-baseline"]
+    command += ["--no-save-results", "--json"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

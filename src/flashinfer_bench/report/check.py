@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.jobs import axes_text
+from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, axes_text
 from flashinfer_bench.report.numbers import count_text, error_text, latency_text, speedup_text
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.report.tables import (
@@ -75,10 +75,13 @@ def _settings(report: CheckReport) -> list[str]:
         "into": "writing into the outputs it is given",
         "returns": "returning its outputs",
     }[report.calling_style]
+    is_interpreted = any(job.interpreted for job in report.jobs)
     hardware = f", on {report.jobs[0].hardware}" if report.jobs else ""
     return [
         f"{report.language}, {report.entry_point}, {style}{hardware}",
-        (
+        INTERPRETED_LEGEND
+        if is_interpreted
+        else (
             f"quick settings: {count_text(report.num_trials, 'trial')} of {report.iterations} samples, "
             f"{count_text(report.warmup_runs, 'warm-up call')}; `run` measures thoroughly"
         ),
@@ -89,12 +92,20 @@ def _cells(job: JobResult) -> tuple[str, ...]:
     return (
         axes_text(job),
         job.status,
+        *_times(job),
+        error_text(job.max_absolute_error),
+        error_text(job.max_relative_error),
+        ", ".join((*job.violations, *job.remarks)),
+    )
+
+
+def _times(job: JobResult) -> tuple[str, str, str]:
+    if job.interpreted:
+        return "-", "-", "-"
+    return (
         latency_text(job.latency_ms, job.latency_interval_ms),
         latency_text(job.reference_latency_ms),
         speedup_text(job.speedup, job.speedup_interval),
-        error_text(job.max_absolute_error),
-        error_text(job.max_relative_error),
-        ", ".join((*job.violations, *job.notes)),
     )
 
 

@@ -38,6 +38,10 @@ _COLUMNS = (
     Column("notes"),
 )
 _PASSED = "PASSED"
+INTERPRETED = "interpreted"
+INTERPRETED_LEGEND = (
+    "interpreted: right or wrong counts; its times say nothing about a GPU and are not shown"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,23 @@ class JobResult:
     violations: tuple[str, ...]
     notes: tuple[str, ...]
     log: str
+    interpreted: bool = False
+    """Whether something stood in for a GPU: such times mean nothing and are not shown."""
 
     @property
     def is_passed(self) -> bool:
         """Whether the job passed."""
         return self.status == _PASSED
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the job passed and its times mean something."""
+        return self.is_passed and not self.interpreted
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the last column of a table says."""
+        return (*((INTERPRETED,) if self.interpreted else ()), *self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +109,7 @@ class SolutionResult:
     failures: dict[str, int]
     violations: tuple[str, ...]
     notes: tuple[str, ...]
+    interpreted: bool = False
 
 
 def job_result(trace: Trace, solution: Solution) -> JobResult:
@@ -121,6 +138,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         violations=tuple(each["code"] for each in extra.get("violations", ())),
         notes=tuple(note.code for note in evaluation.notes),
         log=evaluation.log,
+        interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
     )
 
 
@@ -140,7 +158,9 @@ def job_line(result: JobResult) -> str:
         why = broken or first_line(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
-    if result.speedup is not None:
+    if result.interpreted:
+        parts = [INTERPRETED]
+    elif result.speedup is not None:
         parts.append(speedup_text(result.speedup, result.speedup_interval))
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
@@ -167,14 +187,17 @@ def axes_text(result: JobResult) -> str:
 
 def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
-    if any(result.speedup is not None for result in results):
+    if any(result.speedup is not None for result in results if result.is_timed):
         lines.append("speedup: over the reference, geometric mean over workloads [95% interval]")
+    if any(result.interpreted for result in results):
+        lines.append(INTERPRETED_LEGEND)
     return lines
 
 
 def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
     passed = [job for job in jobs if job.is_passed]
-    compared = [job for job in passed if job.speedup]
+    timed = [job for job in passed if job.is_timed]
+    compared = [job for job in timed if job.speedup]
     first = jobs[0]
     return SolutionResult(
         definition=first.definition,
@@ -182,18 +205,19 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         language=first.language,
         passed=len(passed),
         attempted=len(jobs),
-        latency_ms=_median([job.latency_ms for job in passed]),
-        latency_interval_ms=passed[0].latency_interval_ms if len(passed) == 1 else None,
+        latency_ms=_median([job.latency_ms for job in timed]),
+        latency_interval_ms=timed[0].latency_interval_ms if len(timed) == 1 else None,
         speedup=geometric_mean([job.speedup for job in compared if job.speedup]),
         speedup_interval=mean_interval(
             [(job.speedup, job.speedup_interval) for job in compared if job.speedup]
         ),
-        sol_fraction=_mean([job.sol_fraction for job in passed]),
+        sol_fraction=_mean([job.sol_fraction for job in timed]),
         max_absolute_error=largest([job.max_absolute_error for job in jobs]),
         max_relative_error=largest([job.max_relative_error for job in jobs]),
         failures=dict(sorted(Counter(job.status for job in jobs if not job.is_passed).items())),
         violations=_distinct(job.violations for job in jobs),
         notes=_distinct(job.notes for job in jobs),
+        interpreted=any(job.interpreted for job in jobs),
     )
 
 
@@ -209,7 +233,7 @@ def _cells(line: SolutionResult) -> tuple[str, ...]:
         error_text(line.max_relative_error),
         ", ".join(f"{count} {status}" for status, count in line.failures.items()),
         ", ".join(line.violations),
-        ", ".join(line.notes),
+        ", ".join((*((INTERPRETED,) if line.interpreted else ()), *line.notes)),
     )
 
 

@@ -38,6 +38,7 @@ AB = AbReport(
     old="kernel.cpp@HEAD~1",
     new="kernel.cpp",
     is_same_code=False,
+    remarks=(),
     definition="rmsnorm_h8",
     hardware="AMD EPYC",
     threshold=0.02,
@@ -171,7 +172,10 @@ def test_a_version_that_is_wrong_has_no_verdict(compare: Compare) -> None:
             "new", "w2", {"rows": 64}, "INCORRECT_NUMERICAL", "1 of 8 elements differ\nat [7]"
         ),
     )
-    report = replace(AB, is_same_code=True, workloads=AB.workloads[2:], failures=failures)
+    remarks = ("new targets NVIDIA B200; it runs on AMD EPYC",)
+    report = replace(
+        AB, is_same_code=True, remarks=remarks, workloads=AB.workloads[2:], failures=failures
+    )
 
     compare("ab-page-wrong.txt", page_text(ab_page(report)))
 

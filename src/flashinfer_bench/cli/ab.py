@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.duel import Blocks, Ended, Round
-    from flashinfer_bench.bench.plan import Plan
+    from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.pool import Progress
     from flashinfer_bench.bench.verdicts import Ratio
     from flashinfer_bench.data import Definition, Solution, TraceSet
@@ -70,6 +70,9 @@ class AbOptions:
 class _Found:
     """What became of the workloads so far."""
 
+    interpreted: tuple[str, ...] = ()
+    """Which of the two run in a way whose times mean nothing."""
+    seed: int = 0
     rounds: dict[str, list[Round]] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
 
@@ -180,12 +183,11 @@ def _ab(options: AbOptions) -> int:
         _scratch(trace_set, definition, old, new), _config(options), device=options.device
     )
     plan = benchmark.plan()
-    found = _Found()
-    seed = 0
+    found = _Found(interpreted=_interpreted(old, new, benchmark.target.kind))
     if not plan.skipped:
         _require_jobs(plan, definition)
-        seed = _measure(benchmark, plan, new, options, found)
-    report = _report(options, definition, plan, found, seed, is_same=old.hash() == new.hash())
+        _measure(benchmark, plan, new, options, found)
+    report = _report(options, definition, plan, found, is_same=old.hash() == new.hash())
     exit_code = _exit_code(report)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "ab": report})
@@ -260,29 +262,49 @@ def _require_jobs(plan: Plan, definition: Definition) -> None:
         )
 
 
+def _interpreted(old: Solution, new: Solution, device_kind: str) -> tuple[str, ...]:
+    from flashinfer_bench.bench.plan import is_stand_in  # noqa: PLC0415  # pydantic
+
+    return tuple(each.name for each in (old, new) if is_stand_in(each, device_kind))
+
+
+def _jobs(plan: Plan) -> list[Job]:
+    """Take the jobs of the old one, with as few samples as either of the two is to have."""
+    configs = {job.workload.uuid: job.config for job in plan.jobs if job.solution.name == "new"}
+    return [
+        replace(
+            job,
+            config=min(job.config, configs[job.workload.uuid], key=lambda each: each.iterations),
+        )
+        for job in plan.jobs
+        if job.solution.name == "old"
+    ]
+
+
 def _measure(
     benchmark: Benchmark, plan: Plan, new: Solution, options: AbOptions, found: _Found
-) -> int:
-    """Run all rounds on one device; give the run key of the inputs."""
+) -> None:
+    """Run all rounds on one device; one is enough where times mean nothing."""
     from flashinfer_bench.bench.duel import duel  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.pool import LocalPool  # noqa: PLC0415  # pydantic
 
-    jobs = [job for job in plan.jobs if job.solution.name == "old"]
+    jobs = _jobs(plan)
+    rounds = 1 if found.interpreted else options.rounds
     pool = LocalPool(
         benchmark.devices[:1],
         config=benchmark.config,
         roots=benchmark.get_trace_set().roots,
         threads=benchmark.target.threads,
     )
-    ticker = _Ticker(options.rounds * len(jobs))
+    found.seed = pool.key
+    ticker = _Ticker(rounds * len(jobs))
     try:
-        for step in duel(jobs, new, pool, rounds=options.rounds, observe=ticker.observe):
+        for step in duel(jobs, new, pool, rounds=rounds, observe=ticker.observe):
             found.add(step)
             ticker.count()
     finally:
         ticker.wipe()
         pool.close()
-    return pool.key
 
 
 class _Ticker:
@@ -320,11 +342,10 @@ def _report(
     definition: Definition,
     plan: Plan,
     found: _Found,
-    seed: int,
     *,
     is_same: bool,
 ) -> AbReport:
-    from flashinfer_bench.bench.verdicts import overall, ratio_of  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.verdicts import Verdict, overall, ratio_of  # noqa: PLC0415  # pydantic
 
     threshold = options.threshold
     ratios = [
@@ -332,6 +353,9 @@ def _report(
         for rounds in found.rounds.values()
     ]
     whole = overall(ratios, threshold=threshold)
+    if found.interpreted:
+        ratios = [replace(ratio, verdict=Verdict.UNDECIDED) for ratio in ratios]
+        whole = replace(whole, verdict=Verdict.UNDECIDED)
     every = [each for rounds in found.rounds.values() for each in rounds]
     return AbReport(
         old=options.old,
@@ -340,10 +364,11 @@ def _report(
         definition=definition.name,
         hardware=every[0].hardware if every else "",
         threshold=threshold,
-        rounds=options.rounds,
-        iterations=options.iterations,
+        remarks=(*_remarks(found), *plan.warnings),
+        rounds=max(map(len, found.rounds.values()), default=options.rounds),
+        iterations=sum(map(len, every[0].old_ns)) if every else options.iterations,
         warmup_runs=options.warmup_runs,
-        seed=f"{seed:016x}",
+        seed=f"{found.seed:016x}",
         workloads=tuple(
             _workload(rounds, ratio)
             for rounds, ratio in zip(found.rounds.values(), ratios, strict=True)
@@ -355,6 +380,13 @@ def _report(
         skipped=(*(skipped_job(job, reason) for job, reason in plan.skipped), *_skipped(found)),
         dataset_faults=tuple(_faults(found, definition)),
     )
+
+
+def _remarks(found: _Found) -> list[str]:
+    return [
+        f"the {name} one is interpreted here: its times mean nothing, so there is no verdict"
+        for name in found.interpreted
+    ]
 
 
 def _workload(rounds: list[Round], ratio: Ratio) -> AbWorkload:

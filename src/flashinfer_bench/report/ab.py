@@ -71,6 +71,8 @@ class AbReport:
     new: str
     """As they were named."""
     is_same_code: bool
+    remarks: tuple[str, ...]
+    """What makes their times hard to compare."""
     definition: str
     hardware: str
     threshold: float
@@ -111,7 +113,7 @@ def _settings(report: AbReport) -> list[str]:
     ]
     if report.is_same_code:
         lines.append("old and new are the same code: what differs is the machine's noise")
-    return lines
+    return [*lines, *report.remarks]
 
 
 def _cells(row: AbWorkload) -> tuple[str, ...]:

@@ -64,6 +64,9 @@ def compare_evaluations(
     The speedup is shown and decides nothing: it follows from two latencies.
     """
     is_same_machine = recorded.environment.hardware == now.environment.hardware
+    times_mean_something = is_same_machine and not (
+        _is_interpreted(recorded) or _is_interpreted(now)
+    )
     found = [
         Compared("status", recorded.status, now.status, recorded.status == now.status),
         *_violations(recorded, now),
@@ -71,7 +74,7 @@ def compare_evaluations(
     ]
     if recorded.performance is not None and now.performance is not None:
         then, again = recorded.performance, now.performance
-        found.append(_latency(then, again, threshold if is_same_machine else None))
+        found.append(_latency(then, again, threshold if times_mean_something else None))
         if then.speedup_factor is not None or again.speedup_factor is not None:
             found.append(Compared("speedup", _speedup(then), _speedup(again), None))
     return tuple(found)
@@ -150,6 +153,10 @@ def _latency(then: Performance, now: Performance, threshold: float | None) -> Co
         low, high = sorted((then.latency_ms, now.latency_ms))
         agrees = high <= low * (1 + threshold) or _overlap(then, now)
     return Compared("latency", _latency_text(then), _latency_text(now), agrees)
+
+
+def _is_interpreted(evaluation: Evaluation) -> bool:
+    return evaluation.provenance is not None and evaluation.provenance.interpreted
 
 
 def _latency_text(performance: Performance) -> str:

@@ -18,6 +18,10 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
 PYTHON = [
     pytest.param(code, id=f"{page.name}-{index}")
     for page in PAGES
@@ -55,7 +59,7 @@ def test_links_between_pages_lead_somewhere() -> None:
             REPOSITORY / "ARCHITECTURE.md",
             *(REPOSITORY / "docs/adr").glob("*.md"),
         ]
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
         if not (page.parent / target).exists()
     ]
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Solution
 
+_EXTRAS = {
+    "nvidia-cutlass-dsl": "flashinfer-bench[cute]",
+    "tilelang": "flashinfer-bench[tilelang]",
+    "triton": "flashinfer-bench[triton]",
+}
+"""Packages that come with an extra of ours, in versions that go together."""
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -30,7 +36,7 @@ def require_packages(solution: Solution, lines: Sequence[str]) -> None:
     """Raise when one of `lines`, Python packages that the solution names, is not installed."""
     missing = [line for line in lines if not _is_installed(line)]
     if missing:
-        quoted = " ".join(f"'{line}'" for line in missing)
+        quoted = " ".join(f"'{_EXTRAS.get(line, line)}'" for line in missing)
         raise ToolchainMissingError(
             f"solution {solution.name!r} needs {', '.join(missing)}, which is not installed: "
             f"pip install {quoted}"

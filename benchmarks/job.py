@@ -69,6 +69,11 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started_s
 
 
+def import_torch() -> None:
+    """Start a Python that imports torch and ends."""
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+
+
 def main() -> None:
     """Alternate jobs with fresh interpreters and print the ratio of their medians."""
     trace_set, solution = trivial()
@@ -78,8 +83,7 @@ def main() -> None:
         for _ in range(2):
             benchmark.run_solution(solution, dump_traces=False)
         for _ in range(REPEATS):
-            import_torch = [sys.executable, "-c", "import torch"]
-            imports_s.append(seconds(lambda: subprocess.run(import_torch, check=True)))
+            imports_s.append(seconds(import_torch))
             jobs_s.append(seconds(lambda: benchmark.run_solution(solution, dump_traces=False)))
     job_s, import_s = statistics.median(jobs_s), statistics.median(imports_s)
     ratio = job_s / import_s

@@ -46,9 +46,9 @@ def busiest_processes(*, seconds: float = _LOOK_S) -> list[tuple[str, float]]:
     return sorted(busy, key=lambda each: -each[1])[:_MOST_PROCESSES]
 
 
-def governor() -> str | None:
+def governor(folder: Path = _FREQUENCY) -> str | None:
     """Name the CPU frequency governor; None where the kernel does not say."""
-    return _read(_FREQUENCY / "scaling_governor")
+    return _read(folder / "scaling_governor")
 
 
 def has_turbo() -> bool | None:
@@ -60,15 +60,15 @@ def has_turbo() -> bool | None:
     return None
 
 
-def huge_pages() -> str | None:
+def huge_pages(file: Path = _HUGE_PAGES) -> str | None:
     """Say when memory is backed by huge pages: `always`, `madvise` or `never`."""
-    match = re.search(r"\[(\w+)\]", _read(_HUGE_PAGES) or "")
+    match = re.search(r"\[(\w+)\]", _read(file) or "")
     return match.group(1) if match else None
 
 
-def cpu_quota() -> float | None:
+def cpu_quota(file: Path = _QUOTA) -> float | None:
     """Give the processors a control group may use; None where nothing limits them."""
-    quota, _, period = (_read(_QUOTA) or "max").partition(" ")
+    quota, _, period = (_read(file) or "max").partition(" ")
     return None if quota == "max" or not period else int(quota) / int(period)
 
 

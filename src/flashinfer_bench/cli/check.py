@@ -112,7 +112,8 @@ def check(**options: Any) -> None:
 
     KERNEL is a Python, C++ or CUDA file (Triton and TileLang are Python that imports them), or a folder
     with a `solution.toml`. A Python function that takes the definition's inputs returns its outputs; one
-    that takes inputs and outputs writes into them, as C++ and CUDA do. The settings are quick ones: good for an answer in seconds, not for a comparison.
+    that takes inputs and outputs writes into them, as C++ and CUDA do. The settings are quick ones: good
+    for an answer in seconds, not for a comparison.
 
     Exits with 1 when a workload did not pass.
     """

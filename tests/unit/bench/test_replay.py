@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig
+from flashinfer_bench.bench.record import record
+from flashinfer_bench.bench.replay import recorded_device, replay_of
+from flashinfer_bench.data import Trace
+from tests.flow.kernels import INCREMENT
+from tests.unit.bench.values import CPU, RUN, finished, job, passed
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"iterations": 7, "num_trials": 1, "warmup_runs": 0},
+    {"atol": 1e-5, "required_matched_ratio": 0.9},
+    {"audit": False},
+    {"strict": True},
+    {"audit": False, "strict": True, "profile_baseline": False},
+    {"definition_config": {"increment": EvalConfig(max_error_cap=3.0, extra={"k": 4})}},
+]
+
+
+def recorded(config: BenchmarkConfig) -> Trace:
+    made = record(finished(passed(), job(config=config)), RUN)
+    assert made is not None
+    return made
+
+
+def with_provenance(trace: Trace, **changes: Any) -> Trace:
+    provenance = trace.evaluation.provenance.model_copy(update=changes)
+    evaluation = trace.evaluation.model_copy(update={"provenance": provenance})
+    return trace.model_copy(update={"evaluation": evaluation})
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_settings_are_found_again_whatever_they_were(settings: dict[str, Any]) -> None:
+    config = BenchmarkConfig(**settings)
+    trace = recorded(config)
+
+    found = replay_of(trace, INCREMENT, job().solution, replace(CPU, threads=9))
+
+    assert found.has_recorded_settings
+    assert found.config.resolve_eval_config(INCREMENT) == config.resolve_eval_config(INCREMENT)
+    assert (found.config.audit, found.config.strict) == (config.audit, config.strict)
+    assert (found.config.seed, found.config.threads) == (RUN.key, RUN.threads)
+
+
+def test_settings_that_were_not_recorded_are_the_default_ones_and_that_is_known() -> None:
+    trace = with_provenance(recorded(BenchmarkConfig(iterations=7)), settings=None)
+
+    found = replay_of(trace, INCREMENT, job().solution, CPU)
+
+    assert not found.has_recorded_settings
+    assert found.config.seed == RUN.key
+
+
+def test_an_old_trace_made_with_the_default_settings_is_known_for_one() -> None:
+    trace = with_provenance(recorded(BenchmarkConfig.default()), settings=None)
+
+    assert replay_of(trace, INCREMENT, job().solution, CPU).has_recorded_settings
+
+
+def test_a_trace_says_what_kind_of_device_it_was_made_on() -> None:
+    evaluation = recorded(BenchmarkConfig()).evaluation
+    card = evaluation.environment.device.model_copy(update={"uuid": "GPU-1"})
+    elsewhere = evaluation.environment.model_copy(update={"device": card})
+    silent = evaluation.environment.model_copy(update={"device": None})
+
+    assert recorded_device(evaluation) == "cpu"
+    assert recorded_device(evaluation.model_copy(update={"environment": elsewhere})) == "cuda:0"
+    assert recorded_device(evaluation.model_copy(update={"environment": silent})) == "auto"

@@ -22,8 +22,9 @@ import pytest
 
 from flashinfer_bench.compile import BuildError, CallStyle, Runnable, build
 from flashinfer_bench.compile.builder import BUILDERS
+from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile
-from flashinfer_bench.errors import ToolchainMissingError
+from flashinfer_bench.errors import DeviceError, ToolchainMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,6 +364,19 @@ def test_a_solution_is_called_in_its_own_style(case: Case, shared_cache: Path) -
     assert y.tolist() == returns.callable(x, 5.0).tolist() == [10.0]
 
 
+def test_a_build_for_another_device_says_so_and_refuses_to_be_called(
+    case: Case, shared_cache: Path
+) -> None:
+    if case.language != "cuda" or torch.cuda.is_available():
+        pytest.skip("what this builds runs here")
+
+    runnable = build(case.writing_into, SIGNATURE, cache_root=shared_cache)
+
+    assert runnable.metadata.absence == "built for sm_90, no CUDA device"
+    with pytest.raises(DeviceError, match=r"scaler cannot run here: built for sm_90, no CUDA"):
+        runnable(tensor(case, 1.0), 2.0, tensor(case, 0.0))
+
+
 def test_solutions_that_differ_in_what_they_do_share_no_build(
     case: Case, shared_cache: Path
 ) -> None:
@@ -568,6 +582,40 @@ def test_without_a_compiler_the_package_to_install_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(ToolchainMissingError, match=r"apt-get install g\+\+"):
+        build(case.writing_into, SIGNATURE, cache_root=tmp_path)
+
+
+@pytest.mark.parametrize("case", [CUDA, CUDA_TORCH], ids=lambda case: case.label)
+def test_another_architecture_is_another_build(case: Case, shared_cache: Path) -> None:
+    require_tools(case)
+    targets = [BuildTarget("cpu", arch) for arch in ("sm_80", "sm_90", "sm_90a")]
+
+    built = [
+        build(case.writing_into, SIGNATURE, target=target, cache_root=shared_cache)
+        for target in targets
+    ]
+
+    folders = [runnable.metadata.misc["folder"] for runnable in built]
+    assert folders[0] != folders[1] == folders[2]
+
+
+@pytest.mark.parametrize("case", [CUDA, CUDA_TORCH], ids=lambda case: case.label)
+def test_without_a_cuda_toolkit_the_way_to_get_one_is_named(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flashinfer_bench.compile.cuda._candidates", lambda: iter([tmp_path]))
+
+    with pytest.raises(ToolchainMissingError, match=r"pip install 'flashinfer-bench\[cuda\]'"):
+        build(case.writing_into, SIGNATURE, cache_root=tmp_path)
+
+
+@pytest.mark.parametrize("case", [TRITON, TILELANG], ids=lambda case: case.label)
+def test_without_a_languages_package_its_extra_is_named(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(ToolchainMissingError, match=rf"'flashinfer-bench\[{case.language}\]'"):
         build(case.writing_into, SIGNATURE, cache_root=tmp_path)
 
 

@@ -1,0 +1,259 @@
+"""The first day with a dataset of one's own, with the real worker; no JSON is written by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.data import (
+    Definition,
+    Trace,
+    TraceSet,
+    Workload,
+    save_json_file,
+    save_jsonl_file,
+)
+
+OPS = '''\
+"""Operations of mine."""
+import torch
+
+
+def rownorm(x, weight, eps=1e-6):
+    """Scale rows to length one, then by a weight."""
+    rows, width = x.shape
+    length = x.float().pow(2).sum(-1, keepdim=True).sqrt() + eps
+    output = (x.float() / length * weight).to(x.dtype)
+    return output
+
+
+def example_inputs():
+    print("an author's own print")
+    for rows in (4, 12):
+        yield {"x": torch.randn(rows, 32), "weight": torch.randn(32)}
+
+
+def take(table, ids):
+    return table[ids]
+
+
+def take_inputs():
+    return [(torch.randn(50, 8), torch.randint(0, 50, (n,))) for n in (3, 5)]
+'''
+RIGHT = """\
+import torch
+
+
+def run(x, weight):
+    return torch.nn.functional.normalize(x, dim=-1) * weight
+"""
+
+
+def call(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashinfer_bench", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+    )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with the author's file and an empty dataset."""
+    (tmp_path / "my_ops.py").write_text(OPS)
+    assert call("init", "mine", folder=tmp_path).returncode == 0
+    return tmp_path
+
+
+def new_definition(desk: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(
+        *("new", "definition", *arguments, "--local", "mine", "--device", "cpu"), folder=desk
+    )
+
+
+def check(desk: Path, solution: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    quick = ("--device", "cpu", "--iterations", "5", "--warmup-runs", "1", "--local", "mine")
+    return call("check", solution, *quick, *arguments, folder=desk)
+
+
+def statuses(done: subprocess.CompletedProcess[str]) -> list[str]:
+    report: dict[str, Any] = json.loads(done.stdout)
+    return [job["status"] for job in report["check"]["jobs"]]
+
+
+def test_from_an_empty_folder_to_a_right_kernel(desk: Path) -> None:
+    solution = "mine/solutions/me/rownorm/rownorm_w32/rownorm_w32_python"
+
+    made = new_definition(desk, "--from", "my_ops.py::rownorm")
+    started = call(
+        *("new", "solution", "--definition", "rownorm_w32", "--language", "python"),
+        *("--local", "mine"),
+        folder=desk,
+    )
+    wrong = check(desk, solution)
+    (desk / solution / "main.py").write_text(RIGHT)
+    right = check(desk, solution)
+    sound = call("validate", "--local", "mine", "--disable-gpu", folder=desk)
+
+    assert made.returncode == 0, made.stderr
+    assert "axes     rows varies (4, 12); width = 32" in made.stdout
+    assert "inputs   x: float32 [rows, width]; weight: float32 [width]" in made.stdout
+    assert "note: 'eps' is no input: it keeps its default, 1e-06" in made.stdout
+    assert "the reference passed on 2 workloads" in made.stdout
+    assert made.stderr == "an author's own print\n"
+    assert started.returncode == 0, started.stderr
+    assert f"flashinfer-bench check {solution} --local mine" in started.stdout
+    assert wrong.returncode == 1
+    assert "got 0, expected" in wrong.stdout
+    assert right.returncode == 0, right.stdout
+    assert "2 of 2 workloads passed" in right.stdout
+    assert sound.returncode == 0, sound.stdout
+
+
+def test_indices_are_stored_so_that_they_stay_valid(desk: Path) -> None:
+    done = new_definition(desk, "--from", "my_ops.py::take", "--inputs", "take_inputs")
+
+    trace_set = TraceSet.from_path(desk / "mine")
+    (definition,) = trace_set.definitions.values()
+    first = trace_set.workloads[definition.name][0].workload
+    assert done.returncode == 0, done.stdout
+    assert definition.inputs["ids"].shape == ["batch"]
+    assert first.inputs["ids"].type == "safetensors"
+    assert trace_set.get_workload_blob_tensor(first.inputs["ids"].path)["ids"].tolist()
+    assert "its values are stored with the workload" in done.stdout
+
+
+AUTHORS_FAULTS = {
+    "def f(x):\n    return x\n": "there are no example inputs for 'x'; add a function `example_inputs()`",
+    "def f(x=1.5):\n    return x\n": "output 0 is a float; a reference returns a tensor",
+    "def f(x):\n    return x\ndef example_inputs():\n    return {'y': 1}\n": (
+        "example_inputs() does not fit f(x): missing a required argument: 'x'"
+    ),
+    "def f(x):\n    return x\ndef example_inputs():\n    return {'x': 'abc'}\n": "input 'x' is a str",
+    "def f(x):\n    raise KeyError('oh')\ndef example_inputs():\n    return [1]\n": (
+        "broken.py:2: KeyError: 'oh'"
+    ),
+    "import torch\ndef f(x):\n    return x\ndef example_inputs():\n"
+    "    return torch.ones(2, dtype=torch.float64)\n": "input 'x' is float64; definitions know",
+    "def f(x):\n    x.add_(1)\n\nimport torch\ndef example_inputs():\n    return torch.ones(2)\n": (
+        "output 0 is a NoneType (a function that works in place must return its result)"
+    ),
+    "import os\ndef f(x):\n    os._exit(7)\ndef example_inputs():\n    return [1]\n": (
+        "running f ended with 7 and no answer"
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), AUTHORS_FAULTS.items(), ids=range(8))
+def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) -> None:
+    (desk / "broken.py").write_text(source)
+
+    done = new_definition(desk, "--from", "broken.py::f", "--log-level=WARNING")
+
+    assert done.returncode in {2, 4}
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not any((desk / "mine" / "definitions").iterdir())
+
+
+def test_a_definition_is_not_overwritten(desk: Path) -> None:
+    new_definition(desk, "twice", "--from", "my_ops.py::rownorm")
+    (file,) = (desk / "mine" / "definitions").rglob("*.json")
+    before = file.read_bytes()
+
+    done = new_definition(desk, "twice", "--from", "my_ops.py::take", "--inputs", "take_inputs")
+
+    assert done.returncode == 2
+    assert "there is a definition 'twice' already" in done.stderr
+    assert file.read_bytes() == before
+
+
+def write_mixed(root: Path) -> None:
+    """A definition of three dtypes and two kinds of scalar, small and larger."""
+    spec = {"shape": ["n", "k"], "dtype": "float32"}
+    definition = Definition.model_validate(
+        {
+            "name": "mixed",
+            "op_type": "mixed",
+            "axes": {"n": {"type": "var"}, "k": {"type": "const", "value": 3}},
+            "inputs": {
+                "x": spec,
+                "scale": {"shape": None, "dtype": "float32"},
+                "shift": {"shape": None, "dtype": "int64"},
+                "flag": {"shape": None, "dtype": "bool"},
+            },
+            "outputs": {
+                "half": spec | {"dtype": "bfloat16"},
+                "sign": spec | {"dtype": "bool"},
+                "order": spec | {"dtype": "int64"},
+            },
+            "reference": "def run(x, scale, shift, flag):\n"
+            "    return (x * scale).bfloat16(), x > 0, x.argsort(-1) + shift\n",
+        }
+    )
+    scalars = {"scale": {"value": 0.5}, "shift": {"value": 1}, "flag": {"value": True}}
+    workloads = [
+        Workload.model_validate({"axes": {"n": n}, "inputs": {"x": {}, **scalars}})
+        for n in (1, 700)
+    ]
+    save_json_file(definition, root / "definitions" / "mixed" / "mixed.json")
+    lines = [Trace(definition="mixed", workload=workload) for workload in workloads]
+    save_jsonl_file(lines, root / "workloads" / "mixed" / "mixed.jsonl")
+
+
+@pytest.mark.parametrize("language", ["python", "cpp", "cuda", "triton", "tilelang"])
+def test_a_skeleton_of_any_language_builds_runs_and_is_wrong(tmp_path: Path, language: str) -> None:
+    """Zeros are wrong, and nothing worse."""
+    needs = {"cpp": "g++", "cuda": "nvcc"}.get(language)
+    if needs is not None and shutil.which(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    if language in {"triton", "tilelang"} and importlib.util.find_spec(language) is None:
+        pytest.skip(f"{language} is not installed")
+    write_mixed(tmp_path / "mine")
+    new = ("new", "solution", "--definition", "mixed", "--language", language, "--local", "mine")
+    started = call(*new, folder=tmp_path)
+
+    done = check(tmp_path, f"mine/solutions/me/mixed/mixed/mixed_{language}", "--json")
+
+    assert started.returncode == 0, started.stderr
+    if language == "cuda" and not statuses(done):
+        assert "no CUDA device" in done.stdout  # it was compiled all the same
+    else:
+        assert set(statuses(done)) == {"INCORRECT_NUMERICAL"}, done.stdout
+
+
+def test_validation_runs_references_and_baselines_where_asked(desk: Path) -> None:
+    new_definition(desk, "rownorm", "--from", "my_ops.py::rownorm")
+    new = ("new", "solution", "zeros", "--definition", "rownorm", "--language", "python")
+    call(*new, "--author", "baseline", "--local", "mine", folder=desk)
+
+    done = call("validate", "--local", "mine", "--checks", "benchmark", "--json", folder=desk)
+    (part,) = json.loads(done.stdout)["definitions"].values()
+    told = {each["code"]: each for each in part["benchmark"]["messages"]}
+
+    assert done.returncode == 1
+    assert told["BEN-05"]["level"] == "error"
+    assert "baseline 'zeros' ended with INCORRECT_NUMERICAL" in told["BEN-05"]["message"]
+    assert told["BEN-06"]["message"] == "the reference passed on 2 workloads"
+
+
+def test_a_misspelt_name_of_torch_is_found_without_running_the_reference(desk: Path) -> None:
+    new_definition(desk, "rownorm", "--from", "my_ops.py::rownorm")
+    (file,) = (desk / "mine" / "definitions").rglob("*.json")
+    definition = json.loads(file.read_text())
+    definition["reference"] = "import torch\n\n\ndef run(x, weight):\n    return torch.rsqr(x)\n"
+    file.write_text(json.dumps(definition))
+
+    done = call("validate", "--local", "mine", folder=desk)
+
+    assert done.returncode == 1
+    assert "error DEF-17" in done.stdout
+    assert "line 5 of the reference: there is no 'torch.rsqr'; did you mean 'torch.rsqrt'?" in (
+        done.stdout
+    )

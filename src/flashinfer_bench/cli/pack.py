@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     cls=Command,
     examples=[
         "flashinfer-bench pack my_kernel",
-        "flashinfer-bench pack my_kernel --output - | jq .spec",
+        "flashinfer-bench pack my_kernel --output -",
     ],
 )
 @click.argument("folder", metavar="FOLDER")

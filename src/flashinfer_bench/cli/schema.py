@@ -11,7 +11,7 @@ from flashinfer_bench.cli.options import log_level_option
 
 @click.command(
     cls=Command,
-    examples=["flashinfer-bench schema definition", "flashinfer-bench schema > schemas.json"],
+    examples=["flashinfer-bench schema definition", "flashinfer-bench schema"],
 )
 @click.argument("entity", required=False)
 @log_level_option

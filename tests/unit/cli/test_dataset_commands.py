@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +317,31 @@ def test_from_python_faults_are_exceptions(tmp_path: Path) -> None:
         validate_dataset(tmp_path / "gone")
     with pytest.raises(UsageError, match="no check named"):
         validate_dataset(tmp_path, checks=["x"])
+
+
+LOADED = """
+import sys
+from flashinfer_bench.cli.main import cli
+try:
+    cli(sys.argv[1:])
+finally:
+    heavy = {"torch", "numpy", "rich", "yaml", *(["pydantic"] if "--help" in sys.argv else [])}
+    print("loaded", *sorted(heavy & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["validate", "--dataset", str(BUNDLED), "--disable-gpu"],
+        ["validate", "--dataset", str(BUNDLED), "--checks", "layout"],
+        ["schema", "definition"],
+        *([*command, "--help"] for command in (["validate"], ["init"], ["pack"], ["unpack"])),
+        *(["new", what, "--help"] for what in ("definition", "solution")),
+    ],
+)
+def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stderr == "loaded\n"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.compile import triton_kernels
 from flashinfer_bench.compile.python_sources import build_python
 from flashinfer_bench.compile.targets import find_gpu, has_gpu
+from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _interpret_from_now_on() -> None:
     if "triton" not in sys.modules:
         os.environ[_INTERPRET] = "1"  # Triton has no other switch that works before its import
         return
-    if os.environ.get(_INTERPRET) != "1":
+    if settings.environment_copy().get(_INTERPRET) != "1":
         raise BuildError(
             "there is no GPU, and Triton was imported in this process before it could be told to "
             f"interpret; set {_INTERPRET}=1 before anything imports it"
@@ -84,7 +85,7 @@ def _compiled_for(solution: Solution, target: BuildTarget, runnable: Runnable) -
     gpu = find_gpu(target)
     if gpu.absence is None:
         return None
-    if os.environ.get(_INTERPRET) == "1":
+    if settings.environment_copy().get(_INTERPRET) == "1":
         raise ToolchainMissingError(
             f"solution {solution.name!r}: Triton interprets in this process and cannot compile for "
             f"{gpu.arch}; build in another one, without {_INTERPRET}"

@@ -243,17 +243,30 @@ def test_validation_runs_references_and_baselines_where_asked(desk: Path) -> Non
     assert told["BEN-06"]["message"] == "the reference passed on 2 workloads"
 
 
-def test_a_misspelt_name_of_torch_is_found_without_running_the_reference(desk: Path) -> None:
-    new_definition(desk, "rownorm", "--from", "my_ops.py::rownorm")
+def test_misspelt_names_of_torch_are_found_without_running_anything(desk: Path) -> None:
+    code = "from torch.nn import functional as F\n\n\ndef forward(x):\n    return F.rms_nrm(x)\n"
+    spec = {"x": {"shape": [4], "dtype": "float32"}}
+    kernel = {"name": "k", "axes": {}, "inputs": spec, "outputs": {"y": spec["x"]}, "code": code}
+    profile = {"model": "m", "framework": "PyTorch", "kernels": [{"kernel": kernel, "count": 1}]}
+    write_mixed(desk / "mine")
     (file,) = (desk / "mine" / "definitions").rglob("*.json")
     definition = json.loads(file.read_text())
-    definition["reference"] = "import torch\n\n\ndef run(x, weight):\n    return torch.rsqr(x)\n"
+    definition["reference"] = "import torch\n\n\ndef run(a, b, c, d):\n    return torch.rsqr(a)\n"
     file.write_text(json.dumps(definition))
+    (desk / "mine" / "profiles").mkdir()
+    (desk / "mine" / "profiles" / "m.json").write_text(json.dumps(profile))
 
-    done = call("validate", "--local", "mine", folder=desk)
+    done = call("validate", "--local", "mine", "--json", folder=desk)
+    told = json.loads(done.stdout)
+    (of_definition,) = told["definitions"]["mixed"]["definition"]["messages"][:1]
+    (of_profile,) = told["dataset"]["profile"]["messages"]
 
     assert done.returncode == 1
-    assert "error DEF-17" in done.stdout
-    assert "line 5 of the reference: there is no 'torch.rsqr'; did you mean 'torch.rsqrt'?" in (
-        done.stdout
+    assert (of_definition["code"], of_profile["code"]) == ("DEF-17", "PRO-06")
+    assert of_definition["message"] == (
+        "line 5 of the reference: there is no 'torch.rsqr'; did you mean 'torch.rsqrt'?"
+    )
+    assert of_profile["message"] == (
+        "line 5 of the code of 'k': there is no 'torch.nn.functional.rms_nrm'; "
+        "did you mean 'torch.nn.functional.rms_norm'?"
     )

@@ -53,11 +53,12 @@ def observe(path: Path, function: str, inputs_from: str | None, folder: Path) ->
 
 def _imported(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"_observed_{path.stem}"  # not the stem: the file may be called like a module in use
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ObservationError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -301,7 +301,7 @@ def _derived(axes: _Axes, sizes: Sizes) -> str:
 
 
 def _expression(axes: _Axes, sizes: Sizes) -> str | None:
-    """Express lengths by one or two axes: a multiple, a part, a constant more or less, a product."""
+    """Express lengths by one or two axes: a multiple, a part, a constant more or less, a product, a sum."""
     varying = {axis: s for axis, s in axes.sizes.items() if axis not in axes.expressions}
     return next(_expressions(varying, sizes), None)
 
@@ -323,6 +323,8 @@ def _expressions(axes: Mapping[str, Sizes], sizes: Sizes) -> Iterator[str]:
         for other, others in axes.items():
             if sizes == tuple(a * b for a, b in zip(lengths, others, strict=True)):
                 yield f"{axis} * {other}"
+            if sizes == tuple(a + b for a, b in zip(lengths, others, strict=True)):
+                yield f"{axis} + {other}"
 
 
 def _definition(seen: Seen, wishes: Wishes, axes: _Axes, outputs: Sequence[str]) -> Definition:

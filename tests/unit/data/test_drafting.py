@@ -131,6 +131,7 @@ def test_names_from_the_source_are_taken_where_they_fit() -> None:
         ((3, 15), "batch - 1"),
         ((16, 256), "batch * batch"),
         ((12, 80), "batch * dim0"),
+        ((7, 21), "batch + dim0"),
     ],
 )
 def test_lengths_of_outputs_follow_from_inputs(lengths: tuple[int, int], expression: str) -> None:

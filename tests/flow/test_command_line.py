@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.data import SupportedLanguages
 from tests.flow.kernels import HONEST, solution, write_dataset
 
 WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
@@ -122,15 +121,8 @@ def test_without_a_reference_time_there_is_no_speedup(root: Path) -> None:
 
 def test_a_run_in_which_nothing_can_run_is_the_machines_fault(tmp_path: Path) -> None:
     honest = solution(HONEST, name="elsewhere")
-    spec = honest.spec.model_copy(
-        update={
-            "language": SupportedLanguages.CUDA,
-            "entry_point": "k.cu::run",
-            "target_hardware": ["cuda"],
-        }
-    )
-    source = honest.sources[0].model_copy(update={"path": "k.cu"})
-    cuda = honest.model_copy(update={"spec": spec, "sources": [source]})
+    spec = honest.spec.model_copy(update={"target_hardware": ["cuda"]})
+    cuda = honest.model_copy(update={"spec": spec})
     root = write_dataset(tmp_path / "dataset", cuda)
 
     done = run(root)

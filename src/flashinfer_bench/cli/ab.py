@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints
 from flashinfer_bench.cli.options import (
     SHARE,
     json_option,
-    local_option,
+    kernel_options,
     log_level_option,
-    workload_class_option,
 )
 from flashinfer_bench.cli.progress import waiting_text
 from flashinfer_bench.cli.running import skipped_job
@@ -96,26 +95,7 @@ class _Found:
 )
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@click.option("--definition", metavar="NAME", help="What kernel files implement.")
-@local_option
-@click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
-@click.option(
-    "--language",
-    type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
-    help="Language of kernel files.  [default: by their suffix]",
-)
-@click.option(
-    "--entry-point",
-    metavar="FUNCTION",
-    help="Function to call in kernel files.  [default: run, or the only public or exported one]",
-)
-@click.option(
-    "--workloads",
-    cls=ManyOption,
-    metavar="UUID...",
-    help="Workloads to time, names or globs.  [default: all]",
-)
-@workload_class_option
+@kernel_options
 @click.option(
     "--rounds",
     type=_POSITIVE,

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.options import (
     arch_option,
     json_option,
-    local_option,
+    kernel_options,
     log_level_option,
-    workload_class_option,
 )
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
@@ -63,26 +62,7 @@ class CheckOptions:
     ],
 )
 @click.argument("kernel", metavar="KERNEL")
-@click.option("--definition", metavar="NAME", help="What the kernel implements.")
-@local_option
-@click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
-@click.option(
-    "--language",
-    type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
-    help="Language of the file.  [default: by its suffix]",
-)
-@click.option(
-    "--entry-point",
-    metavar="FUNCTION",
-    help="Function to call.  [default: run, or the only public or exported one]",
-)
-@click.option(
-    "--workloads",
-    cls=ManyOption,
-    metavar="UUID...",
-    help="Workloads to check, names or globs.  [default: all]",
-)
-@workload_class_option
+@kernel_options
 @click.option(
     "--warmup-runs",
     type=click.IntRange(min=0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from flashinfer_bench.cli import log
+from flashinfer_bench.cli.commands import ManyOption
 from flashinfer_bench.compile.architectures import require_arch
 
 if TYPE_CHECKING:
@@ -66,6 +67,37 @@ def workload_class_option(command: Decorated) -> Decorated:
         help="Workloads to run by size: small ones for a CPU, full ones as a serving GPU sees them; those "
         "without a class always run.  [default: small on cpu, full on cuda, all with --workloads]",
     )(command)
+
+
+def kernel_options(command: Decorated) -> Decorated:
+    """Add what says where a kernel file belongs, how it is read, and what it runs on."""
+    options = (
+        click.option("--definition", metavar="NAME", help="What a kernel file implements."),
+        local_option,
+        click.option(
+            "--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0."
+        ),
+        click.option(
+            "--language",
+            type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
+            help="Language of a kernel file.  [default: by its suffix]",
+        ),
+        click.option(
+            "--entry-point",
+            metavar="FUNCTION",
+            help="Function to call in it.  [default: run, or the only public or exported one]",
+        ),
+        click.option(
+            "--workloads",
+            cls=ManyOption,
+            metavar="UUID...",
+            help="Workloads to run on, names or globs.  [default: all]",
+        ),
+        workload_class_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def mix_hardware_option(command: Decorated) -> Decorated:

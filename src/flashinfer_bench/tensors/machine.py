@@ -6,10 +6,15 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+_PROCESSORS = Path("/sys/devices/system/cpu")
 _NVIDIA_SMI_TIMEOUT_S = 20
 
 
@@ -26,6 +31,32 @@ def processor_name() -> str:
 def physical_cores() -> int:
     """Cores, not hardware threads."""
     return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+
+
+def processors_for(count: int, allowed: Iterable[int], *, system: Path = _PROCESSORS) -> list[int]:
+    """Choose `count` logical processors: one of each core as far as that goes, the last ones first.
+
+    The last cores see the fewest interrupts. `system` is the folder where Linux describes processors.
+    """
+    seen: set[tuple[str, str]] = set()
+    first_of_core: list[int] = []
+    siblings: list[int] = []
+    for processor in sorted(allowed):
+        topology = system / f"cpu{processor}" / "topology"
+        core = (_read(topology / "physical_package_id"), _read(topology / "core_id"))
+        is_known = all(core)
+        (siblings if is_known and core in seen else first_of_core).append(processor)
+        seen.add(core)
+    if count <= len(first_of_core):
+        return first_of_core[-count:]
+    return first_of_core + siblings[: count - len(first_of_core)]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def gpu_names() -> list[str]:

@@ -47,6 +47,7 @@ from flashinfer_bench.tensors import outputs as outgoing
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
     import socket
@@ -122,9 +123,8 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
 
 
 def _keep_to_cores(count: int) -> None:
-    """Give every contestant the same cores: they differ in neighbours and caches; the last have fewest interrupts."""
-    allowed = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, allowed[-count:])
+    """Give every contestant the same cores: cores differ in neighbours and in what their caches hold."""
+    os.sched_setaffinity(0, processors_for(count, os.sched_getaffinity(0)))
 
 
 def _answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from flashinfer_bench.data import Definition, Trace, pack
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -49,6 +52,46 @@ def test_python_in_the_pages_runs(code: str, home: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_commands_in_the_readme_run() -> None:
+    pytest.importorskip("torch", reason="the examples run solutions")
+    shell = [
+        block for block in blocks(REPOSITORY / "README.md", "bash") if "flashinfer-bench" in block
+    ]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    done = [
+        subprocess.run(["bash", "-ec", block], cwd=REPOSITORY, env=environment, check=False)
+        for block in shell
+    ]
+
+    assert [each.returncode for each in done] == [0]
+
+
+def test_the_makefile_has_what_the_pages_name() -> None:
+    named = re.findall(
+        r"(?:^|`)make ([a-z]+)", (REPOSITORY / "README.md").read_text(), re.MULTILINE
+    )
+
+    targets = re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+
+    assert {"run", "test"} <= set(named) <= set(targets)
+
+
+def test_the_entities_in_the_formats_page_are_valid(tmp_path: Path) -> None:
+    page = REPOSITORY / "docs" / "formats.md"
+    definition_text, workload_text = blocks(page, "json")
+    (settings,) = blocks(page, "toml")
+    (tmp_path / "solution.toml").write_text(settings)
+    (tmp_path / "main.py").write_text("def run(x, alpha):\n    return x.float().sum(-1) * alpha\n")
+
+    definition = Definition.model_validate_json(definition_text)
+    trace = Trace.model_validate_json(workload_text)
+    solution = pack(tmp_path)
+
+    definition.require_workload(trace.workload)
+    assert trace.definition == solution.definition == definition.name
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -290,3 +290,20 @@ def test_a_torch_module_in_the_working_folder_shadows_nothing(
 
     assert found.status == "PASSED", found.log
     assert Path.cwd() == tmp_path
+
+
+def test_no_two_calls_of_a_trial_have_the_same_inputs() -> None:
+    source = """
+    seen = set()
+    def run(x):
+        content = bytes(x.numpy().data)
+        if content in seen:
+            raise RuntimeError("these inputs were here before")
+        seen.add(content)
+        return x + 1
+    """
+    config = quick(iterations=4, num_trials=2, warmup_runs=3)
+    with Benchmark(dataset(solution(source)), config, device="cpu") as benchmark:
+        (trace,) = benchmark.run_all(dump_traces=False).traces["increment"]
+
+    assert trace.evaluation.status == "PASSED", trace.evaluation.log

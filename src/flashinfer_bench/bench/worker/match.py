@@ -296,11 +296,12 @@ class Match:
         if trial == 0:
             self._calls_per_sample = self._choose_calls_per_sample()
         call = 1 + self._rules.warmup_runs
+        end = call + self._rules.iterations
         for block, size in enumerate(self._block_sizes()):
             order = self._sides if block % 2 == 0 else self._sides[::-1]
-            is_last = call + size == 1 + self._rules.warmup_runs + self._rules.iterations
-            for side in order:
-                self._time_block(side, trial, range(call, call + size), is_last=is_last)
+            calls, is_last = range(call, call + size), call + size == end
+            for side in order:  # inputs of the touching calls, behind the end, occur nowhere else
+                self._time_block(side, trial, calls, touching_call=end + block, is_last=is_last)
             for side in order:
                 self._check_queue(side)
             call += size
@@ -335,12 +336,12 @@ class Match:
         base, longer = divmod(self._rules.iterations, count)
         return [base + (index < longer) for index in range(count)]
 
-    def _time_block(self, side: _Side, trial: int, calls: range, *, is_last: bool) -> None:
+    def _time_block(
+        self, side: _Side, trial: int, calls: range, *, touching_call: int, is_last: bool
+    ) -> None:
         link = side.link
         link.ask(OpenBlock(link.new_id()), Done)
-        self._sample(
-            side, trial, calls[0], self._calls_per_sample
-        )  # touches the new pages, untimed
+        self._sample(side, trial, touching_call, self._calls_per_sample)  # page faults, untimed
         samples_ns: list[float] = []
         for call in calls:
             count = self._calls_per_sample

@@ -42,8 +42,6 @@ class Kill(Message, frozen=True):
 class ServerReady(Message, frozen=True):
     """The fork server has imported what workers need."""
 
-    torch_version: str
-
 
 class Spawned(Message, frozen=True):
     """The worker runs."""
@@ -128,7 +126,6 @@ class Keep(Message, frozen=True):
 class Built(Message, frozen=True):
     """The callable is ready."""
 
-    build_ms: float
     builder: str
     clock: Annotated[str, msgspec.Meta(min_length=1)]
     clock_version: str
@@ -190,7 +187,6 @@ class Raised(Message, frozen=True):
     """The callable raised, or the harness could not do what was asked."""
 
     text: str
-    is_out_of_memory: bool = False
 
 
 FromContestant = (

@@ -209,7 +209,6 @@ def _performance(outcome: Passed) -> Performance:
         latency_kind=outcome.built.latency_kind,
         is_cold=outcome.built.is_cold,
         block_count=len(solution.blocks_ns),
-        blocks_discarded=0,
         peak_memory_bytes=outcome.result.peak_memory_bytes,
         prepare_ms=outcome.result.prepare_ms,
         plan_ms=outcome.result.plan_ms,

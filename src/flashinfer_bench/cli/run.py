@@ -140,7 +140,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--sandbox",
             type=click.Choice(["process"]),
-            help="How solutions are held.  [default: process]",
+            help="How solutions are held; what that does not stop yet is in docs/evaluation.md.  [default: process]",
         ),
         click.option(
             "--no-audit", is_flag=True, help="Do not check a secret share of the timed calls."

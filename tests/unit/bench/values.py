@@ -34,7 +34,6 @@ OPENED = Opened(
 )
 BUILT = Built(
     2,
-    build_ms=3.5,
     builder="python",
     clock="wall",
     clock_version="1",

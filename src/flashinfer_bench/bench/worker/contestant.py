@@ -90,7 +90,6 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     _keep_to_cores(request.threads)
     device = open_device(request.device)
     clock = clock_for(device.torch_device)
-    started_s = time.perf_counter()
     try:
         runnable = build(
             Solution.model_validate_json(request.solution),
@@ -110,7 +109,6 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     channel.send(
         Built(
             request.id,
-            build_ms=(time.perf_counter() - started_s) * 1e3,
             builder=runnable.metadata.build_type,
             clock=clock.name,
             clock_version=clock.version,
@@ -149,7 +147,7 @@ def _answer(
             case Build(id=id_):
                 return Raised(id_, "a contestant builds once")
     except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
-        return Raised(request.id, _told(error), _is_out_of_memory(error))
+        return Raised(request.id, _told(error))
 
 
 class _Harness:
@@ -306,9 +304,3 @@ def _told(error: BaseException) -> str:
 def _printable(text: str) -> str:
     """Replace lone surrogates, which neither messages nor JSON can carry."""
     return text.encode(errors="replace").decode()
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "not enough memory" in str(error)
-    )

@@ -11,7 +11,7 @@ import math
 import os
 import random
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.protocol import (
@@ -278,14 +278,8 @@ class Match:
     ) -> None:
         verdict = self._truth.judge(got, expected, self._tolerance)
         if verdict.explanation:
-            place = f"trial {kept.trial}, call {kept.call}: {verdict.explanation}"
-            verdict = Verdict(
-                verdict.is_accepted,
-                verdict.max_absolute,
-                verdict.max_relative,
-                verdict.matched_ratio,
-                place,
-            )
+            place = f"trial {kept.trial}, call {kept.call}"
+            verdict = replace(verdict, explanation=f"{place}: {verdict.explanation}")
         side.verdict = side.verdict.merged(verdict)
 
     # ---------------------------------------------------------------- timing

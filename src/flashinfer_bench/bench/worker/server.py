@@ -36,6 +36,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.worker import limits
 
 _PRELOADED = (
+    "torch",
     "flashinfer_bench.bench.worker.contestant",
     "flashinfer_bench.bench.worker.judge",
     "flashinfer_bench.compile.builder",
@@ -48,10 +49,10 @@ def serve(descriptor: int, folder: Path) -> NoReturn:
     """Import what workers need, then fork them on request until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     limits.become_subreaper()
-    version = _preload()
+    _preload()
     control: Channel[ToServer] = Channel(socket.socket(fileno=descriptor), ToServer)
     server = _ForkServer(control)
-    control.send(ServerReady(id=0, torch_version=version))
+    control.send(ServerReady(id=0))
     try:
         server.run()
     except ChannelClosed:
@@ -117,8 +118,7 @@ class _ForkServer:
         self._control.send(message)
 
 
-def _preload() -> str:
-    torch = importlib.import_module("torch")
+def _preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     for name in _PRELOADED_IF_PRESENT:
@@ -126,7 +126,6 @@ def _preload() -> str:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is here now is shared by every fork; touching it would copy pages
-    return str(torch.__version__)
 
 
 def _become_worker(request: Spawn, channel: int, log: int) -> NoReturn:

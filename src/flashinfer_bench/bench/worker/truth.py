@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -123,13 +124,8 @@ class Truth:
         for plan, ours, theirs in zip(self.outputs, got, expected, strict=True):
             found = self._judge(ours, theirs, tolerance)
             if found.explanation:
-                found = Verdict(
-                    found.is_accepted,
-                    found.max_absolute,
-                    found.max_relative,
-                    found.matched_ratio,
-                    f"output {plan.name!r}: {found.explanation}",
-                )
+                place = f"output {plan.name!r}"
+                found = replace(found, explanation=f"{place}: {found.explanation}")
             verdict = verdict.merged(found)
         return verdict
 

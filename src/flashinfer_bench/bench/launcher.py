@@ -95,9 +95,8 @@ class Worker:
         if code >= 0:
             return f"its process exited with code {code}"
         hint = " (perhaps out of memory)" if -code == signal.SIGKILL else ""
-        known = {
-            each.value: each.name for each in signal.Signals
-        }  # real-time signals have no names
+        # real-time signals have no names
+        known = {each.value: each.name for each in signal.Signals}
         return f"its process was ended by {known.get(-code, f'signal {-code}')}{hint}"
 
 

@@ -7,7 +7,6 @@ every call and the callable times in the process it runs in.
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 import sys
 import time
@@ -17,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.bench.timing import statistics as spread
+from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample
 from flashinfer_bench.bench.timing.wall import (
-    LEAST_BLOCKS,
-    SHORTEST_SAMPLE_NS,
     Clock,
     LatencyKind,
     WallClock,
@@ -208,12 +206,6 @@ class _Plan:
         if self.samples < 1 or self.warmup < 0 or not self.seconds >= 0:
             raise UsageError("samples are at least 1, warm-up calls and seconds at least 0")
 
-    def block_sizes(self) -> Iterator[int]:
-        """Split the samples into blocks, ten where there are that many."""
-        count = min(self.samples, LEAST_BLOCKS)
-        base, longer = divmod(self.samples, count)
-        return (base + (index < longer) for index in range(count))
-
 
 @dataclass(slots=True)
 class _Side:
@@ -267,10 +259,10 @@ def _take_turns(
     sides = [_Side(name, function, arguments, clock) for name, function in functions.items()]
     until_s = time.monotonic() + plan.seconds
     typical_ns = [_warm_up(side, plan, len(sides)) for side in sides]
-    calls = 1 if clock.is_cold else _calls_per_sample(min(typical_ns))
+    calls = 1 if clock.is_cold else calls_per_sample(min(typical_ns), most=_MOST_CALLS_PER_SAMPLE)
     for side in sides:
         side.calls_per_sample = calls
-    for block, size in enumerate(plan.block_sizes()):
+    for block, size in enumerate(block_sizes(plan.samples)):
         if block and time.monotonic() > until_s:
             break
         for side in sides if block % 2 == 0 else sides[::-1]:
@@ -286,12 +278,6 @@ def _warm_up(side: _Side, plan: _Plan, count: int) -> float:
     while len(taken_ns) < plan.warmup and time.monotonic() < until_s:
         taken_ns.append(side.sample_ns())
     return statistics.median(taken_ns[len(taken_ns) // 2 :])
-
-
-def _calls_per_sample(shortest_ns: float) -> int:
-    return max(
-        1, min(_MOST_CALLS_PER_SAMPLE, math.ceil(SHORTEST_SAMPLE_NS / max(1.0, shortest_ns)))
-    )
 
 
 def _clock_of(arguments: Sequence[object], device: str | None) -> Clock:

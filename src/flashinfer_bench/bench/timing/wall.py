@@ -12,12 +12,6 @@ Call = Callable[..., object]
 Arguments = Sequence[Any]
 LatencyKind = Literal["device", "call", "wall"]
 
-SHORTEST_SAMPLE_NS = 25_000
-"""Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
-
-LEAST_BLOCKS = 10
-"""Contestants take turns this often, so that a machine that slows down slows all of them."""
-
 _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 
 

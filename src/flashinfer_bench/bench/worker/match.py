@@ -37,7 +37,7 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     TrialOpened,
 )
-from flashinfer_bench.bench.timing.wall import LEAST_BLOCKS, SHORTEST_SAMPLE_NS
+from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, calls_per_sample
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.judging import Tolerance, Verdict
 from flashinfer_bench.tensors.blobs import shared_file
@@ -291,7 +291,8 @@ class Match:
             self._calls_per_sample = self._choose_calls_per_sample()
         call = 1 + self._rules.warmup_runs
         end = call + self._rules.iterations
-        for block, size in enumerate(self._block_sizes()):
+        blocks = math.ceil(LEAST_BLOCKS / self._rules.num_trials)
+        for block, size in enumerate(block_sizes(self._rules.iterations, blocks=blocks)):
             order = self._sides if block % 2 == 0 else self._sides[::-1]
             calls, is_last = range(call, call + size), call + size == end
             for side in order:  # inputs of the touching calls, behind the end, occur nowhere else
@@ -319,16 +320,8 @@ class Match:
             return 1
         if self._rules.calls_per_sample is not None:
             return max(1, min(self._slot_count, self._rules.calls_per_sample))
-        shortest_ns = max(1.0, min(side.typical_ns for side in self._sides))
-        wanted = math.ceil(SHORTEST_SAMPLE_NS / shortest_ns)
-        return max(1, min(self._slot_count, wanted))
-
-    def _block_sizes(self) -> list[int]:
-        """Split a trial's samples so that the job has at least ten blocks where there are that many."""
-        wanted = -(-LEAST_BLOCKS // self._rules.num_trials)
-        count = min(self._rules.iterations, wanted)
-        base, longer = divmod(self._rules.iterations, count)
-        return [base + (index < longer) for index in range(count)]
+        shortest_ns = min(side.typical_ns for side in self._sides)
+        return calls_per_sample(shortest_ns, most=self._slot_count)
 
     def _time_block(
         self, side: _Side, trial: int, calls: range, *, touching_call: int, is_last: bool

@@ -1,0 +1,31 @@
+"""How contestants take turns: blocks of samples, and samples of several short calls."""
+
+from __future__ import annotations
+
+import math
+
+SHORTEST_SAMPLE_NS = 25_000
+"""Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
+
+LEAST_BLOCKS = 10
+"""Contestants take turns this often, so that a machine that slows down slows all of them."""
+
+
+def calls_per_sample(shortest_ns: float, *, most: int) -> int:
+    """Say how many calls a sample of the shortest one needs; the same number serves all contestants.
+
+    >>> calls_per_sample(10_000.0, most=64), calls_per_sample(1.0, most=64), calls_per_sample(1e6, most=64)
+    (3, 64, 1)
+    """
+    return max(1, min(most, math.ceil(SHORTEST_SAMPLE_NS / max(1.0, shortest_ns))))
+
+
+def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
+    """Split samples into so many blocks of nearly equal size, or into blocks of one where there are fewer.
+
+    >>> block_sizes(50, blocks=4), block_sizes(3, blocks=4)
+    ([13, 13, 12, 12], [1, 1, 1])
+    """
+    count = min(sample_count, blocks)
+    base, longer = divmod(sample_count, count)
+    return [base + (index < longer) for index in range(count)]

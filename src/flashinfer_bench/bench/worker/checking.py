@@ -1,0 +1,93 @@
+"""Are a contestant's outputs right? What was kept of its calls, against the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.judging import Tolerance, Verdict
+from flashinfer_bench.tensors.outputs import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from flashinfer_bench.bench.protocol import Judgement
+    from flashinfer_bench.bench.worker.side import KeptSample, Side
+    from flashinfer_bench.bench.worker.truth import Truth
+
+
+class Checker:
+    """Checks calls of one job, as strictly as its rules say."""
+
+    def __init__(self, truth: Truth, rules: Judgement) -> None:
+        self._truth = truth
+        self._max_precision_ratio = rules.max_precision_ratio
+        self._tolerance = Tolerance(
+            rules.rtol, rules.atol, rules.required_matched_ratio, rules.max_error_cap
+        )
+
+    def require_sound_reference(self) -> None:
+        """The definition gate; raises when the dataset is at fault."""
+        self._truth.require_sound(self._tolerance)
+
+    def check_first(self, side: Side, trial: int) -> None:
+        """Run the checked call that opens a trial."""
+        side.sample(trial, call=0, count=1)
+        kept = side.keep(trial, call=0, count=1)
+        arguments = self._truth.inputs_of(trial, 0)[0]
+        self._check_inputs(side, kept, 0, arguments)
+        expected = self._truth.expected_of_first(trial)
+        self._judge(side, kept, kept.outputs[0], expected)
+        if trial == 0:
+            self._measure_precision(side, kept.outputs[0])
+
+    def check_queue(self, side: Side) -> None:
+        """Check what was kept during a block, now that nobody is being timed."""
+        for kept in () if side.link.is_reference else side.queue:
+            sets = self._truth.inputs_of(kept.trial, kept.call, kept.count)
+            for position, slot in enumerate(kept.slots):
+                self._check_inputs(side, kept, position, sets[slot])
+                expected = self._truth.run(sets[slot])
+                was_good = side.verdict.is_accepted
+                self._judge(side, kept, kept.outputs[position], expected)
+                if was_good and not side.verdict.is_accepted:
+                    evidence = (
+                        f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
+                        "wrong in a timed call"
+                    )
+                    side.accuse("failed_audit", evidence)
+        side.queue.clear()
+
+    def _measure_precision(self, side: Side, outputs: Sequence[torch.Tensor]) -> None:
+        side.precision = self._truth.precision(outputs)
+        limit = self._max_precision_ratio
+        ratio = (side.precision or {}).get("ratio", 0.0)
+        if limit is not None and ratio > limit:
+            explanation = (
+                f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
+            )
+            found = Verdict(is_accepted=False, explanation=explanation)
+            side.verdict = side.verdict.merged(found)
+
+    def _check_inputs(
+        self, side: Side, kept: KeptSample, position: int, arguments: Sequence[Any]
+    ) -> None:
+        prints = kept.fingerprints
+        if position >= len(prints) or prints[position] != fingerprint(arguments):
+            evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
+            side.accuse("changed_inputs", evidence)
+
+    def _judge(
+        self,
+        side: Side,
+        kept: KeptSample,
+        got: Sequence[torch.Tensor],
+        expected: Sequence[torch.Tensor],
+    ) -> None:
+        verdict = self._truth.judge(got, expected, self._tolerance)
+        if verdict.explanation:
+            place = f"trial {kept.trial}, call {kept.call}"
+            verdict = replace(verdict, explanation=f"{place}: {verdict.explanation}")
+        side.verdict = side.verdict.merged(verdict)

@@ -1,0 +1,157 @@
+"""One contestant in one job: what it is asked, what it answered, and what was found about it."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.protocol import (
+    Done,
+    Errors,
+    Go,
+    JobMisshapen,
+    JobRaised,
+    JobWrong,
+    Keep,
+    Kept,
+    Note,
+    OutputFault,
+    Prepare,
+    ReferenceFailed,
+    Returned,
+)
+from flashinfer_bench.bench.worker.link import JobEndedError
+from flashinfer_bench.judging import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+
+    from flashinfer_bench.bench.worker.link import Link
+    from flashinfer_bench.bench.worker.truth import Truth
+    from flashinfer_bench.tensors.outputs import SharedOutputs
+
+_MOST_CHECKED_SETS = 4  # of a sample with several calls
+_LONGEST_EVIDENCE = 500
+
+
+@dataclass
+class KeptSample:
+    """Outputs of a sample copied away, to be checked when the block is over."""
+
+    trial: int
+    call: int
+    count: int
+    slots: tuple[int, ...]
+    outputs: list[list[torch.Tensor]]
+    fingerprints: tuple[bytes, ...]
+
+
+@dataclass
+class Side:
+    """One contestant: its link, its shared outputs, and everything found about it so far."""
+
+    job_id: int
+    coin: int
+    link: Link
+    shared: SharedOutputs
+    truth: Truth
+    device: torch.device
+    blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
+    typical_ns: float = math.inf
+    shares_buffers: bool = False
+    is_strided: bool = False
+    peak_bytes: int = 0
+    verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
+    violations: dict[str, str] = field(default_factory=dict)
+    queue: list[KeptSample] = field(default_factory=list)
+    precision: dict[str, float] | None = None
+    prepare_ms: list[float | None] = field(default_factory=list)
+    plan_ms: list[float | None] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing wrong was found so far."""
+        return self.verdict.is_accepted and not self.violations
+
+    def accuse(self, code: str, evidence: str) -> None:
+        """Note a violation; of each kind the first one found is told."""
+        if len(evidence) > _LONGEST_EVIDENCE:
+            evidence = evidence[:_LONGEST_EVIDENCE] + " …"
+        self.violations.setdefault(code, evidence)
+
+    def sample(self, trial: int, call: int, count: int) -> Returned:
+        """Prepare, go, returned. The sample is dropped unless `keep` is called before the next one."""
+        link = self.link
+        link.ask(Prepare(link.new_id(), self.truth.call_seed(trial, call), count), Done)
+        returned = link.ask(Go(link.new_id()), Returned)
+        if returned.fault is not None:
+            self._hear_fault(returned.fault)
+        if returned.count != count:
+            evidence = f"{count} calls were ordered, {returned.count} came back"
+            self.accuse("tampered_harness", evidence)
+        if returned.elapsed_ns <= 0:
+            evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
+            self.accuse("implausible", evidence)
+        self.is_strided = self.is_strided or returned.is_strided
+        return returned
+
+    def keep(self, trial: int, call: int, count: int) -> KeptSample:
+        """Copy outputs into our own memory first; only then tell the contestant what is checked."""
+        coin = self.toss(trial, call, "slots")
+        slots = tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
+        outputs = [self.shared.read(slot, self.device) for slot in slots]
+        kept = self.link.ask(Keep(self.link.new_id(), slots), Kept)
+        self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
+        return KeptSample(trial, call, count, slots, outputs, kept.fingerprints)
+
+    def toss(self, trial: int, call: int, purpose: str) -> random.Random:
+        """Secret, yet the same when a job is replayed: then the same calls are checked."""
+        seed = self.truth.call_seed(trial, call)
+        toss = f"{self.coin} {purpose} {seed} {self.link.is_reference}"
+        return random.Random(toss)  # noqa: S311  # the secret is in its seed
+
+    def errors(self) -> Errors:
+        """Return the largest differences found."""
+        found = self.verdict
+        return Errors(found.max_absolute, found.max_relative, found.matched_ratio, self.precision)
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what is honest but worth knowing."""
+        if self.shares_buffers:
+            yield Note("reused_buffer", "outputs of different calls lie in the same memory")
+        if self.is_strided:
+            yield Note("unusual_strides", "an output is not contiguous")
+
+    def wrong(self, explanation: str) -> JobWrong:
+        """Say that this contestant lost the job."""
+        violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
+        return JobWrong(
+            self.job_id,
+            self.errors(),
+            explanation,
+            violations,
+            notes=tuple(self.notes()),
+            contestant=self.link.name,
+        )
+
+    def _hear_fault(self, fault: OutputFault) -> None:
+        if self.link.is_reference:
+            if fault.code == "overlap":  # a view of an input describes a result well enough
+                return
+            explanation = f"timing the reference: {fault.detail}"
+            raise JobEndedError(ReferenceFailed(self.job_id, explanation))
+        match fault.code:
+            case "shape" | "dtype":
+                misshapen = JobMisshapen(self.job_id, fault.code, fault.detail, self.link.name)
+                raise JobEndedError(misshapen)
+            case "overlap":
+                self.accuse("overlapping_output", fault.detail)
+            case "subclass":
+                self.accuse("tensor_subclass", fault.detail)
+                raise JobEndedError(self.wrong(fault.detail))
+            case "count" | "not_a_tensor" | "device":
+                raise JobEndedError(JobRaised(self.job_id, fault.detail, self.link.name))

@@ -26,7 +26,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import is_stand_in
+from flashinfer_bench.bench.plan import is_stand_in, key_of
 from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.data import (
     ClockInfo,
@@ -195,7 +195,7 @@ def _performance(outcome: Passed) -> Performance:
     clock = outcome.built.clock
     return Performance(
         latency_ms=statistics.median(samples_ms),
-        latency_interval_ms=spread.median_interval(middles_ms),
+        latency_interval_ms=spread.series_interval(middles_ms),
         quartiles_ms=spread.quartiles(samples_ms),
         sample_count=len(samples_ms),
         noise=spread.noise(samples_ms),
@@ -223,9 +223,9 @@ def _against_reference(solution: Samples, reference: Samples | None) -> dict[str
     ratios = spread.block_ratios(reference.blocks_ns, solution.blocks_ns)
     return {
         "reference_latency_ms": statistics.median(_flat_ms(reference)),
-        "reference_interval_ms": spread.median_interval(_block_medians_ms(reference)),
-        "speedup_factor": statistics.median(ratios) if ratios else None,
-        "speedup_interval": spread.median_interval(ratios),
+        "reference_interval_ms": spread.series_interval(_block_medians_ms(reference)),
+        "speedup_factor": spread.median_ratio(ratios) if ratios else None,
+        "speedup_interval": spread.series_interval(ratios),
     }
 
 
@@ -272,7 +272,7 @@ def _provenance(job: Job, run: Run, device: Opened) -> Provenance:
         definition_hash=job.definition.hash(),
         config_hash=job.config_hash,
         settings=job.config.model_dump(mode="json", exclude_defaults=True),
-        seed=f"{run.key:016x}",
+        seed=f"{key_of(job, run.key):016x}",
         seed_given=run.is_key_given,
         run=RunInfo(
             id=run.id, label=run.label, solution_commit=run.solution_commit, dirty=run.is_dirty

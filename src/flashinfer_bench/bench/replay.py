@@ -79,7 +79,7 @@ def run_again(
         reason = skip_reason(solution, again.target, is_strict=False)
         if reason is not None:
             return reason
-        planned = Plan((_with_recorded_batching(job, trace),))
+        planned = Plan((_as_then(job, trace),))
         (step,) = again.run(planned, dump_traces=False, observe=observe)
         return step
 
@@ -90,7 +90,6 @@ def _candidates(
     """Give configurations that fit what was recorded; whether it was audited or strict is not told."""
     provenance = evaluation.provenance
     common: dict[str, Any] = {
-        "seed": int(provenance.seed, 16) if provenance else None,
         "threads": evaluation.environment.threads,
     }
     if timeout_seconds is not None:
@@ -120,8 +119,11 @@ def _as_recorded(target: Target, evaluation: Evaluation) -> Target:
     )
 
 
-def _with_recorded_batching(job: Job, trace: Trace) -> Job:
-    """Time as many calls together as then: which of them are checked depends on it."""
+def _as_then(job: Job, trace: Trace) -> Job:
+    """Give the job its recorded key, and time as many calls together: which are checked depends on both."""
+    provenance = trace.evaluation.provenance if trace.evaluation else None
+    if provenance is not None:
+        job = replace(job, key=int(provenance.seed, 16))
     performance = trace.evaluation.performance if trace.evaluation else None
     clock = performance.clock if performance else None
     return job if clock is None else replace(job, calls_per_sample=max(1, clock.calls_per_sample))

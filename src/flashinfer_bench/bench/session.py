@@ -23,7 +23,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import is_stand_in
+from flashinfer_bench.bench.plan import is_stand_in, key_of
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -292,7 +292,7 @@ class Session:
 
     def _request(self, job: Job, seats: _Seats) -> RunJob:
         contestants = [Contestant(seat.name, seat is seats.reference) for seat in seats]
-        config = job.config
+        config, key = job.config, key_of(job, self._key)
         return RunJob(
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
@@ -312,8 +312,8 @@ class Session:
                 is_audited=self._config.audit,
                 calls_per_sample=job.calls_per_sample,
             ),
-            key=self._key,
-            coin=_coin(self._key, job.solution),
+            key=key,
+            coin=_coin(key),
         )
 
     def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
@@ -425,10 +425,9 @@ def _subject(solution: Solution) -> str:
     return f"{solution.name} {solution.hash()}"
 
 
-def _coin(key: int, solution: Solution) -> int:
-    """Derive what decides which timed calls are checked: secret, its own for each solution, replayable."""
-    message = f"coin\0{solution.name}".encode()
-    digest = hmac.digest(key.to_bytes(8, "little"), message, hashlib.sha256)
+def _coin(key: int) -> int:
+    """Derive what decides which timed calls are checked: secret while the job runs, replayable after."""
+    digest = hmac.digest(key.to_bytes(8, "little"), b"coin", hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
 
 

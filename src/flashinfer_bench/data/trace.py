@@ -180,7 +180,7 @@ class Provenance(Entity):
     settings: dict[str, Any] | None = Field(None, exclude_if=is_none)
     """Counts, tolerances and the like that were not the built-in ones, so that the job can be replayed."""
     seed: str = Field(pattern=r"^[0-9a-f]{16}$")
-    """Run key of the inputs, 16 hexadecimal digits."""
+    """Key of this job's inputs, derived from the run's: 16 hexadecimal digits."""
     seed_given: bool
     """Whether the user chose the seed."""
     run: RunInfo

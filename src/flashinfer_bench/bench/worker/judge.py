@@ -56,7 +56,7 @@ class _Bench:
         self._device = device
         self._cache_root = cache_root
         self._links: dict[str, Link] = {}
-        self._truths: dict[tuple[bytes, bytes, int], Truth] = {}
+        self._truths: dict[tuple[bytes, bytes], Truth] = {}
 
     def run(self) -> None:
         while True:
@@ -103,8 +103,9 @@ class _Bench:
 
     def _truth_about(self, job: RunJob) -> Truth:
         """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
-        subject = (job.definition, job.workload, job.key)
+        subject = (job.definition, job.workload)
         truth = self._truths.pop(subject, None) or self._make_truth(job)
+        truth.use_key(job.key)
         self._truths[subject] = truth  # now the youngest
         while len(self._truths) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
             self._truths.pop(next(iter(self._truths)))

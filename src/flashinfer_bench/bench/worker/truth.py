@@ -70,6 +70,15 @@ class Truth:
         self._has_tried_precise = False
         self._sound_at: Tolerance | None = None
 
+    def use_key(self, key: int) -> None:
+        """Take the key of another job: what was made from the last one is forgotten."""
+        if key.to_bytes(8, "little") == self._key:
+            return
+        self._key = key.to_bytes(8, "little")
+        self._trial = -1
+        self._first_outputs.clear()
+        self._precise, self._has_tried_precise = None, False
+
     @property
     def size_bytes(self) -> int:
         """Memory this holds: pools, one set of inputs, first outputs and their float64 twins."""

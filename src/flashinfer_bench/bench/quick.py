@@ -7,6 +7,7 @@ every call and the callable times in the process it runs in.
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.bench.timing import statistics as spread
-from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample
+from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample, order_of_turns
 from flashinfer_bench.bench.timing.wall import (
     Clock,
     LatencyKind,
@@ -232,7 +233,7 @@ class _Side:
         return Measurement(
             name=self.name,
             latency_ms=statistics.median(samples_ms),
-            latency_interval_ms=spread.median_interval(middles_ms),
+            latency_interval_ms=spread.series_interval(middles_ms),
             quartiles_ms=spread.quartiles(samples_ms),
             noise=spread.noise(samples_ms),
             sample_count=len(samples_ms),
@@ -252,7 +253,7 @@ def _take_turns(
     plan: _Plan,
     clock: Clock,
 ) -> list[_Side]:
-    """Warm all up, then time them block by block, each block in the other order."""
+    """Warm all up, then time them block by block, in a new order every block."""
     for name, function in functions.items():
         if not callable(function):
             raise UsageError(f"{name!r} is no callable but {type(function).__name__}")
@@ -265,7 +266,7 @@ def _take_turns(
     for block, size in enumerate(block_sizes(plan.samples)):
         if block and time.monotonic() > until_s:
             break
-        for side in sides if block % 2 == 0 else sides[::-1]:
+        for side in order_of_turns(sides, random.random()):  # noqa: S311  # fair is enough
             side.sample_ns()  # the first one after another's turn finds other caches: not counted
             side.blocks_ns.append([side.sample_ns() for _ in range(size)])
     return sides

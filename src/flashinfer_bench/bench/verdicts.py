@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 import itertools
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.timing.statistics import Interval, median_interval
+from flashinfer_bench.bench.timing.statistics import (
+    Interval,
+    median_interval,
+    median_ratio,
+    series_interval,
+)
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.numbers import geometric_mean, mean_interval
 
@@ -62,14 +66,16 @@ def verdict(interval: Interval | None, *, threshold: float = THRESHOLD) -> Verdi
 def ratio_of(rounds: Sequence[Sequence[float]], *, threshold: float = THRESHOLD) -> Ratio:
     """Sum up block ratios, round by round; every round had processes of its own.
 
-    The value is the median over all blocks. The interval holds two: that over all blocks, and that over
-    the rounds' medians, which also knows what differs from one process to the next.
+    With six rounds or more, each round's median is one observation, and value and interval are over those:
+    blocks of one pair of processes are alike in what luck that pair had. With fewer they are over all
+    blocks, and the interval knows nothing of what differs from one process to the next.
     """
-    blocks = list(itertools.chain.from_iterable(rounds))
-    medians = [statistics.median(ratios) for ratios in rounds if ratios]
-    known = [found for found in map(median_interval, (blocks, medians)) if found is not None]
-    interval = (min(low for low, _ in known), max(high for _, high in known)) if known else None
-    value = statistics.median(blocks) if blocks else None
+    medians = [median_ratio(ratios) for ratios in rounds if ratios]
+    interval = median_interval(medians)
+    if interval is None:
+        medians = list(itertools.chain.from_iterable(rounds))
+        interval = series_interval(medians)
+    value = median_ratio(medians) if medians else None
     return Ratio(value, interval, verdict(interval, threshold=threshold))
 
 

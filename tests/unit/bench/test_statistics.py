@@ -149,3 +149,67 @@ def test_a_machine_that_slows_down_for_both_does_not_change_the_ratios() -> None
 def test_sides_with_different_numbers_of_blocks_do_not_compare() -> None:
     with pytest.raises(ValueError, match="zip"):
         statistics.block_ratios([[1.0]], [[1.0], [1.0]])
+
+
+def test_neighbours_that_are_not_alike_change_nothing() -> None:
+    assert statistics.series_interval([1, 7, 2, 8, 3, 9, 4, 10, 5, 11, 6, 12]) == (3, 10)
+
+
+def test_values_that_creep_widen_their_interval_to_the_extremes() -> None:
+    creeping = list(range(1, 13))
+
+    assert statistics.median_interval(creeping) == (3, 10)
+    assert statistics.series_interval(creeping) == (1, 12)
+
+
+@STEADY
+@given(enough_values)
+def test_an_interval_of_a_series_is_never_narrower(sampled: list[float]) -> None:
+    low, high = statistics.series_interval(sampled)
+    plain_low, plain_high = statistics.median_interval(sampled)
+
+    assert low <= plain_low
+    assert plain_high <= high
+
+
+def test_the_series_intervals_of_independent_values_are_little_wider() -> None:
+    draw = random.Random(7)
+    series = [_wandering(draw, 12, 0.0) for _ in range(1000)]
+
+    widths = [
+        [high - low for low, high in map(interval, series)]
+        for interval in (statistics.median_interval, statistics.series_interval)
+    ]
+
+    assert reference.median(widths[1]) <= 1.15 * reference.median(widths[0])
+
+
+def test_equal_values_are_alike_in_nothing() -> None:
+    assert statistics.neighbour_correlation([5.0] * 20) == 0.0
+
+
+@pytest.mark.parametrize("likeness", [0.0, 0.4, 0.6])
+def test_values_that_wander_are_covered_more_often_than_by_ranks_alone(likeness: float) -> None:
+    draw = random.Random(20_26)
+    series = [_wandering(draw, 30, likeness) for _ in range(1000)]
+
+    ranks = [statistics.median_interval(each) for each in series]
+    aware = [statistics.series_interval(each) for each in series]
+
+    covered = [sum(low <= 0 <= high for low, high in each) / 1000 for each in (ranks, aware)]
+    assert covered[1] >= 0.93
+    assert covered[1] - covered[0] >= likeness / 8
+
+
+def test_the_median_of_ratios_is_the_same_from_either_side() -> None:
+    ratios = [0.7, 0.9, 1.2, 1.5]
+
+    assert statistics.median_ratio(ratios) == pytest.approx(1.08**0.5)
+    assert statistics.median_ratio([1 / each for each in ratios]) == pytest.approx(1.08**-0.5)
+
+
+def _wandering(draw: random.Random, count: int, likeness: float) -> list[float]:
+    values = [draw.gauss(0, 1)]
+    while len(values) < count:
+        values.append(likeness * values[-1] + draw.gauss(0, (1 - likeness**2) ** 0.5))
+    return values

@@ -86,6 +86,13 @@ def test_processes_that_differ_widen_an_interval_that_blocks_alone_leave_narrow(
     assert ratio.verdict is Verdict.UNDECIDED
 
 
+def test_with_six_rounds_a_round_is_one_observation() -> None:
+    ratio = ratio_of([[1.0, 1.0, 5.0]] * 5 + [[2.0]])
+
+    assert ratio.value == 1.0
+    assert ratio.interval == (1.0, 2.0)
+
+
 def test_one_odd_process_of_nine_does_not_decide() -> None:
     ratio = ratio_of([[1.1] * 10] * 8 + [[0.5] * 10])
 

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Contestant = TypeVar("Contestant")
 
 SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
@@ -29,3 +36,15 @@ def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
     count = min(sample_count, blocks)
     base, longer = divmod(sample_count, count)
     return [base + (index < longer) for index in range(count)]
+
+
+def order_of_turns(contestants: Sequence[Contestant], seed: object) -> list[Contestant]:
+    """Shuffle who comes first in a block, by a seed of its own for each block.
+
+    This is what makes an interval over block ratios hold on a machine that is busy: whatever disturbs it, and
+    however regularly, each of two contestants is as likely to meet it first. Had they strictly alternated, a
+    load that comes and goes every few blocks could always meet the same one.
+    """
+    order = list(contestants)
+    random.Random(f"order {seed}").shuffle(order)  # noqa: S311  # fair is enough
+    return order

@@ -23,7 +23,12 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     TrialOpened,
 )
-from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, calls_per_sample
+from flashinfer_bench.bench.timing.turns import (
+    LEAST_BLOCKS,
+    block_sizes,
+    calls_per_sample,
+    order_of_turns,
+)
 from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.side import Side
@@ -130,7 +135,7 @@ class Match:
         end = call + self._rules.iterations
         blocks = math.ceil(LEAST_BLOCKS / self._rules.num_trials)
         for block, size in enumerate(block_sizes(self._rules.iterations, blocks=blocks)):
-            order = self._sides if block % 2 == 0 else self._sides[::-1]
+            order = order_of_turns(self._sides, f"{self._job.coin} {trial} {block}")
             calls, is_last = range(call, call + size), call + size == end
             for side in order:  # inputs of the touching calls, behind the end, occur nowhere else
                 self._time_block(side, trial, calls, touching_call=end + block, is_last=is_last)

@@ -339,6 +339,9 @@ class Launcher:
             **_STEADY_MALLOC,
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
+            # Asked in the usual way, `torch.cuda.is_available()` starts CUDA, and tvm_ffi asks when it
+            # is imported: nothing could be forked after that.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             "TMPDIR": str(self._folder),
         }
 

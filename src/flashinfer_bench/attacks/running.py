@@ -1,0 +1,135 @@
+"""Runs the suite through the real engine on a temporary dataset, and compares what happened with the docs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.attacks.outcomes import Ending, ended, ending_of
+from flashinfer_bench.attacks.suite import VICTIMS, Entry
+from flashinfer_bench.bench.benchmark import Benchmark
+from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
+from flashinfer_bench.bench.plan import Selection
+from flashinfer_bench.data import TraceSet, save_json_file
+from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.errors import BenchError
+from flashinfer_bench.report.attacks import AttackReport, AttackRow
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.benchmark import Step
+
+QUICK = {
+    "warmup_runs": 3,
+    "iterations": 12,
+    "num_trials": 2,
+    "timeout_seconds": 20,
+    "build_timeout_seconds": 300,
+    "definition_config": {"forgiving_wave": {"required_matched_ratio": 0.9}},
+}
+"""Enough for every rule to see every attack; too short to say how fast a kernel is."""
+
+Observe = Callable[[AttackRow], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where and how the suite runs."""
+
+    device: str = "auto"
+    repeats: int = 1
+    """How often each look-alike runs; an attack runs once."""
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def victims_with(entries: Sequence[Entry]) -> Iterator[TraceSet]:
+    """Give a dataset in a temporary folder that holds the victims and the solutions of these entries."""
+    root = Path(tempfile.mkdtemp(prefix="flashinfer-bench-attacks-"))
+    try:
+        shutil.copytree(VICTIMS, root, dirs_exist_ok=True)
+        layout = Layout(root)
+        for entry in entries:
+            folder = layout.solutions / "attacks" / entry.victim
+            save_json_file(entry.solution(), folder / f"{entry.name}.json")
+        yield TraceSet.from_path(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def run_suite(
+    entries: Sequence[Entry], setting: Setting, observe: Observe = lambda _: None
+) -> AttackReport:
+    """Run every entry that fits the device, one after the other, and report how each ended."""
+    config = BenchmarkConfig.default(**{**QUICK, **setting.overrides})
+    began_s = time.monotonic()
+    rows: list[AttackRow] = []
+    hardware, sandbox = "", str(config.sandbox)
+    with (
+        victims_with(entries) as dataset,
+        Benchmark(dataset, config, device=setting.device) as bench,
+    ):
+        kind = bench.target.kind
+        for entry in entries:
+            row, ending = _play(bench, entry, kind, setting)
+            if ending is not None and ending.evaluation is not None:
+                evaluation = ending.evaluation
+                hardware = evaluation.environment.hardware
+                sandbox = evaluation.provenance.sandbox if evaluation.provenance else sandbox
+            rows.append(row)
+            observe(row)
+        device = ",".join(bench.devices)
+    return AttackReport(device, hardware, sandbox, tuple(rows), time.monotonic() - began_s)
+
+
+def _play(
+    bench: Benchmark, entry: Entry, kind: str, setting: Setting
+) -> tuple[AttackRow, Ending | None]:
+    expected = entry.expected_on(kind)
+    row = AttackRow(
+        name=entry.name,
+        title=entry.title,
+        family=entry.family,
+        expected=expected,
+        got="",
+        evidence="",
+        as_documented=None,
+        is_stopped=None,
+        not_run_because=None,
+        elapsed_s=0.0,
+    )
+    if kind not in entry.devices:
+        return replace(row, not_run_because=f"it needs {' or '.join(entry.devices)}"), None
+    began_s = time.monotonic()
+    endings = [_run_once(bench, entry) for _ in range(1 if entry.is_hostile else setting.repeats)]
+    worst = next((each for each in endings if not each.fits(expected)), endings[0])
+    row = replace(row, elapsed_s=time.monotonic() - began_s)
+    return ended(row, entry, worst, total=len(endings)), worst
+
+
+def _run_once(bench: Benchmark, entry: Entry) -> Ending:
+    """Run one job; a fault of the engine is an ending too, and the next job gets new workers."""
+    planned = bench.plan(selection=Selection(solutions=(entry.name,)))
+    for _, reason in planned.skipped:
+        return Ending(skipped=reason)
+    try:
+        steps: list[Step] = list(bench.run(planned))
+    except BenchError as error:
+        bench.close()
+        return Ending(broke=f"{type(error).__name__}: {error}")
+    if len(steps) != 1:
+        return Ending(broke=f"{len(steps)} jobs instead of one")
+    (step,) = steps
+    match step.outcome:
+        case Skipped(reason=reason):
+            return Ending(skipped=reason)
+        case DatasetFault(explanation=explanation):
+            return Ending(broke=f"the dataset was blamed: {explanation}")
+        case _:
+            return ending_of(step.trace)

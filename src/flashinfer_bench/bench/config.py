@@ -39,6 +39,10 @@ class EvalConfig(_Layer):
     """Timed samples per trial."""
     num_trials: Annotated[int, Field(gt=0)] | None = None
     """Fresh sets of input pools."""
+    until_interval: Ratio | None = None
+    """Go on until the speedup's 95% interval is no wider than this share of it."""
+    time_budget_seconds: Seconds | None = None
+    """Stop timing a workload after so many seconds, whatever the other rules say."""
     rtol: Positive | None = None
     """Relative tolerance; an element is bad only if it is outside both tolerances."""
     atol: Positive | None = None
@@ -62,6 +66,10 @@ class ResolvedEvalConfig(_Layer):
     """Timed samples per trial."""
     num_trials: int = 3
     """Fresh sets of input pools."""
+    until_interval: float | None = None
+    """Go on until the speedup's 95% interval is no wider than this share of it."""
+    time_budget_seconds: float | None = None
+    """Stop timing a workload after so many seconds, whatever the other rules say."""
     rtol: float = 1e-2
     """Relative tolerance."""
     atol: float = 1e-2
@@ -107,6 +115,10 @@ class BenchmarkConfig(_Layer):
     """Overrides every layer."""
     num_trials: Annotated[int, Field(gt=0)] | None = None
     """Overrides every layer."""
+    until_interval: Ratio | None = None
+    """Overrides every layer."""
+    time_budget_seconds: Seconds | None = None
+    """Overrides every layer."""
     rtol: Positive | None = None
     """Overrides every layer."""
     atol: Positive | None = None
@@ -147,6 +159,17 @@ class BenchmarkConfig(_Layer):
         if self.log_dir is not None:
             message = "log_dir is deprecated and ignored: logs are part of the traces"
             warnings.warn(message, DeprecationWarning, stacklevel=4)
+        return self
+
+    @model_validator(mode="after")
+    def _require_budget_within_timeout(self) -> BenchmarkConfig:
+        layers = [self, *self.op_type_config.values(), *self.definition_config.values()]
+        longest_s = max(layer.time_budget_seconds or 0 for layer in layers)
+        if longest_s > self.timeout_seconds:
+            raise ValueError(
+                f"a time budget of {longest_s:g} s is longer than the time-out of "
+                f"{self.timeout_seconds:g} s; raise timeout_seconds too"
+            )
         return self
 
     @classmethod
@@ -198,9 +221,12 @@ class BenchmarkConfig(_Layer):
 def config_hash(config: ResolvedEvalConfig, **measured_with: object) -> str:
     """Hash what changes a result: tolerances, counts, and clock, cache state, threads, judge.
 
-    Not the seed, time-outs, paths or the device's index.
+    Not the seed, time-outs, paths or the device's index. A stopping rule that nobody asked for is left out.
     """
     content = config.model_dump(mode="json") | measured_with
+    for rule in ("until_interval", "time_budget_seconds"):
+        if content[rule] is None:
+            del content[rule]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_CONFIG_HASH_DIGITS]
 

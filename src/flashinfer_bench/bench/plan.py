@@ -199,6 +199,8 @@ def _sampled_for(
         "warmup_runs": min(resolved.warmup_runs, _STAND_IN_WARMUP_RUNS),
         "iterations": min(resolved.iterations, _STAND_IN_ITERATIONS),
         "num_trials": min(resolved.num_trials, _STAND_IN_TRIALS),
+        "until_interval": None,
+        "time_budget_seconds": None,
     }
     return resolved.model_copy(update=few)
 

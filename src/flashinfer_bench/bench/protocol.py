@@ -263,6 +263,8 @@ class Opened(Message, frozen=True):
     """The judge's device, and what its self-calibration found."""
 
     hardware: str
+    until_interval: float | None = None
+    time_budget_seconds: float | None = None
     lock_name: str
     uuid: str
     driver: str | None
@@ -337,6 +339,8 @@ class JobRaised(Message, frozen=True):
 class JobTimedOut(Message, frozen=True):
     """The solution took longer than its deadline."""
 
+    stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
+    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
     explanation: str
     contestant: str = ""
 

@@ -39,6 +39,7 @@ from flashinfer_bench.data import (
     Performance,
     Provenance,
     RunInfo,
+    StoppingInfo,
     Trace,
 )
 
@@ -209,6 +210,8 @@ def _performance(outcome: Passed) -> Performance:
         latency_kind=outcome.built.latency_kind,
         is_cold=outcome.built.is_cold,
         block_count=len(solution.blocks_ns),
+        stopping=StoppingInfo(rule=outcome.result.stopping_rule, reason=outcome.result.stopped_by),
+        interval_scope="one_process",
         peak_memory_bytes=outcome.result.peak_memory_bytes,
         prepare_ms=outcome.result.prepare_ms,
         plan_ms=outcome.result.plan_ms,

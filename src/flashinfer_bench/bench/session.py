@@ -311,6 +311,8 @@ class Session:
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit,
                 calls_per_sample=job.calls_per_sample,
+                until_interval=config.until_interval,
+                time_budget_seconds=config.time_budget_seconds,
             ),
             key=key,
             coin=_coin(key),

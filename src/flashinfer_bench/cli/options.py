@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -128,7 +129,49 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         return share
 
 
+class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """A length of time, written as 2, 2s or 500ms."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it in seconds."""
+        text = str(value).strip()
+        unit_s = 1e-3 if text.endswith("ms") else 1.0
+        try:
+            seconds = float(text.removesuffix("s").removesuffix("m")) * unit_s
+        except ValueError:
+            self.fail(f"{value!r} is no time such as 2, 2s or 500ms", param, ctx)
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not longer than nothing", param, ctx)
+        return seconds
+
+
 SHARE = _Share()
+SECONDS = _Seconds()
+
+
+def stopping_options(
+    what: str,
+) -> tuple[Callable[[Decorated], Decorated], Callable[[Decorated], Decorated]]:
+    """Make `--until-interval` and `--time-budget`; both given, whichever comes first ends it."""
+    return (
+        click.option(
+            "--until-interval",
+            type=SHARE,
+            metavar="SHARE",
+            help=f"Go on until {what} is no wider than this, such as 1%.",
+        ),
+        click.option(
+            "--time-budget",
+            "time_budget_seconds",
+            type=SECONDS,
+            metavar="SECONDS",
+            help="Stop timing a workload after so long, such as 2s, however many samples there are.",
+        ),
+    )
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from flashinfer_bench.cli.options import (
     json_option,
     local_option,
     log_level_option,
+    stopping_options,
     workload_class_option,
 )
 from flashinfer_bench.cli.progress import choose_view
@@ -65,6 +66,8 @@ class RunOptions:
     warmup_runs: int | None
     iterations: int | None
     num_trials: int | None
+    until_interval: float | None
+    time_budget_seconds: float | None
     rtol: float | None
     atol: float | None
     required_matched_ratio: float | None
@@ -102,6 +105,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
             "--iterations", type=_POSITIVE, help="Timed samples per trial.  [default: 50]"
         ),
         click.option("--num-trials", type=_POSITIVE, help="Fresh sets of inputs.  [default: 3]"),
+        *stopping_options("the speedup's 95% interval"),
         arch_option,
         click.option("--rtol", type=_POSITIVE_FLOAT, help="Relative tolerance.  [default: 1e-2]"),
         click.option("--atol", type=_POSITIVE_FLOAT, help="Absolute tolerance.  [default: 1e-2]"),
@@ -188,6 +192,7 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
         "flashinfer-bench run --local examples/dataset --definitions 'rmsnorm*' softmax_v128256 \\",
         "    --authors cpp --output /tmp/traces",
         "flashinfer-bench run --local examples/dataset --workload-class full --dry-run",
+        "flashinfer-bench run --local examples/dataset --until-interval 1% --time-budget 10s",
         "flashinfer-bench run --local examples/dataset --resume --label nightly --json",
     ],
 )
@@ -331,6 +336,8 @@ def _config(options: RunOptions) -> BenchmarkConfig:
             "warmup_runs": options.warmup_runs,
             "iterations": options.iterations,
             "num_trials": options.num_trials,
+            "until_interval": options.until_interval,
+            "time_budget_seconds": options.time_budget_seconds,
             "rtol": options.rtol,
             "atol": options.atol,
             "required_matched_ratio": options.required_matched_ratio,

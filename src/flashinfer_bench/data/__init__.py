@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Performance,
         Provenance,
         RunInfo,
+        StoppingInfo,
         Trace,
     )
     from flashinfer_bench.data.trace_set import TraceSet
@@ -91,6 +92,7 @@ __all__ = [
     "Solution",
     "SourceFile",
     "SpeedupMetrics",
+    "StoppingInfo",
     "SupportedBindings",
     "SupportedLanguages",
     "TensorSpec",
@@ -124,7 +126,7 @@ _NAMES_BY_MODULE = {
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
     "timestamps": "utc_timestamp",
     "trace": "ClockInfo Correctness DeviceInfo Environment Evaluation EvaluationStatus Note "
-    "Performance Provenance RunInfo Trace",
+    "Performance Provenance RunInfo StoppingInfo Trace",
     "trace_set": "TraceSet",
     "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",
 }

@@ -99,6 +99,15 @@ class ClockInfo(Entity):
     """Calls of the reference in one sample."""
 
 
+class StoppingInfo(Entity):
+    """When enough had been measured."""
+
+    rule: NonEmptyStr
+    """What was asked for."""
+    reason: Literal["iterations", "interval", "time_budget", "most_blocks"]
+    """What ended it."""
+
+
 class Performance(Entity):
     """How fast a solution was; absent keys were not measured."""
 
@@ -128,6 +137,10 @@ class Performance(Entity):
     """Whether caches were evicted between samples."""
     block_count: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Alternating blocks kept."""
+    stopping: StoppingInfo | None = Field(None, exclude_if=is_none)
+    """When enough had been measured, and why."""
+    interval_scope: Literal["one_process"] | None = Field(None, exclude_if=is_none)
+    """What the intervals know: noise within these processes, not what differs from one process to the next."""
     blocks_discarded: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Blocks repeated because the device was throttled."""
     peak_memory_bytes: NonNegativeInt | None = Field(None, exclude_if=is_none)

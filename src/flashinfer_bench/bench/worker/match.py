@@ -7,9 +7,11 @@ tell apart; after a sample has returned, a coin it cannot see decides whether th
 from __future__ import annotations
 
 import fcntl
+import itertools
 import math
 import os
 import statistics
+import time
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.protocol import (
@@ -23,6 +25,8 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     TrialOpened,
 )
+from flashinfer_bench.bench.timing.statistics import block_ratios
+from flashinfer_bench.bench.timing.stopping import Stopping, Taken
 from flashinfer_bench.bench.timing.turns import (
     LEAST_BLOCKS,
     block_sizes,
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.bench.protocol import RunJob
+    from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.bench.worker.link import Link
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.devices import Device
@@ -65,6 +70,15 @@ class Match:
         self._links = links
         self._sides: list[Side] = []
         self._calls_per_sample = 1
+        self._stopping = Stopping(
+            iterations=self._rules.iterations,
+            num_trials=self._rules.num_trials,
+            until_interval=self._rules.until_interval,
+            time_budget_s=self._rules.time_budget_seconds,
+            timeout_s=self._rules.timeout_seconds,
+        )
+        self._stopped_by: Reason | None = None
+        self._began_s: float | None = None
 
     def play(self) -> JobResult:
         """Run every trial and say how it ended."""
@@ -131,17 +145,46 @@ class Match:
             self._warm_up(side, trial)
         if trial == 0:
             self._calls_per_sample = self._choose_calls_per_sample()
-        call = 1 + self._rules.warmup_runs
-        end = call + self._rules.iterations
-        blocks = math.ceil(LEAST_BLOCKS / self._rules.num_trials)
-        for block, size in enumerate(block_sizes(self._rules.iterations, blocks=blocks)):
+        self._began_s = self._began_s or time.monotonic()
+        rule, first, call = self._stopping.rule(trial), *[1 + self._rules.warmup_runs] * 2
+        for block, planned in enumerate(self._block_sizes()):
+            size = self._affordable(planned)
             order = order_of_turns(self._sides, f"{self._job.coin} {trial} {block}")
-            calls, is_last = range(call, call + size), call + size == end
-            for side in order:  # inputs of the touching calls, behind the end, occur nowhere else
-                self._time_block(side, trial, calls, touching_call=end + block, is_last=is_last)
+            calls = range(call, call + size)
+            is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
+            for side in order:  # inputs of the touching calls occur nowhere else
+                self._time_block(side, trial, calls, touching_call=-1 - block, is_last=is_last)
             for side in order:
                 self._checker.check_queue(side)
             call += size
+            self._stopped_by = rule.reason_to_stop(self._taken(call - first))
+            if self._stopped_by is not None:
+                break
+        if self._stopping.is_open and self._rules.is_audited:
+            self._check_once_more(trial, call)
+
+    def _block_sizes(self) -> Iterator[int]:
+        """Give what is planned for a trial, and go on like its last block for as long as it takes."""
+        blocks = math.ceil(LEAST_BLOCKS / self._rules.num_trials)
+        planned = block_sizes(self._rules.iterations, blocks=blocks)
+        return itertools.chain(planned, itertools.repeat(planned[-1]))
+
+    def _affordable(self, planned: int) -> int:
+        calls_ns = sum(side.typical_ns for side in self._sides) * self._calls_per_sample
+        return self._stopping.block_size(planned, calls_ns / 1e9)
+
+    def _taken(self, sample_count: int) -> Taken:
+        """Sum up for a stopping rule: block ratios of the first two contestants, or latencies of one."""
+        one, *others = (side.blocks_ns for side in self._sides)
+        blocks = block_ratios(others[0], one) if others else [statistics.median(b) for b in one]
+        return Taken(sample_count, blocks, time.monotonic() - (self._began_s or 0.0))
+
+    def _check_once_more(self, trial: int, call: int) -> None:
+        """Check the last call of a trial whose end nobody knew before it was over."""
+        for side in self._judged():
+            side.sample(trial, call, self._calls_per_sample)
+            side.queue.append(side.keep(trial, call, self._calls_per_sample))
+            self._checker.check_queue(side)
 
     def _warm_up(self, side: Side, trial: int) -> None:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
@@ -214,6 +257,8 @@ class Match:
             prepare_ms=_median_of_known(side.prepare_ms),
             plan_ms=_median_of_known(side.plan_ms),
             rival_errors=others[0].errors() if others else None,
+            stopping_rule=str(self._stopping),
+            stopped_by=self._stopped_by or "iterations",
         )
 
 

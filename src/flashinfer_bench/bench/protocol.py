@@ -233,6 +233,8 @@ class Judgement(msgspec.Struct, frozen=True):
     timeout_seconds: float
     is_audited: bool
     calls_per_sample: int | None = None
+    until_interval: float | None = None
+    time_budget_seconds: float | None = None
 
 
 class RunJob(Message, frozen=True):
@@ -263,8 +265,6 @@ class Opened(Message, frozen=True):
     """The judge's device, and what its self-calibration found."""
 
     hardware: str
-    until_interval: float | None = None
-    time_budget_seconds: float | None = None
     lock_name: str
     uuid: str
     driver: str | None
@@ -309,6 +309,8 @@ class JobPassed(Message, frozen=True):
     prepare_ms: float | None = None
     plan_ms: float | None = None
     rival_errors: Errors | None = None
+    stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
+    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
 
 
 class JobWrong(Message, frozen=True):
@@ -339,8 +341,6 @@ class JobRaised(Message, frozen=True):
 class JobTimedOut(Message, frozen=True):
     """The solution took longer than its deadline."""
 
-    stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
-    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
     explanation: str
     contestant: str = ""
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from flashinfer_bench.data.distributions import Distribution
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
 from flashinfer_bench.data.shapes import DType
 
@@ -26,6 +27,8 @@ class RandomInput(Entity):
     """Marks a random input."""
     dtype: DType | None = Field(None, exclude_if=is_none)
     """Repeats the definition's dtype; a contradiction is an error."""
+    distribution: Distribution | None = Field(None, exclude_if=is_none)
+    """What is drawn; without it normal floats, integers in [-1024, 1024) (int8: all of them), fair coins."""
 
 
 class ScalarInput(Entity):

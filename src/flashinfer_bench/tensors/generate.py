@@ -1,8 +1,8 @@
 """Inputs that any process can make again from a seed.
 
-A trial draws one pool per input from a seeded generator. Every call then fills each floating-point input
-with `scale × window(pool, offset)`, scale and offset from the call's seed: memory-copy speed, content
-that never repeats, and the same bits in every process that knows the seed.
+A trial draws one pool per input from a seeded generator. Every call then fills each input that may change
+from its pool, by choices that follow from the call's seed (`draws` says how): memory-copy speed, content that
+hardly ever repeats, and the same bits in every process that knows the seed.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.tensors import draws
 from flashinfer_bench.tensors.dtypes import torch_dtype
+from flashinfer_bench.tensors.planned import usual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
-
-WINDOW_SLACK = 16_384
-"""How many elements a pool is longer than its input: the number of different windows."""
-
-_SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 1.0  # never larger than the plain normal draw of the format
-_BYTE_RANGE = (-128, 128)
-_INTEGER_RANGE = (-1024, 1024)
-_LOW_BIT_CLAMP = 2.0
+    from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
 
 Argument = torch.Tensor | bool | int | float
 
@@ -107,22 +101,17 @@ class InputMaker:
             if pool is None or plan.role == "static" or not isinstance(argument, torch.Tensor):
                 continue
             if plan.source == "window":
-                offset = int(choices.random() * WINDOW_SLACK)
-                scale = _SMALLEST_SCALE + choices.random() * (_LARGEST_SCALE - _SMALLEST_SCALE)
-                window = pool[offset : offset + argument.numel()]
-                torch.mul(window, scale, out=argument.view(-1))
+                draws.fill(_distribution(plan), pool, argument, choices)
             else:
                 argument.copy_(pool)
 
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":
             return self._files[plan.tensor.name].to(self._device)
+        wanted = (_distribution(plan), plan.tensor.shape, torch_dtype(plan.tensor.dtype))
         if plan.source == "window":
-            count = plan.tensor.element_count + WINDOW_SLACK
-            pool = torch.empty(count, dtype=torch_dtype(plan.tensor.dtype), device=self._device)
-            return pool.normal_(generator=generator)
-        drawn = draw(plan.tensor, generator)
-        return torch.softmax(drawn, dim=-1) if plan.distribution == "probabilities" else drawn
+            return draws.draw_pool(*wanted, generator)
+        return draws.draw(*wanted, generator)
 
 
 def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
@@ -131,22 +120,18 @@ def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
     Normal for floats (eight-bit ones clamped to [-2, 2] before the cast), uniform in [-128, 128) for int8,
     in [-1024, 1024) for wider integers, fair coins for bool.
     """
-    dtype, device = torch_dtype(plan.dtype), generator.device
-    if dtype is torch.bool:
-        return torch.randint(0, 2, plan.shape, generator=generator, device=device).to(dtype)
-    if not dtype.is_floating_point:
-        low, high = _BYTE_RANGE if dtype is torch.int8 else _INTEGER_RANGE
-        return torch.randint(low, high, plan.shape, generator=generator, device=device, dtype=dtype)
-    if dtype.itemsize == 1:
-        wide = torch.empty(plan.shape, device=device).normal_(generator=generator)
-        return wide.clamp_(-_LOW_BIT_CLAMP, _LOW_BIT_CLAMP).to(dtype)
-    return torch.empty(plan.shape, dtype=dtype, device=device).normal_(generator=generator)
+    return draws.draw(usual(plan.dtype), plan.shape, torch_dtype(plan.dtype), generator)
+
+
+def _distribution(plan: InputPlan) -> Distribution:
+    return usual(plan.tensor.dtype) if plan.distribution is None else plan.distribution
 
 
 def _scalar(plan: InputPlan, generator: torch.Generator) -> bool | int | float:
     if plan.value is not None:
         return plan.value
-    return draw(plan.tensor, generator).item()  # a plan with an empty shape draws one element
+    dtype = torch_dtype(plan.tensor.dtype)
+    return draws.draw(_distribution(plan), (), dtype, generator).item()
 
 
 def _derived(seed: int, index: int) -> int:

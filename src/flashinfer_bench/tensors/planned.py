@@ -27,8 +27,10 @@ ELEMENT_BITS = {
     "int8": 8,
     "bool": 8,
 }
+_BYTE_RANGE = (-128, 128)
+_INTEGER_RANGE = (-1024, 1024)
 WINDOWED_DTYPES = frozenset({"float64", "float32", "float16", "bfloat16"})
-"""Dtypes whose content is rescaled for every call."""
+"""Dtypes that are wide enough to be rescaled for every call."""
 
 
 class TensorPlan(msgspec.Struct, frozen=True):
@@ -49,19 +51,77 @@ class TensorPlan(msgspec.Struct, frozen=True):
         return (self.element_count * ELEMENT_BITS[self.dtype] + 7) // 8
 
 
+class Normal(msgspec.Struct, frozen=True, tag="normal"):
+    """Normally distributed floats; eight-bit ones are clamped to two standard deviations."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+
+class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
+    """Floats from `low` up to, not including, `high`."""
+
+    low: float
+    high: float
+
+
+class Integers(msgspec.Struct, frozen=True, tag="integers"):
+    """Integers from `low` up to, not including, `high`."""
+
+    low: int
+    high: int
+
+
+class Probabilities(msgspec.Struct, frozen=True, tag="probabilities"):
+    """Rows over the last dimension that add up to one."""
+
+    temperature: float = 1.0
+
+
+class Permutation(msgspec.Struct, frozen=True, tag="permutation"):
+    """Rows over the last dimension of length n that hold each of 0 … n − 1 once."""
+
+
+class IndexPointers(msgspec.Struct, frozen=True, tag="index_pointers"):
+    """A vector from 0 to `total` with steps from `shortest` to `longest`."""
+
+    total: int
+    shortest: int = 1
+    longest: int | None = None
+
+
+class PageTable(msgspec.Struct, frozen=True, tag="page_table"):
+    """Page numbers from 0 to `pages` − 1, each once at most where they are `unique`."""
+
+    pages: int
+    unique: bool = True
+
+
+class Boolean(msgspec.Struct, frozen=True, tag="boolean"):
+    """Booleans of which a share is true."""
+
+    rate: float = 0.5
+
+
+Distribution = (
+    Normal | Uniform | Integers | Probabilities | Permutation | IndexPointers | PageTable | Boolean
+)
+"""What `data.distributions` declares, with every length as a number; the tags are the same."""
+
+
 class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
-    `window`: redrawn for every call as a scaled window of a pool of the trial. `draw`: drawn once a trial.
-    `file`: from a safetensors file, the same in every call. `scalar`: a Python number; `None` for one
-    that is drawn once a trial.
+    `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
+    a safetensors file, the same in every call. `scalar`: a Python number; `None` for one that is drawn once
+    a trial. Without a distribution the dtype says what is drawn.
     """
 
     tensor: TensorPlan
     source: Literal["window", "draw", "file", "scalar"]
     role: Literal["dynamic", "metadata", "static"] = "dynamic"
     value: bool | int | float | None = None
-    distribution: Literal["normal", "probabilities"] = "normal"
+    distribution: Distribution | None = None
     path: str = ""
     tensor_key: str = ""
 
@@ -101,19 +161,47 @@ def _plan_input(
             return InputPlan(
                 tensor, "file", spec.role, path=given.path, tensor_key=given.tensor_key
             )
-        case _:
+        case RandomInput():
+            drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)
             if shape is None:
-                return InputPlan(tensor, "scalar", spec.role)
-            return _plan_random(definition, tensor, spec.role)
+                return InputPlan(tensor, "scalar", spec.role, distribution=drawn)
+            is_constant = spec.role != "dynamic" or isinstance(drawn, IndexPointers)
+            source: Literal["draw", "window"] = "draw" if is_constant else "window"
+            return InputPlan(tensor, source, spec.role, distribution=drawn)
 
 
-def _plan_random(
-    definition: Definition, tensor: TensorPlan, role: Literal["dynamic", "metadata", "static"]
-) -> InputPlan:
+def _distribution(
+    definition: Definition,
+    workload: Workload,
+    tensor: TensorPlan,
+    given: RandomInput,
+    *,
+    is_scalar: bool,
+) -> Distribution:
+    """Take what is declared, with numbers for axes, or what the format says."""
     if tensor.dtype == "float4_e2m1":
         raise DatasetError(f"{definition.name}: torch draws no float4; give {tensor.name!r} a file")
-    if definition.op_type == "sampling" and tensor.name == "probs":
-        return InputPlan(tensor, "draw", role, distribution="probabilities")
-    if tensor.dtype in WINDOWED_DTYPES and role == "dynamic":
-        return InputPlan(tensor, "window", role)
-    return InputPlan(tensor, "draw", role)
+    declared = given.distribution
+    if declared is None:
+        is_sampled = definition.op_type == "sampling" and tensor.name == "probs"
+        return Probabilities() if is_sampled else usual(tensor.dtype)
+    axes = definition.resolve_axes(workload.axes)
+    fault = declared.fault(tensor.dtype, None if is_scalar else tensor.shape, axes)
+    if fault is not None:
+        place = f"workload {workload.uuid} of {definition.name}: input {tensor.name!r}"
+        raise DatasetError(f"{place}: {declared.type!r} {fault}")
+    resolved: Distribution = msgspec.convert(declared.resolved(axes), Distribution)
+    return resolved
+
+
+def usual(dtype: str) -> Distribution:
+    """Say what the dataset format draws for a dtype where nothing is declared."""
+    match dtype:
+        case "bool":
+            return Boolean()
+        case "int8":
+            return Integers(*_BYTE_RANGE)
+        case "int16" | "int32" | "int64":
+            return Integers(*_INTEGER_RANGE)
+        case _:
+            return Normal()

@@ -10,7 +10,7 @@ import torch
 
 from flashinfer_bench.tensors.generate import InputMaker, draw
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+from flashinfer_bench.tensors.planned import InputPlan, Probabilities, TensorPlan
 
 CPU = torch.device("cpu")
 FLOATS = ["float32", "float16", "bfloat16"]
@@ -49,11 +49,12 @@ def drawn(dtype: str, *, count: int = 20_000, seed: int = 3) -> torch.Tensor:
 SEEDED = """
 from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
+from flashinfer_bench.tensors.planned import Probabilities
 import torch
 torch.set_num_threads({threads})
 windows = [planned(dtype=d, shape=(300, 70)) for d in ("float32", "float16", "bfloat16")]
 draws = [planned("draw", dtype=d, shape=(300, 70)) for d in EVERY_DTYPE]
-probabilities = planned("draw", shape=(30, 700), distribution="probabilities")
+probabilities = planned("draw", shape=(30, 700), distribution=Probabilities())
 made = maker(*windows, *draws, probabilities, planned("scalar", shape=()), trial_seed=99)
 (arguments,) = made.prepare(1234, 1)
 print(fingerprint(arguments).hex(), arguments[-1])
@@ -65,7 +66,7 @@ def test_another_process_makes_the_same_bits_from_the_same_seeds(threads: int) -
     threads_here = torch.get_num_threads()
     windows = [planned(dtype=dtype, shape=(300, 70)) for dtype in FLOATS]
     draws = [planned("draw", dtype=dtype, shape=(300, 70)) for dtype in EVERY_DTYPE]
-    probabilities = planned("draw", shape=(30, 700), distribution="probabilities")
+    probabilities = planned("draw", shape=(30, 700), distribution=Probabilities())
     made = maker(*windows, *draws, probabilities, planned("scalar", shape=()), trial_seed=99)
     (here,) = made.prepare(1234, 1)
 
@@ -249,7 +250,7 @@ def test_booleans_are_fair_coins() -> None:
 
 
 def test_probabilities_are_rows_that_add_up_to_one() -> None:
-    plan = planned("draw", shape=(8, 100), distribution="probabilities")
+    plan = planned("draw", shape=(8, 100), distribution=Probabilities())
 
     (probabilities,) = maker(plan).prepare(1, 1)[0]
 

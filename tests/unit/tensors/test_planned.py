@@ -7,7 +7,20 @@ import pytest
 
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.tensors.planned import InputPlan, TensorPlan, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import (
+    Boolean,
+    IndexPointers,
+    InputPlan,
+    Integers,
+    Normal,
+    PageTable,
+    Permutation,
+    Probabilities,
+    TensorPlan,
+    Uniform,
+    plan_inputs,
+    plan_outputs,
+)
 
 
 def definition(op_type: str = "other", **inputs: dict[str, Any]) -> Definition:
@@ -39,25 +52,62 @@ SCALAR = {"shape": None, "dtype": "float32"}
 
 
 @pytest.mark.parametrize(
-    ("dtype", "source"),
+    ("dtype", "usual"),
     [
-        ("float32", "window"),
-        ("float16", "window"),
-        ("bfloat16", "window"),
-        ("float8_e4m3fn", "draw"),
-        ("float8_e5m2", "draw"),
-        ("int64", "draw"),
-        ("int32", "draw"),
-        ("int16", "draw"),
-        ("int8", "draw"),
-        ("bool", "draw"),
+        *[
+            (dtype, Normal())
+            for dtype in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+        ],
+        *[(dtype, Integers(-1024, 1024)) for dtype in ("int64", "int32", "int16")],
+        ("int8", Integers(-128, 128)),
+        ("bool", Boolean()),
     ],
 )
-def test_only_wide_floats_are_redrawn_for_every_call(dtype: str, source: str) -> None:
+def test_dynamic_inputs_of_any_dtype_are_other_in_every_call(dtype: str, usual: object) -> None:
     planned = plan_of({"shape": ["n", "k"], "dtype": dtype}, {"type": "random"})
 
-    assert planned.source == source
+    assert (planned.source, planned.distribution) == ("window", usual)
     assert planned.tensor == TensorPlan("x", (5, 3), dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "declared", "expected"),
+    [
+        ("float32", {"type": "normal", "mean": 2, "std": 0.5}, Normal(2, 0.5)),
+        ("bfloat16", {"type": "uniform", "low": -1}, Uniform(-1, 1)),
+        ("int32", {"type": "integers", "high": "2 * n"}, Integers(0, 10)),
+        ("float16", {"type": "probabilities"}, Probabilities()),
+        ("int64", {"type": "permutation"}, Permutation()),
+        ("int32", {"type": "page_table", "pages": "n * k"}, PageTable(15)),
+        ("bool", {"type": "boolean", "rate": 0.1}, Boolean(0.1)),
+    ],
+)
+def test_a_declared_distribution_is_planned_with_numbers_for_axes(
+    dtype: str, declared: dict[str, Any], expected: object
+) -> None:
+    source = {"type": "random", "distribution": declared}
+
+    planned = plan_of({"shape": ["n", "k"], "dtype": dtype}, source)
+
+    assert (planned.source, planned.distribution) == ("window", expected)
+    assert msgspec.json.decode(msgspec.json.encode(planned), type=InputPlan) == planned
+
+
+def test_index_pointers_stay_the_same_within_a_trial() -> None:
+    declared = {"type": "index_pointers", "total": "7 * k", "shortest": 0, "longest": "n * 2"}
+
+    planned = plan_of(
+        {"shape": ["n"], "dtype": "int32"}, {"type": "random", "distribution": declared}
+    )
+
+    assert (planned.source, planned.distribution) == ("draw", IndexPointers(21, 0, 10))
+
+
+def test_a_distribution_that_does_not_fit_is_the_datasets_fault() -> None:
+    source = {"type": "random", "distribution": {"type": "page_table", "pages": "n"}}
+
+    with pytest.raises(DatasetError, match="'x': 'page_table' names 15 pages and there are 5"):
+        plan_of(MATRIX | {"dtype": "int32"}, source)
 
 
 @pytest.mark.parametrize("role", ["static", "metadata"])
@@ -74,12 +124,12 @@ def test_an_input_the_workload_does_not_mention_is_random() -> None:
 def test_probabilities_of_sampling_are_rows_that_add_up() -> None:
     planned = plan_of(MATRIX, op_type="sampling", name="probs")
 
-    assert (planned.source, planned.distribution) == ("draw", "probabilities")
+    assert (planned.source, planned.distribution) == ("window", Probabilities())
 
 
 @pytest.mark.parametrize("rest", [{"op_type": "sampling", "name": "x"}, {"name": "probs"}])
 def test_other_inputs_are_plain_draws(rest: dict[str, str]) -> None:
-    assert plan_of(MATRIX, **rest).distribution == "normal"
+    assert plan_of(MATRIX, **rest).distribution == Normal()
 
 
 @pytest.mark.parametrize("value", [0.5, 3, True])

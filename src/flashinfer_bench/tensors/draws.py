@@ -1,0 +1,265 @@
+"""How each distribution is drawn, and how a call's content is made from the pool of its trial.
+
+Whatever is made here has the same bits in every process that knows the seeds, for any number of threads:
+generators fill in order, rows are reduced by one thread each, and everything else is copies, integers, and
+operations on single elements that round once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.tensors.planned import (
+    Boolean,
+    IndexPointers,
+    Integers,
+    Normal,
+    PageTable,
+    Permutation,
+    Probabilities,
+    Uniform,
+)
+
+if TYPE_CHECKING:
+    import random
+
+    from flashinfer_bench.tensors.planned import Distribution
+
+WINDOW_SLACK = 16_384
+"""How many elements a pool is longer than its input: the number of different windows."""
+
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 1.0  # never larger than the plain draw
+_CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
+_LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
+_KEY_BITS = 62
+
+Shape = tuple[int, ...]
+
+
+def draw(
+    distribution: Distribution, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """Draw a tensor on the generator's device."""
+    match distribution:
+        case Normal():
+            return _normal(distribution, shape, dtype, generator)
+        case Uniform():
+            return _uniform(distribution, shape, dtype, generator)
+        case Integers(low=low, high=high):
+            return _integers(low, high, shape, dtype, generator)
+        case Boolean(rate=rate):
+            return _empty(shape, torch.float32, generator).uniform_(generator=generator) < rate
+        case Probabilities(temperature=temperature):
+            logits = _empty(shape, torch.float32, generator).normal_(generator=generator)
+            return torch.softmax(logits.div_(temperature), dim=-1).to(dtype)
+        case Permutation():
+            return _permutations(shape, generator).to(generator.device, dtype)
+        case PageTable(pages=pages, unique=False):
+            return _integers(0, pages, shape, dtype, generator)
+        case PageTable(pages=pages):
+            chosen = torch.randperm(pages, generator=_on_cpu(generator))[: math.prod(shape)]
+            return chosen.view(shape).to(generator.device, dtype)
+        case IndexPointers():
+            return _index_pointers(distribution, shape, generator).to(generator.device, dtype)
+
+
+def draw_pool(
+    distribution: Distribution, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """Draw what the calls of a trial take their content from."""
+    count = math.prod(shape) + WINDOW_SLACK
+    match distribution:
+        case Normal(std=std) if dtype.itemsize > 1:
+            return draw(Normal(std=std), (count,), dtype, generator)
+        case Uniform(low=low, high=high) if dtype.itemsize > 1:
+            half = (high - low) / 2
+            return draw(Uniform(-half, half), (count,), dtype, generator)
+        case Probabilities():
+            row = shape[-1]
+            rows = math.prod(shape[:-1]) + -(-WINDOW_SLACK // row)
+            return draw(distribution, (rows, row), dtype, generator)
+        case Permutation() | PageTable(unique=True) | IndexPointers():
+            return draw(distribution, shape, dtype, generator)
+        case _:
+            return draw(distribution, (count,), dtype, generator)
+
+
+def fill(
+    distribution: Distribution, pool: torch.Tensor, out: torch.Tensor, choices: random.Random
+) -> None:
+    """Write the content of one call: legal, as cheap as a few copies, and hardly ever what it was before."""
+    flat = out.view(-1)
+    match distribution:
+        case Normal(mean=mean) if out.dtype.itemsize > 1:
+            _scale(_window(pool, out, choices), flat, choices)
+            if mean:
+                flat.add_(mean)
+        case Uniform(low=low, high=high) if out.dtype.itemsize > 1:
+            _scale(_window(pool, out, choices), flat, choices)
+            flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
+        case Integers(low=low, high=high):
+            _turn(_window(pool, out, choices), flat, low, high, choices)
+        case PageTable(pages=pages, unique=False):
+            _turn(_window(pool, out, choices), flat, 0, pages, choices)
+        case PageTable(pages=pages):
+            _roll(pool.view(-1), flat, choices)
+            _turn(flat, flat, 0, pages, choices)
+        case Permutation():
+            _roll(pool, out, choices)
+            _turn(flat, flat, 0, out.shape[-1], choices)
+        case Probabilities():
+            _mix(pool, out, choices)
+        case IndexPointers():
+            out.copy_(pool)
+        case _:
+            flat.copy_(_window(pool, out, choices))
+
+
+# ------------------------------------------------------------------ drawing
+
+
+def _normal(
+    distribution: Normal, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    mean, std = distribution.mean, distribution.std
+    if dtype.itemsize > 1:
+        return _empty(shape, dtype, generator).normal_(mean, std, generator=generator)
+    wide = _empty(shape, torch.float32, generator).normal_(mean, std, generator=generator)
+    return wide.clamp_(mean - _CLAMPED_TAILS * std, mean + _CLAMPED_TAILS * std).to(dtype)
+
+
+def _uniform(
+    distribution: Uniform, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """Draw in a wide type: few bits would leave gaps, and rounding would reach the upper bound."""
+    low, high = distribution.low, distribution.high
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    drawn = _empty(shape, wide, generator).uniform_(low, high, generator=generator)
+    return drawn.clamp_(*_bounds(low, high, dtype)).to(dtype)
+
+
+def _integers(
+    low: int, high: int, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    device = generator.device
+    return torch.randint(low, high, shape, generator=generator, device=device, dtype=dtype)
+
+
+def _permutations(shape: Shape, generator: torch.Generator) -> torch.Tensor:
+    """Order rows of random keys; equal keys keep their places, so that every process agrees."""
+    keys = torch.randint(1 << _KEY_BITS, shape, generator=_on_cpu(generator))
+    return keys.argsort(dim=-1, stable=True)
+
+
+def _index_pointers(
+    distribution: IndexPointers, shape: Shape, generator: torch.Generator
+) -> torch.Tensor:
+    """Cut what is left beyond the shortest pieces at random places, and move what is over the longest."""
+    generator = _on_cpu(generator)
+    count = shape[0] - 1
+    if count < 1:
+        return torch.zeros(shape, dtype=torch.int64)
+    spare = distribution.total - count * distribution.shortest
+    cuts = torch.randint(spare + 1, (count - 1,), generator=generator).sort().values
+    edges = torch.cat((cuts.new_zeros(1), cuts, cuts.new_full((1,), spare)))
+    lengths = edges.diff() + distribution.shortest
+    if distribution.longest is not None:
+        lengths = _shortened(lengths, distribution.longest, generator)
+    return torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
+
+
+def _shortened(lengths: torch.Tensor, longest: int, generator: torch.Generator) -> torch.Tensor:
+    """Give what pieces have above `longest` to others, in random order, as far as each has room."""
+    surplus = int((lengths - longest).clamp_(min=0).sum())
+    kept = lengths.clamp(max=longest)
+    order = torch.randperm(len(kept), generator=generator)
+    room = (longest - kept)[order]
+    before = room.cumsum(0) - room
+    kept[order] += (surplus - before).clamp_(min=0).minimum(room)
+    return kept
+
+
+def _empty(shape: Shape, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device=generator.device)
+
+
+def _on_cpu(generator: torch.Generator) -> torch.Generator:
+    """Draw what is small and has structure on the CPU, whatever the device."""
+    return torch.Generator().manual_seed(generator.initial_seed())
+
+
+def _bounds(low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
+    """Smallest value of a dtype that is not below `low`, and largest that is below `high`."""
+    first, last = torch.tensor(low, dtype=dtype), torch.tensor(high, dtype=dtype)
+    if first.double() < low:
+        first = _neighbour(first, up=True)
+    if last.double() >= high:
+        last = _neighbour(last, up=False)
+    return first.item(), last.item()
+
+
+def _neighbour(value: torch.Tensor, *, up: bool) -> torch.Tensor:
+    """Next value of the dtype; written over bits, as not every dtype has `nextafter`."""
+    bits_of = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.itemsize]
+    bits = value.view(bits_of)
+    if value.double() == 0:
+        smallest = torch.ones((), dtype=bits_of).view(value.dtype)
+        return smallest if up else (-smallest.double()).to(value.dtype)
+    is_outward = (value.double() > 0) == up
+    return (bits + (1 if is_outward else -1)).view(value.dtype)
+
+
+# ------------------------------------------------------------------ one call's content
+
+
+def _window(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> torch.Tensor:
+    offset = int(choices.random() * WINDOW_SLACK)
+    return pool[offset : offset + out.numel()]
+
+
+def _scale(window: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    scale = _SMALLEST_SCALE + choices.random() * (_LARGEST_SCALE - _SMALLEST_SCALE)
+    torch.mul(window, scale, out=out)
+
+
+def _turn(
+    values: torch.Tensor, out: torch.Tensor, low: int, high: int, choices: random.Random
+) -> None:
+    """Add a secret number to every value; what leaves [low, high) comes back at the other end."""
+    step = choices.randrange(max(1, high - low))
+    is_over = values >= high - step if step else None
+    torch.add(values, _wrapped(step, values.dtype), out=out)
+    if is_over is not None:
+        out.sub_(is_over.to(out.dtype).mul_(_wrapped(high - low, out.dtype)))
+
+
+def _wrapped(number: int, dtype: torch.dtype) -> int:
+    """Bring a number into a dtype's range: its arithmetic wraps around, and the result fits again."""
+    half = 1 << 8 * dtype.itemsize - 1
+    return (number + half) % (2 * half) - half
+
+
+def _roll(values: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Move everything along the last dimension by a secret number of places."""
+    length = values.shape[-1]
+    shift = choices.randrange(max(1, length))
+    out[..., : length - shift].copy_(values[..., shift:])
+    out[..., length - shift :].copy_(values[..., :shift])
+
+
+def _mix(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Mix two windows of rows, one of them rolled, by a secret share: that adds up to one again."""
+    if not out.numel():
+        return
+    length = pool.shape[-1]
+    rows = out.view(-1, length)
+    spare = len(pool) - len(rows)
+    first, second = choices.randrange(spare + 1), choices.randrange(spare + 1)
+    share = choices.random() * _LARGEST_SHARE
+    torch.mul(pool[first : first + len(rows)], 1 - share, out=rows)
+    other = torch.empty_like(rows)
+    _roll(pool[second : second + len(rows)], other, choices)
+    rows.add_(other.mul_(share))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -13,33 +15,62 @@ from flashinfer_bench.bench.timing.clocks import (  # noqa: E402  # needs torch
     CudaEvents,
     calibrate,
     clock_for,
+    spin_call,
+)
+from flashinfer_bench.bench.timing.cupti import (  # noqa: E402
+    Activity,
+    ClockHeldError,
+    Cupti,
+    span_ns,
 )
 from flashinfer_bench.bench.timing.wall import (  # noqa: E402
     Clock,
+    Evictor,
     WallClock,
     overhead_ns,
     spin_for,
 )
+from flashinfer_bench.errors import MissingPackageError, UsageError  # noqa: E402
 
 NO_CARD = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="no CUDA device here: not run on a card"
 )
-KNOWN_NS = 2_000_000
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("cpu", id="wall"),
-        pytest.param("cuda", id="cuda_events", marks=[pytest.mark.gpu, NO_CARD]),
-    ]
+NO_CUPTI = pytest.mark.skipif(
+    importlib.util.find_spec("cupti") is None, reason="cupti-python is not installed"
 )
-def device(request: pytest.FixtureRequest) -> torch.device:
-    return torch.device(request.param)
+KNOWN_NS = 2_000_000
+CPU = torch.device("cpu")
+CLOCKS = [
+    pytest.param(("cpu", "wall", "hot"), id="wall"),
+    pytest.param(("cpu", "wall", "cold"), id="wall-cold"),
+    pytest.param(("cuda", "wall", "hot"), id="cuda-wall", marks=[pytest.mark.gpu, NO_CARD]),
+    pytest.param(("cuda", "events", "cold"), id="events", marks=[pytest.mark.gpu, NO_CARD]),
+    pytest.param(("cuda", "events", "hot"), id="events-hot", marks=[pytest.mark.gpu, NO_CARD]),
+    pytest.param(("cuda", "cupti", "cold"), id="cupti", marks=[pytest.mark.gpu, NO_CARD, NO_CUPTI]),
+    pytest.param(
+        ("cuda", "cupti", "hot"), id="cupti-hot", marks=[pytest.mark.gpu, NO_CARD, NO_CUPTI]
+    ),
+]
+
+
+@pytest.fixture(params=CLOCKS)
+def chosen(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    return request.param
 
 
 @pytest.fixture
-def clock(device: torch.device) -> Clock:
-    return clock_for(device)
+def device(chosen: tuple[str, str, str]) -> torch.device:
+    return torch.device(chosen[0])
+
+
+@pytest.fixture
+def clock(chosen: tuple[str, str, str], device: torch.device) -> Clock:
+    _, name, cache = chosen
+    clock = clock_for(device, name, cache)
+    clock.begin(17)
+    yield clock
+    if isinstance(clock, Cupti):
+        clock.close()
 
 
 @pytest.mark.parametrize(
@@ -51,6 +82,40 @@ def clock(device: torch.device) -> Clock:
 )
 def test_a_device_has_its_clock(kind: str, expected: type[Clock]) -> None:
     assert isinstance(clock_for(torch.device(kind)), expected)
+
+
+def test_a_cache_is_hot_on_a_cpu_unless_it_is_to_be_cold() -> None:
+    assert [clock_for(CPU, "auto", cache).is_cold for cache in ("auto", "hot", "cold")] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.gpu
+@NO_CARD
+def test_a_cache_is_cold_on_a_gpu_unless_it_is_to_be_hot() -> None:
+    cuda = torch.device("cuda")
+
+    assert [clock_for(cuda, "auto", cache).is_cold for cache in ("auto", "hot", "cold")] == [
+        True,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("name", ["events", "cupti"])
+def test_a_clock_of_gpus_is_refused_on_a_cpu_and_none_stands_in_for_it(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name!r} times CUDA devices; on cpu there is 'wall'"):
+        clock_for(CPU, name)
+
+
+@pytest.mark.gpu
+@NO_CARD
+@pytest.mark.skipif(importlib.util.find_spec("cupti") is not None, reason="cupti-python is here")
+def test_cupti_is_missed_by_name_and_with_the_line_to_type() -> None:
+    with pytest.raises(MissingPackageError, match=r"pip install 'flashinfer-bench\[cuda\]'"):
+        clock_for(torch.device("cuda"), "cupti")
 
 
 @pytest.mark.parametrize("count", [1, 2, 17])
@@ -141,19 +206,112 @@ def test_cuda_events_never_take_a_kernel_for_shorter_than_it_is() -> None:
     assert taken_ns >= 10_000_000 / 2.5  # no card of today runs faster than 2.5 GHz
 
 
-def test_an_empty_call_takes_little_but_something(clock: Clock) -> None:
-    assert 0 < overhead_ns(clock, repeats=50) < 100_000
+def test_an_empty_call_takes_little(clock: Clock) -> None:
+    assert 0 <= overhead_ns(clock, repeats=50) < 100_000
 
 
 def test_calibration_tells_of_calls_of_known_length(clock: Clock, device: torch.device) -> None:
     found = calibrate(clock, device)
 
-    assert found["empty_call_ns"] > 0
-    assert found["copy_gb_per_s"] > 0.05
-
-
-def test_calibration_of_the_wall_clock_spins_for_as_long_as_it_says() -> None:
-    found = calibrate(WallClock(), torch.device("cpu"))
-
     assert found.keys() == {"empty_call_ns", "copy_gb_per_s", "spin_ratio"}
-    assert 1.0 <= found["spin_ratio"] < 2.0
+    assert found["copy_gb_per_s"] > 0.05
+    assert 0.95 <= found["spin_ratio"] < 2.0
+
+
+@pytest.mark.parametrize(
+    "chosen", [each for each in CLOCKS if each.id != "wall-cold"], indirect=True
+)  # how long a CPU reads the buffer that evicts depends on who else reads
+def test_what_a_sample_costs_beside_its_calls_does_not_depend_on_their_number(
+    clock: Clock, device: torch.device
+) -> None:
+    spin = spin_call(device)
+    clock.time_ns(spin, [(KNOWN_NS,)])
+
+    besides_ns = {count: beside_ns(clock, spin, count) for count in (1, 8)}
+
+    assert abs(besides_ns[8] - besides_ns[1]) < 7 * (0.1 * KNOWN_NS)
+
+
+def beside_ns(clock: Clock, spin: Callable[[int], object], count: int) -> float:
+    """What a clock outside sees of a sample, less what this one says: the least of several."""
+    seen = []
+    for _ in range(9):
+        began_ns = time.perf_counter_ns()
+        claimed_ns, _ = clock.time_ns(spin, [(KNOWN_NS,)] * count)
+        seen.append(time.perf_counter_ns() - began_ns - claimed_ns)
+    return min(seen)
+
+
+@pytest.mark.gpu
+@NO_CARD
+@pytest.mark.parametrize(("name", "is_told"), [("events", True), ("wall", True)])
+def test_on_a_gpu_the_time_the_host_is_kept_is_told_apart(name: str, is_told: bool) -> None:
+    cuda = torch.device("cuda")
+    clock = clock_for(cuda, name)
+
+    taken_ns, _ = clock.time_ns(spin_call(cuda), [(KNOWN_NS,)])
+
+    assert (clock.host_ns is not None) is is_told
+    assert clock.host_ns < 200_000 < taken_ns
+
+
+def test_on_a_cpu_there_is_no_other_time_than_the_hosts() -> None:
+    clock = WallClock()
+
+    clock.time_ns(spin_for, [(1000,)])
+
+    assert clock.host_ns is None
+
+
+def test_a_cold_clock_evicts_before_the_window_opens_and_once_a_sample() -> None:
+    order: list[str] = []
+    clock = WallClock(evict=lambda: order.append("evicted"))
+
+    taken_ns, _ = clock.time_ns(order.append, [("called",), ("called",)])
+
+    assert order == ["evicted", "called", "called"]
+    assert taken_ns < 1_000_000
+    assert clock.is_cold
+
+
+def test_a_clock_that_settles_waits_for_what_the_calls_started() -> None:
+    clock = WallClock(settle=lambda: time.sleep(0.01))
+
+    taken_ns, _ = clock.time_ns(int, [()])
+
+    assert taken_ns >= 10_000_000 > clock.host_ns
+
+
+def test_the_evictor_reads_all_of_its_buffer() -> None:
+    small, large = Evictor(1 << 16), Evictor(1 << 24)
+
+    short_ns = min(WallClock().time_ns(small, [()])[0] for _ in range(9))
+    long_ns = min(WallClock().time_ns(large, [()])[0] for _ in range(9))
+
+    assert long_ns > 20 * short_ns
+
+
+def test_kernel_activity_spans_from_the_first_start_to_the_last_end_without_the_spin() -> None:
+    spin, early, late = Activity(1, 0, 500), Activity(2, 505, 600), Activity(3, 560, 580)
+
+    assert span_ns([late, spin, early]) == 95
+
+
+def test_no_activity_but_the_spin_is_no_time() -> None:
+    assert span_ns([Activity(4, 0, 500)]) == 0
+
+
+def test_not_even_the_spin_recorded_means_that_another_profiler_listens() -> None:
+    with pytest.raises(ClockHeldError, match="another profiler in this process holds CUPTI"):
+        span_ns([])
+
+
+@pytest.mark.gpu
+@NO_CARD
+@NO_CUPTI
+def test_a_profiler_that_holds_cupti_is_told_and_nothing_stands_in() -> None:
+    clock = clock_for(torch.device("cuda"), "cupti")
+    kinds = [torch.profiler.ProfilerActivity.CUDA]
+
+    with torch.profiler.profile(activities=kinds), pytest.raises(ClockHeldError):
+        clock.time_ns(torch.cuda._sleep, [(1000,)])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _NVIDIA_SMI_TIMEOUT_S = 20
+_UNKNOWN_CACHE_BYTES = 32 << 20
+_LARGEST_CACHE_BYTES = 256 << 20
 
 
 def processor_name() -> str:
@@ -50,6 +52,25 @@ def processors_for(count: int, allowed: Iterable[int], *, system: Path = _PROCES
     if count <= len(first_of_core):
         return first_of_core[-count:]
     return first_of_core + siblings[: count - len(first_of_core)]
+
+
+def last_level_cache_bytes(*, system: Path = _PROCESSORS) -> int:
+    """Give the size of the largest caches all processors have together; 32 MiB where it is not told.
+
+    Several groups of cores may each have one. More than 256 MiB is what a virtual machine's host has for
+    all its guests, and is not believed.
+    """
+    found: dict[tuple[int, str], int] = {}
+    for cache in system.glob("cpu[0-9]*/cache/index*"):
+        level, size = _read(cache / "level"), _read(cache / "size")
+        if level.isdigit() and size.endswith("K"):
+            sharers = _read(cache / "shared_cpu_list") or cache.parent.parent.name
+            found[int(level), sharers] = int(size[:-1]) << 10
+    if not found:
+        return _UNKNOWN_CACHE_BYTES
+    last = max(level for level, _ in found)
+    total = sum(size for (level, _), size in found.items() if level == last)
+    return min(total, _LARGEST_CACHE_BYTES)
 
 
 def _read(path: Path) -> str:

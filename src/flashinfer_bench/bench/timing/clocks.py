@@ -1,86 +1,219 @@
-"""How the time of prepared calls is taken; one class per way."""
+"""How the time of prepared calls is taken on a device; one class per way."""
 
 from __future__ import annotations
 
 import ctypes
 import statistics
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns, spin_for
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.bench.timing.wall import Arguments, Call, Clock, LatencyKind
 
+ClockChoice = Literal["auto", "events", "cupti", "wall"]
+CacheChoice = Literal["auto", "cold", "hot"]
+
+_now_ns = time.perf_counter_ns  # bound before any solution is loaded
+
+_SHORTEST_SPIN_NS = 250_000
+_LONGEST_SPIN_NS = 10_000_000
+_HIDDEN_CALLS = 16
+_SPIN_MARGIN = 1.5
+_SAMPLES_TO_SETTLE = 3
+_DEFAULT_CLOCK_KHZ = 2_000_000
+_CALIBRATION_SPIN_NS = 200_000
+
+
+class Spin:
+    """A kernel that keeps the device busy while launches queue up behind it.
+
+    Its length is constant within a session, long enough for the launches of a sample of sixteen calls: then
+    what a sample takes by an outside clock, less what the device's own clock says, is the same whatever the
+    number of calls, and the slope of one is the slope of the other. The session's first samples say how long
+    a call keeps the host.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        properties = torch.cuda.get_device_properties(device)
+        self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
+        self._duration_ns = _SHORTEST_SPIN_NS
+        self._hidden_calls = 1
+        self._host_ns: list[float] = []
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it spins, at the card's highest clock."""
+        return self._duration_ns
+
+    def begin(self, most_calls: int) -> None:
+        """Forget how long the calls of the session before kept the host."""
+        self._duration_ns = _SHORTEST_SPIN_NS
+        self._hidden_calls = min(most_calls, _HIDDEN_CALLS)
+        self._host_ns = []
+
+    def launch(self) -> None:
+        """Put the kernel onto the current stream."""
+        spin_on_device(round(self._duration_ns * self._cycles_per_ns))
+
+    def learn(self, host_ns: float, *, is_hidden: bool) -> None:
+        """Hear how long one call of a sample kept the host; the third time the length is settled.
+
+        A call that waits for the device waits for the spin too: that part is not its own.
+        """
+        if len(self._host_ns) >= _SAMPLES_TO_SETTLE:
+            return
+        self._host_ns.append(host_ns if is_hidden else max(0.0, host_ns - self._duration_ns))
+        if len(self._host_ns) == _SAMPLES_TO_SETTLE:
+            wanted_ns = _SPIN_MARGIN * self._hidden_calls * min(self._host_ns)
+            self._duration_ns = round(min(max(wanted_ns, _SHORTEST_SPIN_NS), _LONGEST_SPIN_NS))
+
+
+class Sweep:
+    """Overwrites a buffer twice as large as the L2 cache, and takes away lines that were made to persist."""
+
+    def __init__(self, device: torch.device) -> None:
+        size = 2 * torch.cuda.get_device_properties(device).L2_cache_size
+        self._buffer = torch.empty(size, dtype=torch.uint8, device=device)
+        self._runtime = _cuda_runtime()
+
+    def __call__(self) -> None:
+        """Evict; the caller waits for it."""
+        if self._runtime is not None:
+            self._runtime.cudaCtxResetPersistingL2Cache()
+        self._buffer.zero_()
+
 
 class CudaEvents:
-    """CUDA events on the current stream; a spin kernel hides the launches, the L2 cache is evicted first.
+    """CUDA events on the current stream; launches are hidden behind a spin kernel of constant length.
 
     `latency_kind` is `call`: what a caller on a busy stream pays, from the first kernel's start to the last
     one's end, gaps between them included.
     """
 
     name = "cuda_events"
-    version = "1"
+    version = "2"
     latency_kind: LatencyKind = "call"
-    is_cold = True
+    host_ns: int | None = None
 
-    _SPIN_CYCLES_PER_CALL = 100_000  # about 50 µs at 2 GHz: longer than any launch
-    _LARGEST_SPIN_CYCLES = 20_000_000
-
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
         self._device = device
-        properties = torch.cuda.get_device_properties(device)
-        # Twice the L2 cache, so that nothing of a sample's inputs survives the sweep.
-        self._sweep = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device=device)
-        self._runtime = _cuda_runtime()
+        self._sweep = Sweep(device) if is_cold else None
+        self._spin = Spin(device)
+        self.is_cold = is_cold
+
+    def begin(self, most_calls: int) -> None:
+        """Let the spin be settled anew, by how long these calls keep the host."""
+        self._spin.begin(most_calls)
 
     def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
         """Time the calls between two events; return when the device is idle."""
         event: Any = torch.cuda.Event  # untyped in torch
         started, ended = event(enable_timing=True), event(enable_timing=True)
-        if self._runtime is not None:
-            self._runtime.cudaCtxResetPersistingL2Cache()
-        self._sweep.zero_()
+        if self._sweep is not None:
+            self._sweep()
         torch.cuda.synchronize(self._device)
-        spin = min(self._SPIN_CYCLES_PER_CALL * len(calls), self._LARGEST_SPIN_CYCLES)
-        keep_busy: Any = torch.cuda._sleep  # torch's own way, untyped
-        keep_busy(spin)
+        self._spin.launch()
         started.record()
+        began_ns = _now_ns()
         results = [call(*arguments) for arguments in calls]
+        host_ns = _now_ns() - began_ns
+        is_hidden = not started.query()
         ended.record()
         torch.cuda.synchronize(self._device)
+        self.host_ns = host_ns if is_hidden else None
+        self._spin.learn(host_ns / max(1, len(calls)), is_hidden=is_hidden)
         return round(started.elapsed_time(ended) * 1e6), results
 
 
-def clock_for(device: torch.device) -> Clock:
-    """Choose the default clock of a device."""
-    return CudaEvents(device) if device.type == "cuda" else WallClock()
+def clock_for(
+    device: torch.device, clock: ClockChoice = "auto", cache: CacheChoice = "auto"
+) -> Clock:
+    """Open the clock that was chosen for a device; nothing stands in for one that cannot be had.
+
+    `auto` is CUDA events and a cold cache on CUDA, the wall clock and a hot one on a CPU. Raises `UsageError`
+    for a clock that a device does not have, `DeviceError` for one that is not to be had here.
+    """
+    is_cold = cache == "cold" or (cache == "auto" and device.type == "cuda")
+    if device.type != "cuda":
+        if clock in ("events", "cupti"):
+            raise UsageError(
+                f"clock {clock!r} times CUDA devices; on {device.type} there is 'wall'"
+            )
+        return WallClock(evict=_evictor() if is_cold else None)
+    if clock == "wall":
+        return WallClock(
+            evict=Sweep(device) if is_cold else None,
+            settle=lambda: torch.cuda.synchronize(device),
+        )
+    if clock == "cupti":
+        from flashinfer_bench.bench.timing.cupti import Cupti  # noqa: PLC0415  # an optional package
+
+        return Cupti(device, is_cold=is_cold)
+    return CudaEvents(device, is_cold=is_cold)
 
 
 def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:
-    """Time an empty call, a copy of known bytes and, on a CPU, a spin of known length."""
+    """Time an empty call, a copy of known bytes and a spin of known length.
+
+    The clock of a GPU's processors varies, and what launching adds is told by `empty_call_ns`: there
+    `spin_ratio` is what twice the spin adds, over the spin.
+    """
     source = torch.ones(4 << 20, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     target.copy_(source)
+    empty_ns = overhead_ns(clock)
     copy_ns = min(clock.time_ns(target.copy_, [(source,)])[0] for _ in range(5))
-    found = {
-        "empty_call_ns": overhead_ns(clock),
+    return {
+        "empty_call_ns": empty_ns,
         "copy_gb_per_s": 2 * source.numel() * source.element_size() / max(1, copy_ns),
+        "spin_ratio": _spin_ratio(clock, device),
     }
-    if device.type == "cpu":
-        spin_ns = 200_000
-        taken = statistics.median(clock.time_ns(spin_for, [(spin_ns,)])[0] for _ in range(5))
-        found["spin_ratio"] = taken / spin_ns
-    return found
+
+
+def spin_call(device: torch.device) -> Callable[[int], object]:
+    """Return a function that keeps a device busy for so many nanoseconds, exactly so on a CPU."""
+    if device.type != "cuda":
+        return spin_for
+    properties = torch.cuda.get_device_properties(device)
+    cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
+    return lambda duration_ns: spin_on_device(round(duration_ns * cycles_per_ns))
+
+
+def spin_on_device(cycles: int) -> None:
+    """Keep the current CUDA stream busy for so many cycles of the multiprocessor's clock."""
+    keep_busy: Any = torch.cuda._sleep  # torch's own way, untyped
+    keep_busy(cycles)
+
+
+def _spin_ratio(clock: Clock, device: torch.device) -> float:
+    spin = spin_call(device)
+    spin(_CALIBRATION_SPIN_NS)
+    once_ns, twice_ns = (
+        statistics.median(clock.time_ns(spin, [(length_ns,)])[0] for _ in range(5))
+        for length_ns in (_CALIBRATION_SPIN_NS, 2 * _CALIBRATION_SPIN_NS)
+    )
+    if device.type != "cuda":
+        return once_ns / _CALIBRATION_SPIN_NS
+    return (twice_ns - once_ns) / max(1, once_ns)
+
+
+def _evictor() -> Callable[[], object]:
+    """Read with all threads, so that each core's own caches are emptied too."""
+    buffer = torch.ones(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
+    return buffer.sum
 
 
 def _cuda_runtime() -> ctypes.CDLL | None:
     """Find the CUDA runtime torch has loaded; without it persisting L2 lines cannot be reset."""
-    for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
+    for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so"):
         try:
             return ctypes.CDLL(name)
         except OSError:

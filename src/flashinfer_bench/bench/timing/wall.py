@@ -22,6 +22,16 @@ class Clock(Protocol):
     version: str
     latency_kind: LatencyKind
     is_cold: bool
+    """Whether caches are evicted before each sample."""
+    host_ns: int | None
+    """How long the calls of the last sample kept the host, where that is not what is timed."""
+
+    def begin(self, most_calls: int) -> None:
+        """Start a session: other calls than before, of which up to `most_calls` make a sample.
+
+        Within a session whatever a sample costs beside its calls is constant.
+        """
+        ...
 
     def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
         """Run `call` over each set of arguments; return nanoseconds and what the calls returned."""
@@ -29,15 +39,37 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """`perf_counter_ns` around the calls, cyclic garbage collector off. What a Python caller waits for."""
+    """`perf_counter_ns` around the calls, cyclic garbage collector off. What a Python caller waits for.
+
+    `evict` is run before each sample, outside the window; `settle` at its end, inside: it waits for work
+    that the calls only started.
+    """
 
     name = "wall"
     version = "1"
     latency_kind: LatencyKind = "wall"
-    is_cold = False
+    host_ns: int | None = None
+
+    def __init__(
+        self,
+        *,
+        evict: Callable[[], object] | None = None,
+        settle: Callable[[], object] | None = None,
+    ) -> None:
+        self._evict = evict
+        self._settle = settle
+        self.is_cold = evict is not None
+
+    def begin(self, most_calls: int) -> None:
+        """Do nothing: a sample costs nothing beside its calls."""
 
     def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
         """Time the calls together; one call is timed without a loop around it."""
+        if self._evict is not None:
+            self._evict()
+        if self._settle is not None:
+            self._settle()
+            return self._time_until_settled_ns(call, calls, self._settle)
         was_enabled = gc.isenabled()
         gc.disable()
         try:
@@ -53,9 +85,39 @@ class WallClock:
             if was_enabled:
                 gc.enable()
 
+    def _time_until_settled_ns(
+        self, call: Call, calls: Sequence[Arguments], settle: Callable[[], object]
+    ) -> tuple[int, list[object]]:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            started_ns = _now_ns()
+            results = [call(*arguments) for arguments in calls]
+            self.host_ns = _now_ns() - started_ns
+            settle()
+            return _now_ns() - started_ns, results
+        finally:
+            if was_enabled:
+                gc.enable()
+
+
+class Evictor:
+    """Reads a buffer twice as large as the last-level cache, so that nothing else stays in it.
+
+    One thread reads: private caches of other cores keep what they hold.
+    """
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._buffer = b"\x01" * (2 * cache_bytes)  # written to: untouched pages would all be one
+
+    def __call__(self) -> None:
+        """Look for what is not there; that reads all of it."""
+        self._buffer.find(b"\x02")
+
 
 def overhead_ns(clock: Clock, *, repeats: int = 200) -> float:
     """Measure what the clock reports for a call that does nothing."""
+    clock.begin(1)
     return statistics.median(clock.time_ns(_nothing, [()])[0] for _ in range(repeats))
 
 

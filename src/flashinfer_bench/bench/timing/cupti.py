@@ -1,0 +1,139 @@
+"""Kernel activity time from CUPTI, through the optional package cupti-python."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.bench.timing.clocks import Spin, Sweep
+from flashinfer_bench.errors import DeviceError, MissingPackageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.bench.timing.wall import Arguments, Call, LatencyKind
+
+_now_ns = time.perf_counter_ns  # bound before any solution is loaded
+
+_BUFFER_BYTES = 8 << 20
+_FLUSH_ALL = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
+_KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
+
+
+class ClockHeldError(DeviceError):
+    """Another profiler in this process holds CUPTI, which serves one at a time."""
+
+    def __init__(self, seen: str) -> None:
+        super().__init__(
+            f"another profiler in this process holds CUPTI ({seen}): stop it, or time with --clock events"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One piece of work on the device, in CUPTI's nanoseconds; `launch` orders them by when they were asked for."""
+
+    launch: int
+    started_ns: int
+    ended_ns: int
+
+
+class Cupti:
+    """What the device itself recorded: from the start of the first piece of work to the end of the last.
+
+    Launches are hidden behind a spin kernel as with CUDA events; its own record shows that CUPTI listens to
+    us. `latency_kind` is `device`.
+    """
+
+    name = "cupti"
+    latency_kind: LatencyKind = "device"
+    host_ns: int | None = None
+
+    def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
+        self._cupti = _load()
+        self.version = importlib.metadata.version("cupti-python")
+        self._device = device
+        self.is_cold = is_cold
+        self._activities: list[Activity] = []
+        torch.cuda.synchronize(device)  # CUDA must be up before CUPTI can listen
+        self._sweep = Sweep(device) if is_cold else None
+        self._spin = Spin(device)
+        self._subscribe()
+
+    def begin(self, most_calls: int) -> None:
+        """Let the spin be settled anew, by how long these calls keep the host."""
+        self._spin.begin(most_calls)
+
+    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+        """Time the calls by their own records; 0 when nothing ran on the device."""
+        if self._sweep is not None:
+            self._sweep()
+        torch.cuda.synchronize(self._device)
+        self._cupti.activity_flush_all(_FLUSH_ALL)
+        self._activities.clear()
+        self._spin.launch()
+        behind: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]  # untyped in torch
+        behind.record()
+        began_ns = _now_ns()
+        results = [call(*arguments) for arguments in calls]
+        host_ns = _now_ns() - began_ns
+        is_hidden = not behind.query()
+        torch.cuda.synchronize(self._device)
+        self._cupti.activity_flush_all(_FLUSH_ALL)
+        self.host_ns = host_ns if is_hidden else None
+        self._spin.learn(host_ns / max(1, len(calls)), is_hidden=is_hidden)
+        return span_ns(self._activities), results
+
+    def close(self) -> None:
+        """Stop listening, so that another profiler may."""
+        for kind in _KINDS:
+            self._cupti.activity_disable(getattr(self._cupti.ActivityKind, kind))
+
+    def _subscribe(self) -> None:
+        try:
+            self._cupti.activity_register_callbacks(_buffer, self._keep)
+            for kind in _KINDS:
+                self._cupti.activity_enable(getattr(self._cupti.ActivityKind, kind))
+        except self._cupti.cuptiError as error:
+            raise ClockHeldError(str(error)) from error
+
+    def _keep(self, records: list[Any]) -> None:
+        self._activities += [
+            Activity(record.correlation_id, record.start, record.end) for record in records
+        ]
+
+
+def span_ns(activities: Sequence[Activity]) -> int:
+    """Return the time from the first start to the last end of all but the spin, which was launched first.
+
+    Raises `ClockHeldError` when not even the spin was recorded.
+
+    >>> span_ns([Activity(1, 0, 500), Activity(2, 510, 530), Activity(3, 540, 550)])
+    40
+    """
+    if not activities:
+        raise ClockHeldError("no kernel was recorded, not even our own")
+    first = min(each.launch for each in activities)
+    timed = [each for each in activities if each.launch != first]
+    if not timed:
+        return 0
+    return max(each.ended_ns for each in timed) - min(each.started_ns for each in timed)
+
+
+def _buffer() -> tuple[int, int]:
+    """Offer CUPTI a buffer; 0: as many records as fit."""
+    return _BUFFER_BYTES, 0
+
+
+def _load() -> Any:
+    try:
+        from cupti import cupti  # type: ignore[import-not-found]  # noqa: PLC0415  # optional
+    except ImportError as error:
+        raise MissingPackageError(
+            "cupti-python", extra="cuda", needed_for="the clock 'cupti'"
+        ) from error
+    return cupti

@@ -238,7 +238,8 @@ def _explained(error: ValidationError) -> str:
 def _explained_one(fault: dict[str, Any]) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] != "extra_forbidden":
-        return f"{where}: {fault['msg']}"
+        said = str(fault["msg"]).removeprefix("Value error, ")
+        return f"{where}: {said}" if where else said
     known = {*BenchmarkConfig.model_fields, *EvalConfig.model_fields}
     near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
     return f"unknown setting {where!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -392,3 +392,30 @@ def test_how_it_was_measured_changes_the_hash(change: dict[str, object]) -> None
     assert config_hash(ResolvedEvalConfig(), **{**measured_with, **change}) != config_hash(
         ResolvedEvalConfig(), **measured_with
     )
+
+
+def test_a_time_budget_beyond_the_time_out_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match="^settings: a time budget of 400 s is longer than the time"
+    ):
+        BenchmarkConfig.default(time_budget_seconds=400.0)
+
+
+def test_a_stopping_rule_is_part_of_the_hash_and_its_absence_is_not() -> None:
+    plain, narrow = ResolvedEvalConfig(), ResolvedEvalConfig(until_interval=0.01)
+
+    assert config_hash(narrow) != config_hash(plain)
+    assert config_hash(plain) == config_hash(ResolvedEvalConfig(time_budget_seconds=None))
+    assert config_hash(narrow) != config_hash(ResolvedEvalConfig(until_interval=0.02))
+
+
+def test_a_stopping_rule_may_be_a_definitions_own() -> None:
+    config = BenchmarkConfig.default(
+        definition_config={
+            "scaled_rowsum_n256": EvalConfig(until_interval=0.05, time_budget_seconds=2.0)
+        }
+    )
+
+    resolved = config.resolve_eval_config(definition())
+
+    assert (resolved.until_interval, resolved.time_budget_seconds) == (0.05, 2.0)

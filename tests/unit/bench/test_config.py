@@ -396,7 +396,7 @@ def test_how_it_was_measured_changes_the_hash(change: dict[str, object]) -> None
 
 def test_a_time_budget_beyond_the_time_out_is_refused() -> None:
     with pytest.raises(
-        UsageError, match="^settings: a time budget of 400 s is longer than the time"
+        UsageError, match=r"^settings: a time budget of 400 s is longer than the time"
     ):
         BenchmarkConfig.default(time_budget_seconds=400.0)
 

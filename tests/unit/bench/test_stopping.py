@@ -50,7 +50,7 @@ def test_an_interval_that_stays_wide_ends_at_the_most_blocks() -> None:
 
 
 def test_one_narrow_look_is_not_enough() -> None:
-    wide_at_first = (1.0, 1.2, 0.8, 1.1, 0.9, 1.3, 0.7, 1.4) + QUIET
+    wide_at_first = (1.0, 1.2, 0.8, 1.1, 0.9, 1.3, 0.7, 1.4, *QUIET)
     rule = IntervalWithin(0.01)
 
     stopped_at, _ = blocks_until(rule, wide_at_first)

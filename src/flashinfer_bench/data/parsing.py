@@ -72,7 +72,11 @@ def _parse_carefully(
     try:
         return cls.model_validate(plain)
     except ValidationError as error:
-        faults = error.errors(include_url=False)
+        faults = [
+            fault
+            for fault in error.errors(include_url=False)
+            if fault["type"] != "default_factory_not_called"  # what follows from another fault
+        ]
     extras = [fault for fault in faults if fault["type"] == "extra_forbidden"]
     if unknown is None or len(extras) < len(faults):
         grave = [fault for fault in faults if fault not in extras] if unknown else faults

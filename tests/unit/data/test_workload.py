@@ -92,6 +92,32 @@ def test_a_random_input_may_repeat_the_dtype() -> None:
 
 
 @pytest.mark.parametrize(
+    "distribution",
+    [
+        {"type": "normal", "mean": 1.0, "std": 2.0},
+        {"type": "uniform", "low": 0.0, "high": 1.0},
+        {"type": "integers", "low": 0, "high": "2 * n"},
+        {"type": "probabilities", "temperature": 0.5},
+        {"type": "permutation"},
+        {"type": "index_pointers", "total": "n", "shortest": 0, "longest": 9},
+        {"type": "page_table", "pages": 4, "unique": False},
+        {"type": "boolean", "rate": 0.25},
+    ],
+)
+def test_a_distribution_survives_being_written_and_enters_the_uuid(
+    distribution: dict[str, object],
+) -> None:
+    source = {"type": "random", "distribution": distribution}
+    workload = Workload.model_validate({"axes": {"n": 4}, "inputs": {"x": source}})
+
+    again = Workload.model_validate_json(workload.to_json())
+
+    assert again == workload
+    assert workload.to_dict()["inputs"]["x"] == source
+    assert workload.uuid != Workload(axes={"n": 4}, inputs={"x": {}}).uuid
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"axes": {"a": -1}, "inputs": {}},
@@ -104,6 +130,23 @@ def test_a_random_input_may_repeat_the_dtype() -> None:
         {"axes": {}, "inputs": {}, "uuid": ""},
         {"axes": {}, "inputs": {}, "seed": 1},
         {"axes": {}, "inputs": {}, "size_class": "all"},
+        *[
+            {"axes": {}, "inputs": {"x": {"type": "random", "distribution": distribution}}}
+            for distribution in (
+                "permutation",
+                {"type": "zeros"},
+                {"type": "integers"},
+                {"type": "integers", "high": 1.5},
+                {"type": "integers", "high": True},
+                {"type": "normal", "std": 0},
+                {"type": "uniform", "high": math.inf},
+                {"type": "probabilities", "temperature": -1},
+                {"type": "page_table", "pages": "a["},
+                {"type": "page_table", "pages": 4, "uniqe": True},
+                {"type": "index_pointers"},
+                {"type": "boolean", "rate": 1.1},
+            )
+        ],
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(fields: dict[str, object]) -> None:

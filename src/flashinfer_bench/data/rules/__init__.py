@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules import (
     baseline,
     definition,
+    drawn,
     layout,
     profile,
     solution,
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     *definition.RULES,
     *workload.RULES,
     *stored.RULES,
+    *drawn.RULES,
     *solution.RULES,
     *trace.RULES,
     *baseline.RULES,

@@ -91,6 +91,17 @@ def _second_definition(**changes: Any) -> Callable[[Dataset], None]:
     return change
 
 
+def _with_indices(dataset: Dataset, name: str, source: dict[str, Any]) -> None:
+    """Add an input of integers to the definition and all its workloads."""
+    spec = {"shape": ["rows"], "dtype": "int32", "description": "?"}
+    dataset.edit(DEFINITION, lambda definition: definition["inputs"].update({name: spec}))
+    for number in (1, 2):
+        change = {name: source}
+        dataset.edit_line(
+            WORKLOADS, number, lambda line, new=change: line["workload"]["inputs"].update(new)
+        )
+
+
 CASES: dict[str, Callable[[Dataset], None]] = {
     "LAY-01": _copied(DEFINITION, "definitions/reduce/copy.json"),
     "LAY-02": _moved(DEFINITION, "definitions/reduce/rowsum.json"),
@@ -179,6 +190,10 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "WKL-27": _in_workload(lambda workload: workload.update(uuid="mine")),
     "WKL-28": _in_workload(lambda workload: workload["inputs"].update(x={})),
     "WKL-29": _in_workload(lambda workload: workload["inputs"]["alpha"].update(value=True)),
+    "WKL-30": _in_workload(
+        lambda workload: workload["inputs"]["x"].update(distribution={"type": "permutation"})
+    ),
+    "WKL-31": lambda dataset: _with_indices(dataset, "kv_indices", {"type": "random"}),
     "SOL-01": _second_definition(reference="def run(x, alpha):\n    return x.amax(-1)\n"),
     "SOL-02": _replaced(TOML, "[build]", "[built]"),
     "SOL-07": _replaced(TOML, f'definition = "{NAME}"', 'definition = "scaled_rowsum_n25"'),
@@ -285,6 +300,62 @@ def test_a_finding_names_place_and_fault(
 
     assert (finding.path, finding.line) == (path, line)
     assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("qo_indptr", "index_pointers"),
+        ("cu_seqlens_q", "index_pointers"),
+        ("page_table", "page_table"),
+        ("block_tables", "page_table"),
+        ("kv_indices", "integers"),
+        ("token_ids", "integers"),
+    ],
+)
+def test_the_remedy_for_random_indices_is_what_their_name_says(
+    good: Dataset, name: str, remedy: str
+) -> None:
+    _with_indices(good, name, {"type": "random"})
+
+    (found, _) = [finding for finding in good.findings() if finding.code == "WKL-31"]
+
+    assert f'"distribution": {{"type": "{remedy}"' in found.remedy
+
+
+def test_indices_with_a_distribution_are_fine(good: Dataset) -> None:
+    distribution = {"type": "index_pointers", "total": "4 * rows", "shortest": 0}
+
+    _with_indices(good, "kv_indptr", {"type": "random", "distribution": distribution})
+
+    assert not good.codes() & {"WKL-30", "WKL-31"}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "said"),
+    [
+        ({"type": "page_table", "pages": "row"}, "pages uses unknown axis 'row' (axes: N, rows)"),
+        ({"type": "page_table", "pages": 100}, "names 128 pages and there are 100"),
+        ({"type": "integers", "high": 0}, "has no value: low is 0, high 0"),
+        ({"type": "integers", "high": 2**31 + 1}, "reaches 2147483648, which int32 cannot hold"),
+        ({"type": "index_pointers", "total": 100}, "127 pieces of at least 1 need 127"),
+        (
+            {"type": "index_pointers", "total": 999, "longest": 2},
+            "127 pieces of at most 2 hold 254",
+        ),
+        ({"type": "index_pointers", "total": "rows / 256"}, "is 0.5, not a whole number"),
+        ({"type": "index_pointers", "total": "rows // 0"}, "has no value"),
+        ({"type": "uniform"}, "needs float64, float32, bfloat16, float16, float8_e5m2 or"),
+    ],
+)
+def test_a_distribution_that_cannot_be_drawn_is_explained(
+    good: Dataset, distribution: dict[str, Any], said: str
+) -> None:
+    _with_indices(good, "kv_indptr", {"type": "random", "distribution": distribution})
+
+    found = [finding.message for finding in good.findings() if finding.code == "WKL-30"]
+
+    assert said in found[0]
 
 
 def test_one_bad_line_hides_no_other(good: Dataset) -> None:

@@ -7,11 +7,19 @@ import torch
 
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.bench.timing.clocks import CudaEvents
+from flashinfer_bench.data import Solution
 from tests.flow.kernels import HONEST, dataset, solution
 
 pytestmark = pytest.mark.gpu
 
 SLOW_CYCLES = 20_000_000
+
+
+def for_the_card(source: str) -> Solution:
+    """A Python solution that targets CUDA devices."""
+    made = solution(source)
+    spec = made.spec.model_copy(update={"target_hardware": ["cuda"]})
+    return made.model_copy(update={"spec": spec})
 
 
 def spin(cycles: int) -> None:
@@ -41,7 +49,7 @@ def test_several_calls_are_timed_together() -> None:
 
 def test_a_job_runs_on_the_card_and_its_trace_says_so() -> None:
     config = BenchmarkConfig(iterations=20)
-    with Benchmark(dataset(solution(HONEST)), config, device="cuda:0") as benchmark:
+    with Benchmark(dataset(for_the_card(HONEST)), config, device="cuda:0") as benchmark:
         (trace,) = benchmark.run_all(dump_traces=False).traces["increment"]
 
     assert trace.evaluation.status == "PASSED", trace.evaluation.log
@@ -51,7 +59,7 @@ def test_a_job_runs_on_the_card_and_its_trace_says_so() -> None:
 
 
 def test_a_wrong_kernel_is_refused_on_the_card() -> None:
-    wrong = solution("def run(x):\n    return x + 1.5\n")
+    wrong = for_the_card("def run(x):\n    return x + 1.5\n")
     with Benchmark(dataset(wrong), BenchmarkConfig(), device="cuda:0") as benchmark:
         (trace,) = benchmark.run_all(dump_traces=False).traces["increment"]
 

@@ -7,7 +7,6 @@ every call and the callable times in the process it runs in.
 from __future__ import annotations
 
 import itertools
-import random
 import statistics
 import sys
 import time
@@ -266,7 +265,7 @@ def _take_turns(
     for block, size in enumerate(block_sizes(plan.samples)):
         if block and time.monotonic() > until_s:
             break
-        for side in order_of_turns(sides, random.random()):  # noqa: S311  # fair is enough
+        for side in order_of_turns(sides):
             side.sample_ns()  # the first one after another's turn finds other caches: not counted
             side.blocks_ns.append([side.sample_ns() for _ in range(size)])
     return sides

@@ -38,13 +38,16 @@ def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
     return [base + (index < longer) for index in range(count)]
 
 
-def order_of_turns(contestants: Sequence[Contestant], seed: object) -> list[Contestant]:
-    """Shuffle who comes first in a block, by a seed of its own for each block.
+def order_of_turns(
+    contestants: Sequence[Contestant], *, seed: str | None = None
+) -> list[Contestant]:
+    """Shuffle who comes first in a block, anew for each block; a seed makes it repeatable.
 
     This is what makes an interval over block ratios hold on a machine that is busy: whatever disturbs it, and
     however regularly, each of two contestants is as likely to meet it first. Had they strictly alternated, a
     load that comes and goes every few blocks could always meet the same one.
     """
     order = list(contestants)
-    random.Random(f"order {seed}").shuffle(order)  # noqa: S311  # fair is enough
+    source = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311  # as asked for
+    source.shuffle(order)
     return order

@@ -149,7 +149,7 @@ class Match:
         rule, first, call = self._stopping.rule(trial), *[1 + self._rules.warmup_runs] * 2
         for block, planned in enumerate(self._block_sizes()):
             size = self._affordable(planned)
-            order = order_of_turns(self._sides, f"{self._job.coin} {trial} {block}")
+            order = order_of_turns(self._sides)
             calls = range(call, call + size)
             is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
             for side in order:  # inputs of the touching calls occur nowhere else

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.ab_report import Question, ab_report
+from flashinfer_bench.cli.ab_rounds import Found, play
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints
 from flashinfer_bench.cli.options import (
     SHARE,
+    arch_option,
     json_option,
     kernel_options,
     log_level_option,
+    stopping_options,
 )
-from flashinfer_bench.cli.progress import waiting_text
-from flashinfer_bench.cli.running import skipped_job
+from flashinfer_bench.cli.scratch import plan_of, scratch_set
 from flashinfer_bench.cli.versions import find_definition, find_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
-from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
-from flashinfer_bench.report.run import Fault, SkippedJob
+from flashinfer_bench.report.ab import AbReport, ab_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.duel import Blocks, Ended, Round
-    from flashinfer_bench.bench.plan import Job, Plan
-    from flashinfer_bench.bench.pool import Progress
-    from flashinfer_bench.bench.verdicts import Ratio
+    from flashinfer_bench.bench.duel import Limits
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _ROUNDS = 12
 _ITERATIONS = 10
 _WARMUP_RUNS = 5
 _THRESHOLD = 0.02
-_NANOSECONDS_PER_MS = 1e6
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -56,33 +52,19 @@ class AbOptions:
     workloads: tuple[str, ...]
     workload_class: str | None
     rounds: int
+    until_interval: float | None
+    time_budget_seconds: float | None
     warmup_runs: int
     iterations: int
     threshold: float
     threads: int | None
     seed: int | None
     timeout: float | None
+    arch: str | None
     as_json: bool
 
 
-@dataclass(slots=True)
-class _Found:
-    """What became of the workloads so far."""
-
-    interpreted: tuple[str, ...] = ()
-    """Which of the two run in a way whose times mean nothing."""
-    seed: int = 0
-    rounds: dict[str, list[Round]] = field(default_factory=dict)
-    ended: list[Ended] = field(default_factory=list)
-
-    def add(self, step: Round | Ended) -> None:
-        from flashinfer_bench.bench.duel import Ended  # noqa: PLC0415  # pydantic
-
-        if isinstance(step, Ended):
-            self.ended.append(step)
-            self.rounds.pop(step.workload.uuid, None)
-        else:
-            self.rounds.setdefault(step.workload.uuid, []).append(step)
+until_interval, time_budget = stopping_options("the ratio's 95% interval")
 
 
 @click.command(
@@ -91,6 +73,7 @@ class _Found:
         "flashinfer-bench ab rmsnorm_h4096_pytorch rmsnorm_h4096_cpp --local examples/dataset",
         "flashinfer-bench ab kernel.py@HEAD kernel.py --definition rmsnorm_h4096",
         "flashinfer-bench ab old.cpp new.cpp --definition rmsnorm_h4096 --threshold 5%",
+        "flashinfer-bench ab old.cpp new.cpp --definition rmsnorm_h4096 --until-interval 2% --time-budget 60s",
     ],
 )
 @click.argument("old", metavar="OLD")
@@ -103,6 +86,8 @@ class _Found:
     show_default=True,
     help="Pairs of fresh processes; with fewer than six the interval does not know how processes differ.",
 )
+@until_interval
+@time_budget
 @click.option(
     "--warmup-runs",
     type=click.IntRange(min=0),
@@ -137,6 +122,7 @@ class _Found:
     metavar="SECONDS",
     help="How long each may take for a workload in a round.  [default: 300]",
 )
+@arch_option
 @json_option
 @log_level_option
 def ab(**options: Any) -> None:
@@ -147,7 +133,8 @@ def ab(**options: Any) -> None:
     nothing is recorded.
 
     NEW is FASTER or SLOWER when the whole 95% interval of old time over new time lies beyond the
-    threshold, the SAME when all of it lies within, and UNDECIDED otherwise: more --rounds narrow it.
+    threshold, the SAME when all of it lies within, and UNDECIDED otherwise: more --rounds narrow it,
+    and --until-interval plays as many as that takes, five times --rounds at most.
 
     Exits with 0 whatever the verdict, and with 1 when one of the two is wrong.
     """
@@ -160,20 +147,38 @@ def _ab(options: AbOptions) -> int:
     trace_set = load_dataset(options.local)
     definition, old, new = _contenders(trace_set, options)
     benchmark = Benchmark(
-        _scratch(trace_set, definition, old, new), _config(options), device=options.device
+        scratch_set(trace_set, definition, old, new), _config(options), device=options.device
     )
-    plan = benchmark.plan()
-    found = _Found(interpreted=_interpreted(old, new, benchmark.target.kind))
+    plan = plan_of(benchmark, definition)
+    found = Found(interpreted=_interpreted(old, new, benchmark.target.kind))
+    question = _question(options, is_same_code=old.hash() == new.hash())
     if not plan.skipped:
-        _require_jobs(plan, definition)
-        _measure(benchmark, plan, new, options, found)
-    report = _report(options, definition, plan, found, is_same=old.hash() == new.hash())
+        play(benchmark, plan, new, question.limits, found)
+    report = ab_report(question, definition, plan, found)
     exit_code = _exit_code(report)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "ab": report})
     else:
         screen.show(ab_page(report))
     return exit_code
+
+
+def _question(options: AbOptions, *, is_same_code: bool) -> Question:
+    return Question(
+        old=options.old,
+        new=options.new,
+        is_same_code=is_same_code,
+        threshold=options.threshold,
+        iterations=options.iterations,
+        warmup_runs=options.warmup_runs,
+        limits=_limits(options),
+    )
+
+
+def _limits(options: AbOptions) -> Limits:
+    from flashinfer_bench.bench.duel import Limits  # noqa: PLC0415  # pydantic
+
+    return Limits(options.rounds, options.until_interval, options.time_budget_seconds)
 
 
 def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, Solution, Solution]:
@@ -212,216 +217,16 @@ def _config(options: AbOptions) -> BenchmarkConfig:
         num_trials=1,
         profile_baseline=False,
         threads=options.threads,
+        arch=options.arch,
         seed=options.seed,
         **given,
     )
-
-
-def _scratch(trace_set: TraceSet, definition: Definition, old: Solution, new: Solution) -> TraceSet:
-    """Make a trace set of these two; it reads files of the dataset and writes none."""
-    from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic
-
-    workloads = trace_set.workloads.get(definition.name, [])
-    if not workloads:
-        raise UsageError(f"{definition.name} has no workloads to time on")
-    scratch = TraceSet(
-        trace_set.root,
-        {definition.name: definition},
-        {definition.name: [old, new]},
-        {definition.name: list(workloads)},
-    )
-    scratch.roots = trace_set.roots
-    return scratch
-
-
-def _require_jobs(plan: Plan, definition: Definition) -> None:
-    if not plan.jobs:
-        raise UsageError(
-            f"none of the selected workloads of {definition.name} is of class "
-            f"{plan.workload_class!r}; --workload-class all takes every one"
-        )
 
 
 def _interpreted(old: Solution, new: Solution, device_kind: str) -> tuple[str, ...]:
     from flashinfer_bench.bench.plan import is_stand_in  # noqa: PLC0415  # pydantic
 
     return tuple(each.name for each in (old, new) if is_stand_in(each, device_kind))
-
-
-def _jobs(plan: Plan) -> list[Job]:
-    """Take the jobs of the old one, with as few samples as either of the two is to have."""
-    configs = {job.workload.uuid: job.config for job in plan.jobs if job.solution.name == "new"}
-    return [
-        replace(
-            job,
-            config=min(job.config, configs[job.workload.uuid], key=lambda each: each.iterations),
-        )
-        for job in plan.jobs
-        if job.solution.name == "old"
-    ]
-
-
-def _measure(
-    benchmark: Benchmark, plan: Plan, new: Solution, options: AbOptions, found: _Found
-) -> None:
-    """Run all rounds on one device; one is enough where times mean nothing."""
-    from flashinfer_bench.bench.duel import duel  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.bench.pool import LocalPool  # noqa: PLC0415  # pydantic
-
-    jobs = _jobs(plan)
-    rounds = 1 if found.interpreted else options.rounds
-    pool = LocalPool(
-        benchmark.devices[:1],
-        config=benchmark.config,
-        roots=benchmark.get_trace_set().roots,
-        threads=benchmark.target.threads,
-    )
-    found.seed = pool.key
-    ticker = _Ticker(rounds * len(jobs))
-    try:
-        for step in duel(jobs, new, pool, rounds=rounds, observe=ticker.observe):
-            found.add(step)
-            ticker.count()
-    finally:
-        ticker.wipe()
-        pool.close()
-
-
-class _Ticker:
-    """One line on a terminal's stderr that says how far it is."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
-        self._is_shown = screen.has_live_stderr() and not log.is_quiet(click.get_current_context())
-
-    def observe(self, event: Progress) -> None:
-        """Say what waits, or what runs."""
-        from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # pydantic
-
-        match event:
-            case Waiting(device=device):
-                log.inform(waiting_text(device))
-            case Started(job=job) if self._is_shown:
-                axes = ", ".join(f"{name}={size}" for name, size in job.workload.axes.items())
-                click.echo(f"\r\x1b[K{self._done}/{self._total} {axes}", nl=False, err=True)
-            case Started():
-                pass
-
-    def count(self) -> None:
-        """A job is done."""
-        self._done += 1
-
-    def wipe(self) -> None:
-        """Leave nothing behind."""
-        if self._is_shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
-
-
-def _report(
-    options: AbOptions,
-    definition: Definition,
-    plan: Plan,
-    found: _Found,
-    *,
-    is_same: bool,
-) -> AbReport:
-    from flashinfer_bench.bench.verdicts import Verdict, overall, ratio_of  # noqa: PLC0415  # pydantic
-
-    threshold = options.threshold
-    ratios = [
-        ratio_of([each.ratios for each in rounds], threshold=threshold)
-        for rounds in found.rounds.values()
-    ]
-    whole = overall(ratios, threshold=threshold)
-    if found.interpreted:
-        ratios = [replace(ratio, verdict=Verdict.UNDECIDED) for ratio in ratios]
-        whole = replace(whole, verdict=Verdict.UNDECIDED)
-    every = [each for rounds in found.rounds.values() for each in rounds]
-    return AbReport(
-        old=options.old,
-        new=options.new,
-        is_same_code=is_same,
-        definition=definition.name,
-        hardware=every[0].hardware if every else "",
-        threshold=threshold,
-        remarks=(*_remarks(found), *plan.warnings),
-        rounds=max(map(len, found.rounds.values()), default=options.rounds),
-        iterations=sum(map(len, every[0].old_ns)) if every else options.iterations,
-        warmup_runs=options.warmup_runs,
-        seed=f"{found.seed:016x}",
-        workloads=tuple(
-            _workload(rounds, ratio)
-            for rounds, ratio in zip(found.rounds.values(), ratios, strict=True)
-        ),
-        overall_ratio=whole.value,
-        overall_interval=whole.interval,
-        overall_verdict=whole.verdict.value,
-        failures=tuple(_failures(found)),
-        skipped=(*(skipped_job(job, reason) for job, reason in plan.skipped), *_skipped(found)),
-        dataset_faults=tuple(_faults(found, definition)),
-    )
-
-
-def _remarks(found: _Found) -> list[str]:
-    return [
-        f"the {name} one is interpreted here: its times mean nothing, so there is no verdict"
-        for name in found.interpreted
-    ]
-
-
-def _workload(rounds: list[Round], ratio: Ratio) -> AbWorkload:
-    first = rounds[0]
-    return AbWorkload(
-        workload=first.workload.uuid,
-        axes=dict(first.workload.axes),
-        old_latency_ms=_median_ms([each.old_ns for each in rounds]),
-        new_latency_ms=_median_ms([each.new_ns for each in rounds]),
-        ratio=ratio.value,
-        interval=ratio.interval,
-        verdict=ratio.verdict.value,
-        old_max_absolute_error=max(each.old_errors.max_absolute for each in rounds),
-        new_max_absolute_error=max(each.new_errors.max_absolute for each in rounds),
-        rounds=len(rounds),
-        blocks=sum(len(each.old_ns) for each in rounds),
-        calls_per_sample=first.calls_per_sample,
-    )
-
-
-def _median_ms(rounds: list[Blocks]) -> float:
-    samples = [sample for blocks in rounds for block in blocks for sample in block]
-    return statistics.median(samples) / _NANOSECONDS_PER_MS
-
-
-def _failures(found: _Found) -> list[AbFailure]:
-    from flashinfer_bench.bench.record import status_and_log  # noqa: PLC0415  # pydantic
-
-    failures = []
-    for each in found.ended:
-        status, said = status_and_log(each.outcome)
-        if status is not None:
-            axes = dict(each.workload.axes)
-            failures.append(AbFailure(each.whose, each.workload.uuid, axes, status.value, said))
-    return failures
-
-
-def _skipped(found: _Found) -> list[SkippedJob]:
-    from flashinfer_bench.bench.outcomes import Skipped  # noqa: PLC0415  # pydantic
-
-    return [
-        SkippedJob("", each.whose, each.workload.uuid, each.outcome.reason)
-        for each in found.ended
-        if isinstance(each.outcome, Skipped)
-    ]
-
-
-def _faults(found: _Found, definition: Definition) -> list[Fault]:
-    from flashinfer_bench.bench.outcomes import DatasetFault  # noqa: PLC0415  # pydantic
-
-    return [
-        Fault(definition.name, each.workload.uuid, each.outcome.explanation)
-        for each in found.ended
-        if isinstance(each.outcome, DatasetFault)
-    ]
 
 
 def _exit_code(report: AbReport) -> int:

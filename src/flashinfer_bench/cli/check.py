@@ -20,12 +20,11 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
+from flashinfer_bench.cli.scratch import plan_of, scratch_set
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
@@ -114,8 +113,10 @@ def _check(options: CheckOptions) -> int:
         num_trials=options.num_trials,
         arch=options.arch,
     )
-    benchmark = Benchmark(_scratch(trace_set, definition, solution), config, device=options.device)
-    collected = Collected(_plan(benchmark, definition))
+    benchmark = Benchmark(
+        scratch_set(trace_set, definition, solution), config, device=options.device
+    )
+    collected = Collected(plan_of(benchmark, definition))
     measure(benchmark, collected, _view(collected, options), saves=False)
     report = _report(collected, options, definition, solution)
     exit_code = exit_code_of(collected, only_compiles=options.arch is not None)
@@ -124,17 +125,6 @@ def _check(options: CheckOptions) -> int:
     else:
         screen.show(check_page(report))
     return exit_code
-
-
-def _plan(benchmark: Benchmark, definition: Definition) -> Plan:
-    """Plan the check; a class without workloads is a mistake worth stopping for."""
-    plan = benchmark.plan()
-    if plan.other_class_count and not (plan.jobs or plan.skipped):
-        raise UsageError(
-            f"none of the selected workloads of {definition.name} is of class "
-            f"{plan.workload_class!r}; --workload-class all takes every one"
-        )
-    return plan
 
 
 def _view(collected: Collected, options: CheckOptions) -> View:
@@ -201,20 +191,3 @@ def _find_definition(trace_set: TraceSet, name: str) -> Definition:
     if name not in trace_set.definitions:
         raise UnknownNameError("definition", name, trace_set.definitions)
     return trace_set.definitions[name]
-
-
-def _scratch(trace_set: TraceSet, definition: Definition, solution: Solution) -> TraceSet:
-    """Make a trace set of this one solution; it reads files of the dataset and writes none."""
-    from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic
-
-    workloads = trace_set.workloads.get(definition.name, [])
-    if not workloads:
-        raise UsageError(f"{definition.name} has no workloads to check against")
-    scratch = TraceSet(
-        trace_set.root,
-        {definition.name: definition},
-        {definition.name: [solution]},
-        {definition.name: list(workloads)},
-    )
-    scratch.roots = trace_set.roots
-    return scratch

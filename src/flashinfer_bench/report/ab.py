@@ -49,6 +49,8 @@ class AbWorkload:
     rounds: int
     blocks: int
     calls_per_sample: int
+    stopped_by: str = "iterations"
+    """Why no more rounds were played: `iterations`, `interval`, `time_budget` or `most_blocks`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ definition, an expected output or a tolerance. Every answer repeats the id of it
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -235,6 +235,8 @@ class Judgement(msgspec.Struct, frozen=True):
     calls_per_sample: int | None = None
     until_interval: float | None = None
     time_budget_seconds: float | None = None
+    extra: dict[str, Any] = {}
+    """Parameters of the definition's judge."""
 
 
 class RunJob(Message, frozen=True):

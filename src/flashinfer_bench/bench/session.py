@@ -313,6 +313,7 @@ class Session:
                 calls_per_sample=job.calls_per_sample,
                 until_interval=config.until_interval,
                 time_budget_seconds=config.time_budget_seconds,
+                extra=config.extra,
             ),
             key=key,
             coin=_coin(key),

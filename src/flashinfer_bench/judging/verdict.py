@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Verdict:
     max_relative: float = 0.0
     matched_ratio: float = 1.0
     explanation: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Figures of special judges, for `correctness.extra`."""
 
     def merged(self, other: Verdict) -> Verdict:
         """Combine two outputs or trials: the worst of each figure, the first explanation."""
@@ -45,7 +48,14 @@ class Verdict:
             worst(self.max_relative, other.max_relative),
             min(self.matched_ratio, other.matched_ratio),
             self.explanation or other.explanation,
+            self.extra | other.extra,
         )
+
+    def placed(self, place: str) -> Verdict:
+        """Say where it was found, if there is something to explain."""
+        if not self.explanation:
+            return self
+        return replace(self, explanation=f"{place}: {self.explanation}")
 
 
 def worst(first: float, second: float) -> float:

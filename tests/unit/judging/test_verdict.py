@@ -5,7 +5,8 @@ import math
 import pytest
 
 from flashinfer_bench.data import AxisConst, Definition
-from flashinfer_bench.judging import JUDGES, Tolerance, Verdict, judge_name
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.judging import Tolerance, Verdict, judge_name
 from flashinfer_bench.judging.verdict import worst
 
 NAN, INF = math.nan, math.inf
@@ -43,13 +44,13 @@ def test_a_tightened_tolerance_divides_both_bounds_and_keeps_the_rest() -> None:
     )
 
 
-def defined(op_type: str, judge: str | None = None) -> Definition:
+def defined(op_type: str, judge: str | None = None, *, output: str = "y") -> Definition:
     return Definition(
         name="d",
         op_type=op_type,
         axes={"n": AxisConst(value=1)},
         inputs={},
-        outputs={"y": {"shape": ["n"], "dtype": "float32"}},
+        outputs={output: {"shape": ["n"], "dtype": "float32"}},
         reference="def run():\n    return 0\n",
         judge=judge,
     )
@@ -70,5 +71,29 @@ def test_a_definition_chooses_its_judge_by_key_or_op_type(
     assert judge_name(definition) == name
 
 
-def test_the_default_judge_is_there() -> None:
-    assert "elementwise" in JUDGES
+def test_sparse_attention_and_its_indexer_have_judges_of_their_own() -> None:
+    attention = defined("dsa_paged")
+    indexer = defined("dsa_paged", output="topk_indices")
+
+    assert (judge_name(attention), judge_name(indexer)) == ("sparse_attention", "top_k")
+
+
+def test_a_judge_there_is_not_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(
+        DatasetError, match=r"d: no judge named 'elementwize'; did you mean 'elementwise'"
+    ):
+        judge_name(defined("gemm", "elementwize"))
+
+
+def test_merging_unites_the_figures_of_special_judges() -> None:
+    first = Verdict(is_accepted=True, extra={"tvd": 0.1})
+    second = Verdict(is_accepted=True, extra={"matched_ratio": 0.9})
+
+    assert first.merged(second).extra == {"tvd": 0.1, "matched_ratio": 0.9}
+
+
+def test_a_place_is_told_only_with_an_explanation() -> None:
+    good, bad = Verdict(is_accepted=True), Verdict(is_accepted=False, explanation="off")
+
+    assert good.placed("trial 1") == good
+    assert bad.placed("trial 1").explanation == "trial 1: off"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.judging import Tolerance, Verdict
+from flashinfer_bench.bench.worker.truth import ReferenceFailedError
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
+from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.outputs import fingerprint
 
 if TYPE_CHECKING:
@@ -27,10 +29,15 @@ class Checker:
         self._tolerance = Tolerance(
             rules.rtol, rules.atol, rules.required_matched_ratio, rules.max_error_cap
         )
+        try:
+            self._judge = judge_for(truth.definition, rules.extra)
+        except DatasetError as error:
+            raise ReferenceFailedError(str(error)) from error
+        self._cases: dict[str, Case] = {}
 
     def require_sound_reference(self) -> None:
         """The definition gate; raises when the dataset is at fault."""
-        self._truth.require_sound(self._tolerance)
+        self._truth.require_sound(self._judge, self._tolerance)
 
     def check_first(self, side: Side, trial: int) -> None:
         """Run the checked call that opens a trial."""
@@ -38,8 +45,8 @@ class Checker:
         kept = side.keep(trial, call=0, count=1)
         arguments = self._truth.inputs_of(trial, 0)[0]
         self._check_inputs(side, kept, 0, arguments)
-        expected = self._truth.expected_of_first(trial)
-        self._judge(side, kept, kept.outputs[0], expected)
+        expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()
+        self._hear(side, kept, Call(arguments, kept.outputs[0], expected))
         if trial == 0:
             self._measure_precision(side, kept.outputs[0])
 
@@ -49,9 +56,9 @@ class Checker:
             sets = self._truth.inputs_of(kept.trial, kept.call, kept.count)
             for position, slot in enumerate(kept.slots):
                 self._check_inputs(side, kept, position, sets[slot])
-                expected = self._truth.run(sets[slot])
+                expected = self._truth.run(sets[slot]) if self._judge.needs_expected else ()
                 was_good = side.verdict.is_accepted
-                self._judge(side, kept, kept.outputs[position], expected)
+                self._hear(side, kept, Call(sets[slot], kept.outputs[position], expected))
                 if was_good and not side.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
@@ -60,8 +67,23 @@ class Checker:
                     side.accuse("failed_audit", evidence)
         side.queue.clear()
 
+    def close(self, side: Side) -> None:
+        """Judge what only all calls of the job together show."""
+        if not side.is_good:
+            return
+        found = self._case(side).close()
+        side.verdict = side.verdict.merged(found)
+        if not found.is_accepted:
+            side.accuse("failed_audit", found.explanation)
+
+    def _case(self, side: Side) -> Case:
+        name = side.link.name
+        if name not in self._cases:
+            self._cases[name] = self._judge.open_case(self._tolerance)
+        return self._cases[name]
+
     def _measure_precision(self, side: Side, outputs: Sequence[torch.Tensor]) -> None:
-        side.precision = self._truth.precision(outputs)
+        side.precision = self._truth.precision(self._judge, outputs)
         limit = self._max_precision_ratio
         ratio = (side.precision or {}).get("ratio", 0.0)
         if limit is not None and ratio > limit:
@@ -79,15 +101,6 @@ class Checker:
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             side.accuse("changed_inputs", evidence)
 
-    def _judge(
-        self,
-        side: Side,
-        kept: KeptSample,
-        got: Sequence[torch.Tensor],
-        expected: Sequence[torch.Tensor],
-    ) -> None:
-        verdict = self._truth.judge(got, expected, self._tolerance)
-        if verdict.explanation:
-            place = f"trial {kept.trial}, call {kept.call}"
-            verdict = replace(verdict, explanation=f"{place}: {verdict.explanation}")
+    def _hear(self, side: Side, kept: KeptSample, call: Call) -> None:
+        verdict = self._case(side).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
         side.verdict = side.verdict.merged(verdict)

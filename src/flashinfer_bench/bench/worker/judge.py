@@ -28,7 +28,6 @@ from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.bench.worker.match import Match
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.judging import JUDGES, judge_name
 from flashinfer_bench.tensors.devices import Device, open_device
 
 if TYPE_CHECKING:
@@ -84,8 +83,6 @@ class _Bench:
             return self._after_abort(ended.result)
         except ReferenceFailedError as error:
             return ReferenceFailed(job.id, str(error))
-        except _NotJudgeableError as error:
-            return JobSkipped(job.id, str(error))
         except torch.OutOfMemoryError as error:
             return JobSkipped(job.id, f"the reference does not fit here: {error}")
         except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
@@ -112,12 +109,8 @@ class _Bench:
         return truth
 
     def _make_truth(self, job: RunJob) -> Truth:
-        definition = Definition.model_validate_json(job.definition)
-        name = judge_name(definition)
-        if name not in JUDGES:
-            raise _NotJudgeableError(f"this version has no judge {name!r}")
         return Truth(
-            definition,
+            Definition.model_validate_json(job.definition),
             Workload.model_validate_json(job.workload),
             roots=job.roots,
             device=self._device,
@@ -134,10 +127,6 @@ class _Bench:
         probe()
         self._device.synchronize()
         return result
-
-
-class _NotJudgeableError(Exception):
-    """No judge for this definition."""
 
 
 def _opened(id_: int, device: Device) -> Opened:

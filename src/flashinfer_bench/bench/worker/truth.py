@@ -5,30 +5,32 @@ from __future__ import annotations
 import hashlib
 import hmac
 import traceback
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
+from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import BenchError, BuildError
-from flashinfer_bench.judging import JUDGES, Tolerance, Verdict, judge_name
-from flashinfer_bench.judging.elementwise import rms_error
+from flashinfer_bench.judging import Call
 from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from flashinfer_bench.data import Definition, Workload
+    from flashinfer_bench.judging import Judge, Tolerance
+    from flashinfer_bench.judging.case import Outputs
     from flashinfer_bench.tensors.devices import Device
 
 _GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
+_GATE_DRAWS = 16  # of a reference that samples
+_COPIES_IN_DOUBLE = 2
 
 
 class ReferenceFailedError(Exception):
@@ -48,8 +50,7 @@ class Truth:
         key: int,
         cache_root: Path,
     ) -> None:
-        self._definition = definition
-        self._judge = JUDGES[judge_name(definition)]
+        self.definition = definition
         self._device = device
         self._name = f"{definition.name}\0{workload.uuid}"
         self._key = key.to_bytes(8, "little")
@@ -68,7 +69,7 @@ class Truth:
         self._first_outputs: dict[int, list[torch.Tensor]] = {}
         self._precise: list[torch.Tensor] | None = None
         self._has_tried_precise = False
-        self._sound_at: Tolerance | None = None
+        self._sound_by: tuple[Judge, Tolerance] | None = None
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""
@@ -108,9 +109,9 @@ class Truth:
             self._first_outputs[trial] = [output.clone() for output in produced]
         return self._first_outputs[trial]
 
-    def run(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+    def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
         """Run the reference; what it raises or returns wrong is the dataset's fault."""
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         try:
             result = self._reference(*arguments)
             self._device.synchronize()
@@ -125,65 +126,62 @@ class Truth:
         self._require_declared(produced)
         return produced
 
-    def judge(
-        self, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], tolerance: Tolerance
-    ) -> Verdict:
-        """Compare all outputs of one call."""
-        verdict = Verdict(is_accepted=True)
-        for plan, ours, theirs in zip(self.outputs, got, expected, strict=True):
-            found = self._judge(ours, theirs, tolerance)
-            if found.explanation:
-                place = f"output {plan.name!r}"
-                found = replace(found, explanation=f"{place}: {found.explanation}")
-            verdict = verdict.merged(found)
-        return verdict
+    def run_in_double(
+        self, arguments: Sequence[Any], native: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor] | None:
+        """Run the reference in float64; None where it cannot be, or does not fit."""
+        if not any(plan.dtype in WINDOWED_DTYPES for plan in self.outputs):
+            return None
+        if precise.size_in_double(arguments) * _COPIES_IN_DOUBLE > self._device.available_bytes():
+            return None
+        return precise.run_in_double(self._reference, arguments, native)
 
-    def require_sound(self, tolerance: Tolerance) -> None:
-        """The definition gate: declared shapes, inputs untouched, the same answer twice."""
-        if self._sound_at == tolerance:
+    def require_sound(self, judge: Judge, tolerance: Tolerance) -> None:
+        """The definition gate: declared shapes, inputs untouched, and it agrees with itself."""
+        if self._sound_by == (judge, tolerance):
             return
         arguments = self.inputs_of(0, 0)[0]
         before = fingerprint(arguments)
         first = [output.clone() for output in self.run(arguments)]
         if fingerprint(arguments) != before:
             raise ReferenceFailedError("the reference changes its inputs")
-        verdict = self.judge(self.run(arguments), first, tolerance.tightened(_GATE_FACTOR))
+        case = judge.open_case(tolerance.tightened(_GATE_FACTOR))
+        try:
+            if judge.needs_expected:
+                verdict = case.hear(Call(arguments, self.run(arguments), first))
+            else:
+                verdict = case.hear_repeats(arguments, self._repeated(arguments, judge))
+        except BenchError as error:
+            raise ReferenceFailedError(str(error)) from error
         if not verdict.is_accepted:
+            how = "when run twice" if judge.needs_expected else "by its own inputs"
             raise ReferenceFailedError(
-                f"the reference does not agree with itself when run twice: {verdict.explanation}"
+                f"the reference does not agree with itself {how}: {verdict.explanation}"
             )
         self._first_outputs[0] = first
-        self._sound_at = tolerance
+        self._sound_by = judge, tolerance
 
-    def precision(self, got: Sequence[torch.Tensor]) -> dict[str, float] | None:
+    def precision(self, judge: Judge, got: Outputs) -> dict[str, float] | None:
         """Compare errors against a float64 run of the reference on call 0 of trial 0.
 
         Root mean square error of the solution, of the reference in its own precision, and their ratio;
-        `None` where the reference does not run in float64.
+        `None` where the reference does not run in float64, or nothing in its outputs is a number.
         """
-        precise = self._precise_outputs()
-        if precise is None:
-            return None
         native = self.expected_of_first(0)
-        floating = [i for i, out in enumerate(native) if out.dtype.is_floating_point]
-        ours = max(rms_error(got[i], precise[i]) for i in floating)
-        reference = max(rms_error(native[i], precise[i]) for i in floating)
-        figures = {"solution_rms_error": ours, "reference_rms_error": reference}
-        if reference > 0:
-            figures["ratio"] = ours / reference
-        return figures
+        if not self._has_tried_precise:
+            self._has_tried_precise = True
+            self._precise = self.run_in_double(self.inputs_of(0, 0)[0], native)
+        if self._precise is None:
+            return None
+        is_there = [number for number, output in enumerate(got) if output is not None]
+        ours = judge.comparable(got, self._precise)
+        theirs = [pair for pair in judge.comparable(native, self._precise) if pair[0] in is_there]
+        return precise.precision(ours, theirs)
 
-    def _precise_outputs(self) -> list[torch.Tensor] | None:
-        if self._has_tried_precise:
-            return self._precise
-        self._has_tried_precise = True
-        if not any(plan.dtype in WINDOWED_DTYPES for plan in self.outputs):
-            return None
-        arguments = [_widened(value) for value in self.inputs_of(0, 0)[0]]
-        if sum(_size_bytes(value) for value in arguments) * 2 > self._device.available_bytes():
-            return None
-        self._precise = _run_in_double(self._reference, arguments, self.expected_of_first(0))
-        return self._precise
+    def _repeated(self, arguments: Sequence[Any], judge: Judge) -> list[list[torch.Tensor]]:
+        """Let the reference draw a few times; enough to see that it draws what its inputs say."""
+        count = min(_GATE_DRAWS, judge.repeats(arguments))
+        return [[out.clone() for out in self.run(arguments, seed=seed)] for seed in range(count)]
 
     def _require_declared(self, produced: list[Any]) -> None:
         if len(produced) != len(self.outputs):
@@ -199,54 +197,3 @@ class Truth:
         message = f"{self._name}\0{purpose}".encode()
         digest = hmac.digest(self._key, message, hashlib.sha256)
         return int.from_bytes(digest[:8], "little") >> 1
-
-
-class _InDouble(TorchFunctionMode):
-    """Turns every request for a narrower float type into one for float64."""
-
-    _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: object,  # torch's protocol
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        if func in (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16):
-            return args[0].double()
-        widened = {name: self._wide(value) for name, value in (kwargs or {}).items()}
-        return func(*(self._wide(value) for value in args), **widened)
-
-    def _wide(self, value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in self._NARROW else value
-
-
-def _run_in_double(
-    reference: Callable[..., Any], arguments: Sequence[Any], native: Sequence[torch.Tensor]
-) -> list[torch.Tensor] | None:
-    default = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float64)
-        with _InDouble():
-            result = reference(*arguments)
-    except Exception:  # noqa: BLE001  # many references cannot run in float64; then there is no figure
-        return None
-    finally:
-        torch.set_default_dtype(default)
-    produced = list(result) if isinstance(result, tuple | list) else [result]
-    is_wide = all(
-        wide.shape == narrow.shape and (wide.dtype is torch.float64 or wide.dtype == narrow.dtype)
-        for wide, narrow in zip(produced, native, strict=True)
-    )
-    has_gained = any(wide.dtype is torch.float64 for wide in produced)
-    return produced if is_wide and has_gained else None
-
-
-def _widened(value: Any) -> Any:
-    is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-    return value.double() if is_float else value
-
-
-def _size_bytes(value: Any) -> int:
-    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0

@@ -1,0 +1,61 @@
+"""How far honest samples stray by chance: bounds that hold for every number of draws, not only for many.
+
+Each gives the distance that n independent draws exceed with at most the given probability.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+_GAIN = 10.0
+"""How much more often than by chance a repeating sampler is supposed to repeat itself."""
+
+
+def ranks_stray(draws: int, rate: float) -> float:
+    """Bound the largest gap between n uniform draws' empirical distribution and the uniform one.
+
+    Dvoretzky–Kiefer–Wolfowitz with Massart's constant (Annals of Probability 18, 1990):
+    P(sup |Fₙ − F| > e) ≤ 2 exp(−2 n e²).
+
+    >>> round(ranks_stray(draws=3200, rate=1e-6), 3)
+    0.048
+    """
+    return math.sqrt(math.log(2 / rate) / (2 * draws))
+
+
+def total_variation_strays(shares: torch.Tensor, draws: int, rate: float) -> torch.Tensor:
+    """Bound each row's total variation distance between n draws and what they were drawn from.
+
+    `shares` is (rows, cells), each row a distribution. The expected distance is at most
+    ½ Σ √(p (1 − p) / n), as E|X| ≤ √E[X²]; one draw moves the distance by at most 1/n, so by McDiarmid's
+    inequality (Surveys in Combinatorics, 1989) it exceeds its expectation by t with probability
+    ≤ exp(−2 n t²).
+    """
+    expected = (shares * (1 - shares) / draws).clamp(min=0).sqrt().sum(-1) / 2
+    return expected + math.sqrt(math.log(1 / rate) / (2 * draws))
+
+
+@dataclass
+class RepetitionBet:
+    """Whether draws fall on tokens that were drawn before more often than chance lets them.
+
+    A bet at fixed odds: with M draws that repeat and Q the sum of the probabilities with which each one
+    would have, exp(λ M − (e^λ − 1) Q) is a supermartingale with expectation at most 1 for honest draws,
+    so by Ville's inequality it ever exceeds 1/rate with probability at most `rate` (Shafer and others,
+    "Test martingales", Statistical Science 26, 2011).
+    """
+
+    log_gain: float = 0.0
+
+    def hear(self, *, repeats: float, chance: float) -> None:
+        """Add draws: how many repeated, and how many were expected to."""
+        self.log_gain += math.log(_GAIN) * repeats - (_GAIN - 1) * chance
+
+    def is_lost(self, rate: float) -> bool:
+        """Tell whether so many repetitions have at most this probability."""
+        return self.log_gain > math.log(1 / rate)

@@ -1,0 +1,53 @@
+"""Which judge a definition has: the one it names, or the one of its op type."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flashinfer_bench.data import Definition
+
+JUDGE_NAMES = (
+    "elementwise",
+    "exact",
+    "low_bit",
+    "sampling",
+    "sparse_attention",
+    "top_k",
+)
+
+_BY_OP_TYPE: Mapping[str, str] = {
+    "sampling": "sampling",
+    "dsa_paged": "sparse_attention",
+}
+_BY_OUTPUT: Mapping[tuple[str, str], str] = {("dsa_paged", "topk_indices"): "top_k"}
+"""Op types with two kinds of definitions, told apart by an output that one of them has."""
+
+
+def judge_name(definition: Definition) -> str:
+    """Return the judge a definition declares, by its `judge` key or by its op type.
+
+    Raises `DatasetError` for a judge there is not.
+    """
+    if definition.judge is not None:
+        _require_known(definition.judge, definition.name)
+        return definition.judge
+    for output in definition.outputs:
+        name = _BY_OUTPUT.get((definition.op_type, output))
+        if name is not None:
+            return name
+    return _BY_OP_TYPE.get(definition.op_type, "elementwise")
+
+
+def _require_known(name: str, definition: str) -> None:
+    if name in JUDGE_NAMES:
+        return
+    near = difflib.get_close_matches(name, JUDGE_NAMES, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    known = ", ".join(JUDGE_NAMES)
+    raise DatasetError(f"{definition}: no judge named {name!r}; {hint}There are {known}")

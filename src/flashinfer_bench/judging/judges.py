@@ -1,0 +1,60 @@
+"""The judges by name, made for one definition; `docs/judges.md` describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.judging.case import Judge
+from flashinfer_bench.judging.choice import judge_name
+from flashinfer_bench.judging.exact import compare_bits
+from flashinfer_bench.judging.outputs import OutputJudge, compare_low_bit
+from flashinfer_bench.judging.sampling import SamplingJudge
+from flashinfer_bench.judging.top_k import TopKJudge
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data import Definition
+
+MakeJudge = Callable[["Definition", Mapping[str, Any]], Judge]
+
+
+def judge_for(definition: Definition, extra: Mapping[str, Any] | None = None) -> Judge:
+    """Make the judge of a definition; `extra` holds its parameters. `DatasetError` names what does not fit."""
+    return JUDGES[judge_name(definition)](definition, extra or {})
+
+
+def _elementwise(definition: Definition, _: Mapping[str, Any]) -> Judge:
+    return OutputJudge(tuple(definition.outputs), has_exact_outputs=_has_integers(definition))
+
+
+def _exact(definition: Definition, _: Mapping[str, Any]) -> Judge:
+    return OutputJudge(tuple(definition.outputs), compare_bits, has_exact_outputs=True)
+
+
+def _low_bit(definition: Definition, _: Mapping[str, Any]) -> Judge:
+    return OutputJudge(
+        tuple(definition.outputs), compare_low_bit, has_exact_outputs=_has_integers(definition)
+    )
+
+
+def _sparse_attention(definition: Definition, _: Mapping[str, Any]) -> Judge:
+    """Only the first output must be there: kernels leave out the log-sum-exp that nobody asked for."""
+    return OutputJudge(
+        tuple(definition.outputs),
+        has_exact_outputs=_has_integers(definition),
+        least_outputs=1,
+    )
+
+
+def _has_integers(definition: Definition) -> bool:
+    return any("float" not in str(spec.dtype) for spec in definition.outputs.values())
+
+
+JUDGES: Mapping[str, MakeJudge] = {
+    "elementwise": _elementwise,
+    "exact": _exact,
+    "low_bit": _low_bit,
+    "sampling": SamplingJudge.of,
+    "sparse_attention": _sparse_attention,
+    "top_k": TopKJudge.of,
+}

@@ -7,6 +7,7 @@ operations on single elements that round once.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
 
-_SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 1.0  # never larger than the plain draw
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.75, 1.0  # never larger than the plain draw
+_PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
 _LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
 _KEY_BITS = 62
@@ -94,11 +96,11 @@ def fill(
     flat = out.view(-1)
     match distribution:
         case Normal(mean=mean) if out.dtype.itemsize > 1:
-            _scale(_window(pool, out, choices), flat, choices)
+            _texture(_window(pool, out, choices), flat, choices)
             if mean:
                 flat.add_(mean)
         case Uniform(low=low, high=high) if out.dtype.itemsize > 1:
-            _scale(_window(pool, out, choices), flat, choices)
+            _texture(_window(pool, out, choices), flat, choices)
             flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
         case Integers(low=low, high=high):
             _turn(_window(pool, out, choices), flat, low, high, choices)
@@ -220,9 +222,28 @@ def _window(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> to
     return pool[offset : offset + out.numel()]
 
 
-def _scale(window: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Write the window times a pattern that lies elsewhere in every call.
+
+    A window times a number would let a linear kernel look its answer up among products of the pool; where
+    window and pattern meet has been seen by nobody.
+    """
+    offset = int(choices.random() * _PATTERN_ELEMENTS)
     scale = _SMALLEST_SCALE + choices.random() * (_LARGEST_SCALE - _SMALLEST_SCALE)
-    torch.mul(window, scale, out=out)
+    pattern = _pattern(out.device, out.dtype)[offset : offset + _PATTERN_ELEMENTS] * scale
+    whole = out.numel() - out.numel() % _PATTERN_ELEMENTS
+    rows = (-1, _PATTERN_ELEMENTS)
+    if whole:
+        torch.mul(window[:whole].view(rows), pattern, out=out[:whole].view(rows))
+    torch.mul(window[whole:], pattern[: out.numel() - whole], out=out[whole:])
+
+
+@functools.cache
+def _pattern(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Factors between a half and one, the same everywhere, twice in a row."""
+    generator = torch.Generator().manual_seed(_PATTERN_ELEMENTS)
+    factors = torch.empty(_PATTERN_ELEMENTS).uniform_(0.5, 1.0, generator=generator)
+    return torch.cat((factors, factors)).to(device, dtype)
 
 
 def _turn(
@@ -251,7 +272,7 @@ def _roll(values: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
 
 
 def _mix(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
-    """Mix two windows of rows, one of them rolled, by a secret share: that adds up to one again."""
+    """Mix two windows of rows, each rolled, by a secret share: that adds up to one, and nothing stays in its place."""
     if not out.numel():
         return
     length = pool.shape[-1]
@@ -259,7 +280,8 @@ def _mix(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
     spare = len(pool) - len(rows)
     first, second = choices.randrange(spare + 1), choices.randrange(spare + 1)
     share = choices.random() * _LARGEST_SHARE
-    torch.mul(pool[first : first + len(rows)], 1 - share, out=rows)
+    _roll(pool[first : first + len(rows)], rows, choices)
+    rows.mul_(1 - share)
     other = torch.empty_like(rows)
     _roll(pool[second : second + len(rows)], other, choices)
     rows.add_(other.mul_(share))

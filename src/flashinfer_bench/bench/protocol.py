@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from flashinfer_bench.bench.confinement import Confinement, Missing
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+
+Role = Literal["judge", "contestant"]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -24,10 +27,14 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Spawn(Message, frozen=True):
-    """Fork a worker; its channel and its log pipe come as descriptors, in this order."""
+    """Start a worker, shut in if it is to run a solution.
 
-    role: Literal["judge", "contestant"]
+    Its channel and its log pipe come as descriptors, in this order.
+    """
+
+    role: Role
     is_trusted: bool
+    confinement: Confinement | None = None
 
 
 class Kill(Message, frozen=True):
@@ -44,7 +51,16 @@ class ServerReady(Message, frozen=True):
 
 
 class Spawned(Message, frozen=True):
-    """The worker runs."""
+    """The worker runs; `missing` is what was to hold it and is not in force."""
+
+    pid: int
+    computing_pid: int = 0
+    """The process that computes: another one than `pid`, whose end is reported, in a container."""
+    missing: tuple[Missing, ...] = ()
+
+
+class NotSpawned(Message, frozen=True):
+    """The worker ended before it served; its log says why."""
 
     pid: int
 
@@ -63,7 +79,7 @@ class Killed(Message, frozen=True):
     leftovers: int
 
 
-FromServer = ServerReady | Spawned | Exited | Killed
+FromServer = ServerReady | Spawned | NotSpawned | Exited | Killed
 ToServer = Spawn | Kill
 
 
@@ -85,12 +101,17 @@ class Build(Message, frozen=True):
 
 
 class OpenWorkload(Message, frozen=True):
-    """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second."""
+    """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second.
+
+    With `has_output_buffers`, output buffers are made and poisoned before each call, whether this contestant
+    writes into them or not: preparing must cost all contestants of a job the same.
+    """
 
     inputs: tuple[InputPlan, ...]
     outputs: tuple[TensorPlan, ...]
     slot_count: int
     has_files: bool
+    has_output_buffers: bool
 
 
 class OpenTrial(Message, frozen=True):
@@ -112,6 +133,12 @@ class Prepare(Message, frozen=True):
 
 class Go(Message, frozen=True):
     """Run the prepared calls, timed."""
+
+
+class Spin(Message, frozen=True):
+    """Keep busy for a known time instead of running the prepared calls: what the harness itself costs."""
+
+    duration_ns: int
 
 
 class Keep(Message, frozen=True):
@@ -167,13 +194,23 @@ class OutputFault(msgspec.Struct, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """The calls returned and their outputs lie in the shared buffer; the time of all of them together."""
+    """The calls returned: how long all of them took together. Told at once, before outputs are looked at."""
 
     elapsed_ns: int
     count: int
+
+
+class Committed(Message, frozen=True):
+    """The outputs of the calls that returned lie in the shared buffer; the id is that of the `Go` before.
+
+    `tampering` says what the harness found changed in itself.
+    """
+
     fault: OutputFault | None
     shares_buffers: bool
-    is_strided: bool
+    strided_elements: int
+    """Elements of one call's outputs that are not contiguous."""
+    tampering: str | None = None
 
 
 class Kept(Message, frozen=True):
@@ -190,9 +227,9 @@ class Raised(Message, frozen=True):
 
 
 FromContestant = (
-    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Kept | Raised
+    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Committed | Kept | Raised
 )
-ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Keep
+ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Keep
 
 
 # ------------------------------------------------------------------ parent → judge
@@ -207,16 +244,25 @@ class Open(Message, frozen=True):
 
 
 class Connect(Message, frozen=True):
-    """A contestant's channel, sent as a descriptor; the judge alone talks to it from here on."""
+    """A contestant's channel, sent as a descriptor; the judge alone talks to it from here on.
+
+    `pid` is its process as the judge sees it, whose processor time it watches.
+    """
 
     contestant: str
+    pid: int
 
 
 class Contestant(msgspec.Struct, frozen=True):
-    """One process that takes part in a job; the outputs of all but the reference are judged."""
+    """One process that takes part in a job; the outputs of all but the reference are judged.
+
+    Where the reference is not to be timed, it takes part as the control of what the others claim.
+    """
 
     name: str
     is_reference: bool
+    is_timed: bool = True
+    takes_outputs: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -325,6 +371,15 @@ class JobWrong(Message, frozen=True):
     contestant: str = ""
 
 
+class JobSuspect(Message, frozen=True):
+    """Right, but its claims do not fit what was seen from outside: to be played again before anyone is blamed."""
+
+    errors: Errors
+    violations: tuple[Note, ...]
+    notes: tuple[Note, ...]
+    contestant: str
+
+
 class JobMisshapen(Message, frozen=True):
     """An output has another shape or dtype."""
 
@@ -372,7 +427,7 @@ class JudgeFailed(Message, frozen=True):
     text: str
 
 
-JobResult = (
+JobDecided = (
     JobPassed
     | JobWrong
     | JobMisshapen
@@ -383,5 +438,6 @@ JobResult = (
     | ReferenceFailed
     | JudgeFailed
 )
+JobResult = JobDecided | JobSuspect
 FromJudge = Opened | JobResult
 ToJudge = Open | Connect | Disconnect | RunJob

@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.confinement import Confinement, Held
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.outcomes import (
     Crashed,
@@ -35,11 +36,13 @@ from flashinfer_bench.bench.protocol import (
     FromContestant,
     FromJudge,
     JobAborted,
+    JobDecided,
     JobMisshapen,
     JobPassed,
     JobRaised,
     JobResult,
     JobSkipped,
+    JobSuspect,
     JobTimedOut,
     JobWrong,
     JudgeFailed,
@@ -50,8 +53,9 @@ from flashinfer_bench.bench.protocol import (
     ReferenceFailed,
     RunJob,
 )
+from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.compile.reference import reference_solution
-from flashinfer_bench.errors import DatasetError, WorkerError
+from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.confinement import Level
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Solution
 
@@ -66,6 +71,7 @@ _OPEN_DEADLINE_S = 120.0
 _END_NOTICE_S = 2.0
 _LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
+_PLAYS = 3
 _NO_GPU_WORDS = (
     "not compiled with CUDA",
     "not linked with support for cuda",
@@ -84,6 +90,7 @@ class _Seat:
     worker: Worker
     subject: str
     built: Built
+    takes_outputs: bool
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,33 @@ class _Refused:
     """A build that failed; the same for every workload of the solution."""
 
     outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """Right, but its claims do not fit what was seen."""
+
+    result: JobSuspect
+    log: str
+    is_rival: bool
+
+    @property
+    def reasons(self) -> str:
+        """A line for each, for the log."""
+        found = self.result.violations
+        return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
+
+    def convicted(self, said: str) -> Outcome:
+        """What looked like a lie each time is one."""
+        seen = self.result
+        explanation = f"seen in each of {_PLAYS} plays of the job, each in a fresh process"
+        wrong = Wrong(
+            JobWrong(
+                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.contestant
+            ),
+            said + self.log,
+        )
+        return RivalFailed(wrong) if self.is_rival else wrong
 
 
 class Session:
@@ -127,6 +161,8 @@ class Session:
         self._roots = roots
         self._cache_root = cache_root
         self._config = config
+        self._level: Level = "process" if config.sandbox == "required" else config.sandbox
+        self.held = Held(self._level)
         self._judge: Worker | None = None
         self._reference: _Seat | _Refused | None = None
         self._reference_subject = ""
@@ -160,6 +196,27 @@ class Session:
         self._launcher.wait_for_end(judge, seconds=_LOOK_S)
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
+        outcome = self._play_until_believed(job)
+        if self._config.use_isolated_runner:
+            self.end_candidate()
+        return outcome
+
+    def _play_until_believed(self, job: Job) -> Outcome:
+        """Play a job anew, in fresh processes, while what is claimed does not fit what was seen.
+
+        Noise that looks like a lie does not look so three times; a lie that is not told again is gone.
+        """
+        said = ""
+        for _ in range(_PLAYS):
+            outcome = self._seat_and_play(job)
+            if not isinstance(outcome, _Suspect):
+                return _with_log(outcome, said)
+            said += outcome.reasons
+            self.end_candidate()
+        assert isinstance(outcome, _Suspect)
+        return outcome.convicted(said)
+
+    def _seat_and_play(self, job: Job) -> Outcome | _Suspect:
         candidate = self._candidate_for(job)
         if isinstance(candidate, _Refused):
             return candidate.outcome
@@ -169,10 +226,7 @@ class Session:
         reference = self._reference_for(job)
         if isinstance(reference, _Refused):
             return reference.outcome
-        outcome = self._play(job, _Seats(candidate, rival, reference))
-        if self._config.use_isolated_runner:
-            self.end_candidate()
-        return outcome
+        return self._play(job, _Seats(candidate, rival, reference))
 
     def end_candidate(self) -> None:
         """Kill the candidate and whatever it left running; the next job starts a fresh one."""
@@ -201,7 +255,7 @@ class Session:
         return self._rival
 
     def _reference_for(self, job: Job) -> _Seat | _Refused | None:
-        if not job.config.profile_baseline:
+        if not (job.config.profile_baseline or self._config.audit):
             return None
         if self._reference_subject != job.definition.to_json() or self._reference is None:
             self._end(self._reference)
@@ -214,7 +268,11 @@ class Session:
 
     def _seat(self, solution: Solution, job: Job, *, is_trusted: bool) -> _Seat | _Refused:
         """Start a contestant, have it build, and hand its channel to the judge."""
-        worker = self._launcher.spawn("contestant", FromContestant, is_trusted=is_trusted)
+        confinement = self._confinement(solution, is_trusted=is_trusted)
+        worker = self._launcher.spawn(
+            "contestant", FromContestant, is_trusted=is_trusted, confinement=confinement
+        )
+        self._note_what_holds(worker, is_trusted=is_trusted)
         request = Build(
             self._launcher.new_id(),
             solution=solution.model_dump_json().encode(),
@@ -232,8 +290,30 @@ class Session:
             return _Refused(answer)
         name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
         judge = self._require_judge()
-        judge.channel.send(Connect(self._launcher.new_id(), name), [worker.channel.fileno()])
-        return _Seat(name, worker, _subject(solution), answer)
+        connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
+        judge.channel.send(connect, [worker.channel.fileno()])
+        takes_outputs = solution.spec.destination_passing_style
+        return _Seat(name, worker, _subject(solution), answer, takes_outputs)
+
+    def _confinement(self, solution: Solution, *, is_trusted: bool) -> Confinement:
+        """Hold both sides alike: what shuts a process in must not tell in its times."""
+        own = solution_folder(self._cache_root, solution)
+        return Confinement(
+            self._level,
+            self._device,
+            build_folder="" if is_trusted else str(own),
+            hidden=(*self._roots, str(self._cache_root)),
+        )
+
+    def _note_what_holds(self, worker: Worker, *, is_trusted: bool) -> None:
+        if not is_trusted:
+            self.held = Held(self._level, worker.missing)
+        if self._config.sandbox == "required" and worker.missing:
+            reasons = "; ".join(f"{each.measure}: {each.reason}" for each in worker.missing)
+            raise DeviceError(
+                f"a sandbox is required, and not all of it can be put in force here: {reasons}. "
+                "`flashinfer-bench doctor` says what is missing"
+            )
 
     def _build(self, worker: Worker, request: Build) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
@@ -274,7 +354,7 @@ class Session:
 
     # ------------------------------------------------------------------ one job
 
-    def _play(self, job: Job, seats: _Seats) -> Outcome:
+    def _play(self, job: Job, seats: _Seats) -> Outcome | _Suspect:
         request = self._request(job, seats)
         limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
@@ -286,12 +366,24 @@ class Session:
         except (WorkerDied, ChannelClosed):
             return self._after_judge_died()
         rival = seats.rival
-        if rival is not None and getattr(result, "contestant", "") == rival.name:
+        is_rivals = rival is not None and getattr(result, "contestant", "") == rival.name
+        if isinstance(result, JobSuspect):
+            seat = rival if rival is not None and is_rivals else seats.candidate
+            return _Suspect(result, seat.worker.log.take(), is_rivals)
+        if rival is not None and is_rivals:
             return RivalFailed(self._outcome(result, rival))
         return _unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
     def _request(self, job: Job, seats: _Seats) -> RunJob:
-        contestants = [Contestant(seat.name, seat is seats.reference) for seat in seats]
+        contestants = [
+            Contestant(
+                seat.name,
+                is_reference=seat is seats.reference,
+                is_timed=seat is not seats.reference or job.config.profile_baseline,
+                takes_outputs=seat.takes_outputs,
+            )
+            for seat in seats
+        ]
         config, key = job.config, key_of(job, self._key)
         return RunJob(
             self._launcher.new_id(),
@@ -339,7 +431,7 @@ class Session:
                 raise WorkerError("the judge answered a job with its introduction")
             return answer
 
-    def _outcome(self, result: JobResult, candidate: _Seat) -> Outcome:
+    def _outcome(self, result: JobDecided, candidate: _Seat) -> Outcome:
         log = candidate.worker.log
         log.drain()
         match result:
@@ -426,6 +518,13 @@ class Session:
 def _subject(solution: Solution) -> str:
     """What a process serves: this code under this name."""
     return f"{solution.name} {solution.hash()}"
+
+
+def _with_log(outcome: Outcome, said: str) -> Outcome:
+    """Let the log of a job that was played more than once say so."""
+    if not said or not isinstance(outcome, Passed | Wrong):
+        return outcome
+    return replace(outcome, log=said + outcome.log)
 
 
 def _coin(key: int) -> int:

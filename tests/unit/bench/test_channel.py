@@ -21,6 +21,7 @@ from flashinfer_bench.bench.channel import (
     pair,
 )
 from flashinfer_bench.bench.protocol import (
+    Committed,
     Exited,
     FromContestant,
     FromJudge,
@@ -28,7 +29,6 @@ from flashinfer_bench.bench.protocol import (
     Go,
     OutputFault,
     Raised,
-    Returned,
     Spawn,
     Spawned,
     ToServer,
@@ -38,7 +38,7 @@ from tests.unit.bench.values import BUILT, OPENED, STEADY, passed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-RETURNED = Returned(7, 1200, 2, OutputFault("shape", "no"), shares_buffers=False, is_strided=True)
+COMMITTED = Committed(7, OutputFault("shape", "no"), shares_buffers=False, strided_elements=8)
 SOON_S = 5.0
 
 
@@ -72,7 +72,7 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
         (Spawn(1, "judge", is_trusted=True), ToServer),
         (Exited(2, 44, 9), FromServer),
         (BUILT, FromContestant),
-        (RETURNED, FromContestant),
+        (COMMITTED, FromContestant),
         (OPENED, FromJudge),
         (passed().result, FromJudge),
     ],
@@ -195,7 +195,7 @@ def test_a_random_frame_never_does_worse_than_garble_or_close(body: bytes) -> No
 @STEADY
 @given(place=st.integers(min_value=0, max_value=10_000), value=st.integers(0, 255))
 def test_a_real_message_with_one_wrong_byte_never_does_worse(place: int, value: int) -> None:
-    body = bytearray(msgspec.msgpack.encode(RETURNED))
+    body = bytearray(msgspec.msgpack.encode(COMMITTED))
     body[place % len(body)] = value
     bare, sock = pair()
     channel: Channel[Any] = Channel(sock, FromContestant)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -22,6 +21,7 @@ from flashinfer_bench.bench.protocol import (
     BuildFailed,
     Built,
     BuiltElsewhere,
+    Committed,
     Done,
     FromContestant,
     Go,
@@ -34,11 +34,13 @@ from flashinfer_bench.bench.protocol import (
     Prepare,
     Raised,
     Returned,
+    Spin,
     ToContestant,
     TrialOpened,
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
-from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
+from flashinfer_bench.bench.timing.wall import Clock, overhead_ns, spin_for
+from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
@@ -55,11 +57,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import TensorPlan
 
-_KERNEL_CACHES = {
-    "TRITON_CACHE_DIR": "triton_kernels",
-    "TILELANG_CACHE_DIR": "tilelang_kernels",
-}
-"""Where compilers that run at the first call keep kernels, instead of in the user's home."""
 _OUR_FILES = str(Path(__file__).parents[2])
 
 
@@ -81,15 +78,11 @@ def serve(sock: socket.socket) -> None:
 
 
 def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
-    os.chdir(request.scratch)
-    tempfile.tempdir = request.scratch
-    os.environ["TMPDIR"] = request.scratch
-    for variable, folder in _KERNEL_CACHES.items():
-        os.environ[variable] = f"{request.cache_root}/{folder}"
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
     clock = clock_for(device.torch_device)
+    seal = Seal()
     try:
         runnable = build(
             Solution.model_validate_json(request.solution),
@@ -117,7 +110,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
             is_cold=clock.is_cold,
         )
     )
-    return _Harness(runnable, device, clock)
+    return _Harness(runnable, device, clock, seal)
 
 
 def _keep_to_cores(count: int) -> None:
@@ -141,7 +134,9 @@ def _answer(
                 harness.prepare(seed, count)
                 return Done(id_)
             case Go(id=id_):
-                return harness.go(id_)
+                return harness.go(id_, channel)
+            case Spin(id=id_, duration_ns=duration_ns):
+                return harness.spin(id_, duration_ns, channel)
             case Keep(id=id_, slots=slots):
                 return harness.keep(id_, slots)
             case Build(id=id_):
@@ -153,11 +148,13 @@ def _answer(
 class _Harness:
     """The state of one contestant: its callable, its inputs, its place to put outputs."""
 
-    def __init__(self, runnable: Runnable, device: Device, clock: Clock) -> None:
+    def __init__(self, runnable: Runnable, device: Device, clock: Clock, seal: Seal) -> None:
+        self._seal = seal
         self._call: Callable[..., Any] = runnable.callable
         self._prepare, self._plan = runnable.prepare, runnable.plan
         self._state: tuple[Any, ...] = ()
         self._takes_outputs = runnable.metadata.destination_passing_style
+        self._has_output_buffers = self._takes_outputs
         self._device = device
         self._clock = clock
         self._plans: tuple[TensorPlan, ...] = ()
@@ -172,10 +169,12 @@ class _Harness:
         shared, *rest = descriptors
         files = tensors_from_descriptor(rest[0]) if request.has_files else {}
         self._plans = request.outputs
+        self._has_output_buffers = self._takes_outputs or request.has_output_buffers
         self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
         self._shared = outgoing.SharedOutputs(shared, request.outputs, request.slot_count)
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
+        self._seal.watch([self, self._maker, self._shared, self._clock, self._device])
         for descriptor in descriptors:
             os.close(descriptor)
         return Done(request.id)
@@ -215,39 +214,58 @@ class _Harness:
     def prepare(self, seed: int, count: int) -> None:
         assert self._maker is not None
         self._input_sets = self._maker.prepare(seed, count)
+        if self._has_output_buffers:
+            self._poison(count)
+        self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
         if self._takes_outputs:
-            while len(self._output_sets) < count:
-                new = outgoing.allocate(self._plans, self._device.torch_device)
-                self._output_sets.append(new)
-            for buffers in self._output_sets[:count]:
-                outgoing.poison(buffers)
-            self._calls = [
-                (*self._state, *inputs, *buffers)
-                for inputs, buffers in zip(self._input_sets, self._output_sets, strict=False)
-            ]
-        else:
-            self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
+            pairs = zip(self._calls, self._output_sets, strict=False)
+            self._calls = [(*arguments, *buffers) for arguments, buffers in pairs]
         self._device.synchronize()
         if self._base_bytes is None:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int) -> Returned:
-        """Run the prepared calls and commit what they gave back, at once and in any layout."""
+    def go(self, id_: int, channel: Channel[ToContestant]) -> Committed:
+        """Run the prepared calls, say so at once, and commit what they gave back, in any layout."""
         elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
-        count = len(self._calls)
-        sets = self._output_sets[:count] if self._takes_outputs else []
+        channel.send(Returned(id_, elapsed_ns, len(self._calls)))
         fault: OutputFault | None = None
-        is_strided = False
+        strided_elements = 0
         for slot, result in enumerate(results):
-            produced = sets[slot] if self._takes_outputs else _as_list(result, len(self._plans))
+            produced = (
+                self._output_sets[slot]
+                if self._takes_outputs
+                else _as_list(result, len(self._plans))
+            )
             fault = fault or self._inspect(produced, self._input_sets[slot])
             if fault is None or fault.code == "overlap":
                 assert self._shared is not None
                 self._shared.write(slot, produced)
-                is_strided = is_strided or not all(out.is_contiguous() for out in produced)
+                strided = sum(out.numel() for out in produced if not out.is_contiguous())
+                strided_elements = max(strided_elements, strided)
         shares = not self._takes_outputs and _share_memory(results)
-        return Returned(id_, elapsed_ns, count, fault, shares, is_strided)
+        return Committed(id_, fault, shares, strided_elements, self._seal.damage())
+
+    def spin(self, id_: int, duration_ns: int, channel: Channel[ToContestant]) -> Committed:
+        """Do all that `go` does around calls that only keep the processor busy."""
+        elapsed_ns, _ = self._clock.time_ns(spin_for, [(duration_ns,)])
+        count = len(self._calls)
+        channel.send(Returned(id_, elapsed_ns, count))
+        assert self._shared is not None
+        self._allocate(count)
+        for slot, produced in enumerate(self._output_sets[:count]):
+            self._inspect(produced, self._input_sets[slot])
+            self._shared.write(slot, produced)
+        return Committed(id_, None, False, 0, self._seal.damage())
+
+    def _allocate(self, count: int) -> None:
+        while len(self._output_sets) < count:
+            self._output_sets.append(outgoing.allocate(self._plans, self._device.torch_device))
+
+    def _poison(self, count: int) -> None:
+        self._allocate(count)
+        for buffers in self._output_sets[:count]:
+            outgoing.poison(buffers)
 
     def keep(self, id_: int, slots: Sequence[int]) -> Kept:
         prints = tuple(outgoing.fingerprint(self._input_sets[slot]) for slot in slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import traceback
 from pathlib import Path
@@ -29,6 +30,7 @@ from flashinfer_bench.bench.worker.match import Match
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +44,20 @@ def serve(sock: socket.socket) -> None:
     request = channel.receive()
     assert isinstance(request, Open)
     torch.set_num_threads(request.threads)
+    cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
     device = open_device(request.device)
     channel.send(_opened(request.id, device))
-    _Bench(channel, device, Path(request.cache_root)).run()
+    _Bench(channel, device, Path(request.cache_root), cores=cores).run()
 
 
 class _Bench:
     """The judge's state: connected contestants, and the truth about the workloads last judged."""
 
-    def __init__(self, channel: Channel[ToJudge], device: Device, cache_root: Path) -> None:
+    def __init__(
+        self, channel: Channel[ToJudge], device: Device, cache_root: Path, *, cores: int
+    ) -> None:
         self._channel = channel
+        self._cores = cores
         self._device = device
         self._cache_root = cache_root
         self._links: dict[str, Link] = {}
@@ -60,12 +66,12 @@ class _Bench:
     def run(self) -> None:
         while True:
             match self._channel.receive():
-                case Connect(contestant=name):
+                case Connect(contestant=name, pid=pid):
                     (descriptor,) = self._channel.take_descriptors()
                     contestant: Channel[FromContestant] = Channel(
                         socket.socket(fileno=descriptor), FromContestant
                     )
-                    self._links[name] = Link(name, contestant, self._channel)
+                    self._links[name] = Link(name, pid, contestant, self._channel)
                 case Disconnect(contestant=name):
                     link = self._links.pop(name, None)  # the parent may say it twice
                     if link is not None:
@@ -78,7 +84,8 @@ class _Bench:
     def _judge(self, job: RunJob) -> JobResult:
         try:
             truth = self._truth_about(job)
-            return Match(job, truth, self._take_links(job), self._device).play()
+            links = self._take_links(job)
+            return Match(job, truth, links, self._device, cores=self._cores).play()
         except JobEndedError as ended:
             return self._after_abort(ended.result)
         except ReferenceFailedError as error:
@@ -91,11 +98,7 @@ class _Bench:
     def _take_links(self, job: RunJob) -> list[Link]:
         links = [self._links[contestant.name] for contestant in job.contestants]
         for link, contestant in zip(links, job.contestants, strict=True):
-            link.open_job(
-                job.id,
-                is_reference=contestant.is_reference,
-                limit_s=job.judgement.timeout_seconds,
-            )
+            link.open_job(job.id, contestant, limit_s=job.judgement.timeout_seconds)
         return links
 
     def _truth_about(self, job: RunJob) -> Truth:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.protocol import (
+    Contestant,
     Disconnect,
     FromContestant,
     JobAborted,
@@ -19,6 +20,7 @@ from flashinfer_bench.bench.protocol import (
     ToContestant,
     ToJudge,
 )
+from flashinfer_bench.bench.worker.cpu_clock import CpuClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +40,11 @@ class Link:
     """Talks to one contestant and watches the parent, who knows first when a process dies."""
 
     def __init__(
-        self, name: str, channel: Channel[FromContestant], parent: Channel[ToJudge]
+        self, name: str, pid: int, channel: Channel[FromContestant], parent: Channel[ToJudge]
     ) -> None:
         self.name = name
-        self.is_reference = False
+        self.cpu = CpuClock(pid)
+        self.is_reference, self.is_timed, self.takes_outputs = False, True, False
         self._channel = channel
         self._parent = parent
         self._poll = select.poll()
@@ -52,9 +55,10 @@ class Link:
         self._limit_s = 0.0
         self._job_id = 0
 
-    def open_job(self, job_id: int, *, is_reference: bool, limit_s: float) -> None:
+    def open_job(self, job_id: int, contestant: Contestant, *, limit_s: float) -> None:
         """Start a new time budget: the seconds this contestant may keep us waiting in one job."""
-        self._job_id, self.is_reference = job_id, is_reference
+        self._job_id, self.is_reference = job_id, contestant.is_reference
+        self.is_timed, self.takes_outputs = contestant.is_timed, contestant.takes_outputs
         self._budget_s = self._limit_s = limit_s
 
     def ask(
@@ -63,6 +67,14 @@ class Link:
         """Send a request and return its answer, or end the job."""
         try:
             self._channel.send(request, descriptors)
+        except ChannelClosed:
+            self._wait_for_parent()
+            raise JobEndedError(self._aborted("its channel closed")) from None
+        return self.hear(request, expected)
+
+    def hear(self, request: ToContestant, expected: type[Answer]) -> Answer:
+        """Return the next answer to a request, or end the job."""
+        try:
             started_s = time.monotonic()
             answer = self._receive(started_s + self._budget_s)
             self._budget_s -= time.monotonic() - started_s

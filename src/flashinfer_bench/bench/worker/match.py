@@ -12,6 +12,7 @@ import math
 import os
 import statistics
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.protocol import (
@@ -19,6 +20,8 @@ from flashinfer_bench.bench.protocol import (
     JobPassed,
     JobResult,
     JobSkipped,
+    JobSuspect,
+    Note,
     OpenBlock,
     OpenTrial,
     OpenWorkload,
@@ -35,7 +38,8 @@ from flashinfer_bench.bench.timing.turns import (
 )
 from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
-from flashinfer_bench.bench.worker.side import Side
+from flashinfer_bench.bench.worker.side import Sample, Side
+from flashinfer_bench.bench.worker.watch import Watch
 from flashinfer_bench.tensors.blobs import shared_file
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
@@ -52,13 +56,15 @@ _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
 _KEEP_PROBABILITY = 0.06  # three of fifty samples, and always the last of a trial
 _MEMORY_SHARE = 0.9
-_PROCESSES_WITH_INPUTS = 3
+_BATCH_CHECK_PROBABILITY = 0.5
 
 
 class Match:
     """Plays one job between the connected contestants."""
 
-    def __init__(self, job: RunJob, truth: Truth, links: Sequence[Link], device: Device) -> None:
+    def __init__(
+        self, job: RunJob, truth: Truth, links: Sequence[Link], device: Device, *, cores: int
+    ) -> None:
         self._job = job
         self._rules = job.judgement
         self._truth = truth
@@ -68,7 +74,10 @@ class Match:
         self._output_bytes = slot_bytes(truth.outputs)
         self._slot_count = self._plan_slots()
         self._links = links
+        self._all_sides: list[Side] = []
         self._sides: list[Side] = []
+        self._watch: Watch | None = None
+        self._cores = cores
         self._calls_per_sample = 1
         self._stopping = Stopping(
             iterations=self._rules.iterations,
@@ -84,7 +93,9 @@ class Match:
         """Run every trial and say how it ended."""
         self._require_memory()
         self._checker.require_sound_reference()
-        self._sides = [self._open(link) for link in self._links]
+        self._all_sides = [self._open(link) for link in self._links]
+        self._sides = [side for side in self._all_sides if side.link.is_timed]
+        self._watch = self._watched() if self._rules.is_audited else None
         for trial in range(self._rules.num_trials):
             self._open_trial(trial)
             for side in self._judged():
@@ -103,7 +114,8 @@ class Match:
         """Skip what would not fit: pools and buffers in each process, and copies to compare."""
         buffers = min(self._slot_count * self._input_bytes, _BATCH_MEMORY_BYTES)
         per_process = self._input_bytes + max(self._input_bytes, buffers) + 2 * self._output_bytes
-        needed = _PROCESSES_WITH_INPUTS * per_process + 4 * self._output_bytes
+        processes = 1 + len(self._links)
+        needed = processes * per_process + 4 * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
         if needed > available:
             reason = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} available"
@@ -118,6 +130,7 @@ class Match:
             outputs=self._truth.outputs,
             slot_count=self._slot_count,
             has_files=bool(files),
+            has_output_buffers=any(each.takes_outputs for each in self._links),
         )
         try:
             link.ask(request, Done, [descriptor, *files])
@@ -130,13 +143,22 @@ class Match:
 
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
-        for side in self._sides:
+        for side in self._all_sides:
             opened = side.link.ask(OpenTrial(side.link.new_id(), seed), TrialOpened)
             side.prepare_ms.append(opened.prepare_ms)
             side.plan_ms.append(opened.plan_ms)
 
     def _judged(self) -> Iterator[Side]:
         return (side for side in self._sides if not side.link.is_reference)
+
+    def _watched(self) -> Watch:
+        return Watch(
+            list(self._judged()),
+            next((side for side in self._all_sides if side.link.is_reference), None),
+            trials=self._rules.num_trials,
+            cores=self._cores,
+            on_cpu=self._device.torch_device.type == "cpu",
+        )
 
     # ---------------------------------------------------------------- timing
 
@@ -162,6 +184,9 @@ class Match:
                 break
         if self._stopping.is_open and self._rules.is_audited:
             self._check_once_more(trial, call)
+        if self._watch is not None:
+            for side in self._judged():
+                self._run_batches(self._watch, side, trial)
 
     def _block_sizes(self) -> Iterator[int]:
         """Give what is planned for a trial, and go on like its last block for as long as it takes."""
@@ -185,6 +210,16 @@ class Match:
             side.sample(trial, call, self._calls_per_sample)
             side.queue.append(side.keep(trial, call, self._calls_per_sample))
             self._checker.check_queue(side)
+
+    def _run_batches(self, watch: Watch, side: Side, trial: int) -> None:
+        """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
+        for call, sample in watch.run_batches(side, trial, most=self._slot_count):
+            coin = side.toss(trial, call, "keep")
+            if coin.random() < _BATCH_CHECK_PROBABILITY:
+                count = sample.observed.count
+                slot = count - 1 if sample.shares_buffers else coin.randrange(count)
+                side.queue.append(side.keep(trial, call, count, slots=(slot,)))
+        self._checker.check_queue(side)
 
     def _warm_up(self, side: Side, trial: int) -> None:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
@@ -211,19 +246,23 @@ class Match:
     def _time_block(
         self, side: Side, trial: int, calls: range, *, touching_call: int, is_last: bool
     ) -> None:
-        link = side.link
+        link, watch = side.link, self._watch
         link.ask(OpenBlock(link.new_id()), Done)
         side.sample(trial, touching_call, self._calls_per_sample)  # page faults, untimed
-        samples_ns: list[float] = []
-        for call in calls:
-            count = self._calls_per_sample
-            returned = side.sample(trial, call, count)
-            samples_ns.append(returned.elapsed_ns / count)
-            if returned.shares_buffers and count > 1:  # only the last of these outputs survived
-                side.shares_buffers, self._calls_per_sample = True, 1
-            elif self._is_kept(side, trial, call, is_last=is_last and call == calls[-1]):
-                side.queue.append(side.keep(trial, call, count))
-        side.blocks_ns.append(tuple(samples_ns))
+        samples: list[Sample] = []
+        with nullcontext() if watch is None else watch.others_idle(side):
+            for call in calls:
+                count = self._calls_per_sample
+                pause_s = 0.0 if watch is None else watch.pause_s(side, trial, call)
+                sample = side.sample(trial, call, count, pause_s=pause_s)
+                samples.append(sample)
+                if sample.shares_buffers and count > 1:  # only the last of these outputs survived
+                    side.shares_buffers, self._calls_per_sample = True, 1
+                elif self._is_kept(side, trial, call, is_last=is_last and call == calls[-1]):
+                    side.queue.append(side.keep(trial, call, count))
+        side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
+        if watch is not None:
+            watch.add_block(side, trial, samples)
 
     def _is_kept(self, side: Side, trial: int, call: int, *, is_last: bool) -> bool:
         """The reference's samples are kept as often: copying them moves caches on both sides alike."""
@@ -237,6 +276,12 @@ class Match:
         for side in self._judged():
             if not side.is_good:
                 return side.wrong(side.verdict.explanation)
+        for side in self._judged():
+            found = [] if self._watch is None else self._watch.suspicions(side)
+            if found:
+                violations = tuple(Note(each.code, each.evidence) for each in found)
+                notes = tuple(side.notes())
+                return JobSuspect(self._job.id, side.errors(), violations, notes, side.link.name)
         (side, *others) = self._judged()
         return JobPassed(
             self._job.id,

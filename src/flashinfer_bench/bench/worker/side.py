@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.protocol import (
+    Committed,
     Done,
     Errors,
     Go,
@@ -21,7 +23,9 @@ from flashinfer_bench.bench.protocol import (
     Prepare,
     ReferenceFailed,
     Returned,
+    Spin,
 )
+from flashinfer_bench.bench.timing.plausible import Observed
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.judging import Verdict
 
@@ -50,6 +54,15 @@ class KeptSample:
     fingerprints: tuple[bytes, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a contestant answered, and what was seen of it meanwhile."""
+
+    elapsed_ns: int
+    shares_buffers: bool
+    observed: Observed
+
+
 @dataclass
 class Side:
     """One contestant: its link, its shared outputs, and everything found about it so far."""
@@ -63,7 +76,7 @@ class Side:
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     typical_ns: float = math.inf
     shares_buffers: bool = False
-    is_strided: bool = False
+    strided_elements: int = 0
     peak_bytes: int = 0
     verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
     violations: dict[str, str] = field(default_factory=dict)
@@ -83,26 +96,57 @@ class Side:
             evidence = evidence[:_LONGEST_EVIDENCE] + " …"
         self.violations.setdefault(code, evidence)
 
-    def sample(self, trial: int, call: int, count: int) -> Returned:
-        """Prepare, go, returned. The sample is dropped unless `keep` is called before the next one."""
-        link = self.link
+    def sample(
+        self, trial: int, call: int, count: int, *, pause_s: float = 0.0, spin_ns: int | None = None
+    ) -> Sample:
+        """Prepare, go, returned, committed. It is dropped unless `keep` is called before the next one.
+
+        `pause_s`: how long to wait between `prepared` and `go`. `spin_ns`: a trusted contestant is to keep busy
+        that long instead of running its calls.
+        """
+        link, cpu = self.link, self.link.cpu
+        idle_ns = cpu.read_ns()
         link.ask(Prepare(link.new_id(), self.truth.call_seed(trial, call), count), Done)
-        returned = link.ask(Go(link.new_id()), Returned)
-        if returned.fault is not None:
-            self._hear_fault(returned.fault)
+        prepared_ns = cpu.read_ns()
+        if pause_s:
+            time.sleep(pause_s)
+        ready_ns = cpu.read_ns()
+        order = Go(link.new_id()) if spin_ns is None else Spin(link.new_id(), spin_ns)
+        started_ns = time.perf_counter_ns()
+        returned = link.ask(order, Returned)
+        outside_ns = time.perf_counter_ns() - started_ns
+        committed = link.hear(order, Committed)
+        observed = Observed(
+            count,
+            returned.elapsed_ns,
+            outside_ns,
+            preparing_cpu_ns=prepared_ns - idle_ns,
+            pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
+            running_cpu_ns=cpu.read_ns() - ready_ns,
+        )
+        self._hear(returned, committed, count)
+        return Sample(returned.elapsed_ns, committed.shares_buffers, observed)
+
+    def _hear(self, returned: Returned, committed: Committed, count: int) -> None:
+        if committed.fault is not None:
+            self._hear_fault(committed.fault)
+        if committed.tampering is not None:
+            self.accuse("tampered_harness", committed.tampering)
         if returned.count != count:
             evidence = f"{count} calls were ordered, {returned.count} came back"
             self.accuse("tampered_harness", evidence)
         if returned.elapsed_ns <= 0:
             evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
             self.accuse("implausible", evidence)
-        self.is_strided = self.is_strided or returned.is_strided
-        return returned
+        self.strided_elements = max(self.strided_elements, committed.strided_elements)
 
-    def keep(self, trial: int, call: int, count: int) -> KeptSample:
+    def keep(
+        self, trial: int, call: int, count: int, *, slots: tuple[int, ...] | None = None
+    ) -> KeptSample:
         """Copy outputs into our own memory first; only then tell the contestant what is checked."""
-        coin = self.toss(trial, call, "slots")
-        slots = tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
+        if slots is None:
+            coin = self.toss(trial, call, "slots")
+            slots = tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
         outputs = [self.shared.read(slot, self.device) for slot in slots]
         kept = self.link.ask(Keep(self.link.new_id(), slots), Kept)
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
@@ -123,7 +167,7 @@ class Side:
         """Yield what is honest but worth knowing."""
         if self.shares_buffers:
             yield Note("reused_buffer", "outputs of different calls lie in the same memory")
-        if self.is_strided:
+        if self.strided_elements:
             yield Note("unusual_strides", "an output is not contiguous")
 
     def wrong(self, explanation: str) -> JobWrong:

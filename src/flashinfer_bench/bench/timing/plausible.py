@@ -1,0 +1,258 @@
+"""Does what a contestant claims agree with what can be seen of it from outside? Plain numbers in and out.
+
+Each sample is *observed*: the judge clocks it from outside and reads the processor time the contestant's process
+used meanwhile. A trusted process that spins for as long as the contestant claims, the *control*, shows what
+waking up, preparing and committing cost on this machine at this moment.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.timing.statistics import median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+RELATIVE_ALLOWANCE = 0.10
+ALLOWANCE_NS = 1_000.0
+"""A claim may be short of the judge's own clock by a tenth and a microsecond per call."""
+
+_WAKE_UP_NS = 40_000.0
+"""What waking up may cost more, per sample, where all cores were busy than where one was."""
+_QUIET_NS = 20_000.0
+"""Processor time that an idle process may use: it goes to sleep, a timer fires."""
+_PREPARING_SHARE = 0.5
+_PREPARING_NS = 30_000.0
+_HIDDEN_SHARE = 0.3
+_COMMIT_SHARE = 0.5
+_STRIDED_NS_PER_ELEMENT = 10.0
+_BACKGROUND_SHARE = 0.1
+_BACKGROUND_NS = 1_000_000.0
+_LEVER_NS = 60_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One sample as seen from outside, in nanoseconds."""
+
+    count: int
+    claimed_ns: float
+    outside_ns: float
+    """From the order to go until the answer that the calls returned."""
+    preparing_cpu_ns: float = 0.0
+    """Processor time used while inputs were prepared."""
+    pause_cpu_ns: float | None = None
+    """Processor time used while it was made to wait between `prepared` and `go`; None where it was not."""
+    running_cpu_ns: float = 0.0
+    """Processor time used from the order to go until the outputs were committed."""
+
+    @property
+    def excess_ns(self) -> float:
+        """What the judge's clock shows beyond the claim."""
+        return self.outside_ns - self.claimed_ns
+
+
+@dataclass(slots=True)
+class Observations:
+    """What was observed of one contestant in one job, and of the control beside it."""
+
+    blocks: list[tuple[Observed, ...]] = field(default_factory=list)
+    controls: list[tuple[Observed, ...]] = field(default_factory=list)
+    """The control's samples, one group per block of `blocks`."""
+    batches: list[tuple[Observed, Observed]] = field(default_factory=list)
+    """Pairs of a small and a large batch of back-to-back calls."""
+    idle: list[tuple[float, float]] = field(default_factory=list)
+    """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A rule that what was observed does not fit."""
+
+    code: str
+    evidence: str
+
+
+def largest_batch(claimed_ns: float, *, most: int) -> int:
+    """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
+
+    >>> largest_batch(10_000.0, most=64), largest_batch(5e6, most=64), largest_batch(100.0, most=64)
+    (31, 2, 61)
+    """
+    per_call_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
+    return min(most, max(2, 1 + round(_LEVER_NS / per_call_ns)))
+
+
+def suspicions(
+    seen: Observations, *, cores: int, strided_elements: int = 0, on_cpu: bool = True
+) -> Iterator[Suspicion]:
+    """Yield what speaks against a contestant; each needs to hold with 95% confidence over the blocks.
+
+    `cores`: how many processors it may use at a time. `strided_elements`: elements of outputs that are not
+    contiguous, per call; they take longer to commit. `on_cpu`: whether the work is done by the processor.
+    """
+    yield from _slope(seen)
+    yield from _clock(seen)
+    yield from _idle(seen)
+    if on_cpu:
+        yield from _early(seen)
+        yield from _hidden(seen, cores, strided_elements)
+
+
+def _slope(seen: Observations) -> Iterator[Suspicion]:
+    """Compare the judge's time per additional call with the claimed one."""
+    pairs = [(low, high) for low, high in seen.batches if high.count > low.count]
+    if not pairs or not seen.blocks:
+        return
+    slopes = [(h.excess_ns - l.excess_ns) / (h.count - l.count) for l, h in pairs]  # noqa: E741
+    claimed_ns = _claimed_per_call(seen)
+    allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
+    if _surely_above(slopes, allowed_ns):
+        missing_ns = statistics.median(slopes)
+        yield Suspicion(
+            "implausible",
+            f"a call takes {_us(claimed_ns + missing_ns)} by the judge's clock, and is claimed to take "
+            f"{_us(claimed_ns)} (slope over {len(pairs)} pairs of batches of up to "
+            f"{max(high.count for _, high in pairs)} calls)",
+        )
+
+
+def _clock(seen: Observations) -> Iterator[Suspicion]:
+    """Compare samples with the control's, which spun as long as they claim to have taken.
+
+    The least of each block counts: waiting for a busy machine only ever adds, and a lie is there each time.
+    """
+    surplus, over = [], []
+    unsteady_ns = _unsteadiness(seen.controls)
+    for block, control in _with_controls(seen):
+        surplus.append(min(map(_excess, block)) - min(map(_excess, control)))
+        count = statistics.median(each.count for each in block)
+        claimed_ns = _median(block, _claimed)
+        allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + count * ALLOWANCE_NS
+        over.append(surplus[-1] - allowed_ns - _WAKE_UP_NS - unsteady_ns)
+    if _surely_above(over, 0.0):
+        yield Suspicion(
+            "implausible",
+            f"a sample claimed to take {_us(_claimed_per_sample(seen))} took {_us(statistics.median(surplus))} "
+            "longer by the judge's clock than a spin of that length",
+        )
+
+
+def _unsteadiness(controls: Sequence[Sequence[Observed]]) -> float:
+    """Give the spread of what waking up cost the control: the machine's doing, not the contestant's."""
+    found = sorted(each.excess_ns for control in controls for each in control)
+    if not found:
+        return 0.0
+    return found[round(0.9 * (len(found) - 1))] - found[len(found) // 2]
+
+
+def _early(seen: Observations) -> Iterator[Suspicion]:
+    """Look for work before `go`: while inputs were prepared, and while it had to wait."""
+    claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
+    preparing, waiting = [], []
+    for block, control in _with_controls(seen):
+        usual_ns = _median(control, _preparing)
+        allowed_ns = _PREPARING_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
+        preparing.append(_median(block, _preparing) - usual_ns - allowed_ns)
+        paused = [each.pause_cpu_ns for each in block if each.pause_cpu_ns is not None]
+        usual = [each.pause_cpu_ns for each in control if each.pause_cpu_ns is not None]
+        if paused and usual:
+            waiting.append(statistics.median(paused) - statistics.median(usual))
+    if _surely_above(waiting, _QUIET_NS):
+        evidence = (
+            f"it used {_us(statistics.median(waiting))} of processor time between `prepared` and `go`, "
+            "when it had nothing to do"
+        )
+        yield Suspicion("early_compute", evidence)
+    elif _surely_above(preparing, 0.0):
+        surplus_ns = statistics.median(
+            _median(block, _preparing) - _median(control, _preparing)
+            for block, control in _with_controls(seen)
+        )
+        evidence = (
+            f"preparing the inputs of a sample took {_us(surplus_ns)} more processor time than in the "
+            f"control, and the sample is claimed to take {_us(claimed_ns)}"
+        )
+        yield Suspicion("early_compute", evidence)
+
+
+def _hidden(seen: Observations, cores: int, strided_elements: int) -> Iterator[Suspicion]:
+    """Compare the processor time of a sample with what its claim leaves room for."""
+    over = []
+    for block, control in _with_controls(seen):
+        commit_ns = _median(control, lambda each: each.running_cpu_ns - each.claimed_ns)
+        count = statistics.median(each.count for each in block)
+        allowed_ns = (
+            cores * (1 + RELATIVE_ALLOWANCE) * (_median(block, _claimed) + count * ALLOWANCE_NS)
+            + (1 + _COMMIT_SHARE) * max(0.0, commit_ns)
+            + count * strided_elements * _STRIDED_NS_PER_ELEMENT
+            + _PREPARING_NS
+        )
+        over.append(_median(block, _running) - allowed_ns)
+    if _surely_above(over, 0.0):
+        used_ns = statistics.median(_median(block, _running) for block in seen.blocks)
+        yield Suspicion(
+            "hidden_work",
+            f"a sample claimed to take {_us(_claimed_per_sample(seen))} used {_us(used_ns)} of processor "
+            f"time on at most {cores} cores",
+        )
+
+
+def _idle(seen: Observations) -> Iterator[Suspicion]:
+    """Look for work while others were timed."""
+    over = [cpu_ns - _BACKGROUND_SHARE * wall_ns - _BACKGROUND_NS for wall_ns, cpu_ns in seen.idle]
+    if _surely_above(over, 0.0):
+        share = statistics.median(cpu_ns / max(1.0, wall_ns) for wall_ns, cpu_ns in seen.idle)
+        evidence = f"it kept {share:.0%} of a core busy while others were timed"
+        yield Suspicion("background_compute", evidence)
+
+
+def _with_controls(
+    seen: Observations,
+) -> Iterator[tuple[tuple[Observed, ...], tuple[Observed, ...]]]:
+    pairs = zip(seen.blocks, seen.controls, strict=False)
+    return ((block, control) for block, control in pairs if block and control)
+
+
+def _surely_above(values: Sequence[float], limit: float) -> bool:
+    """Tell whether the median lies above the limit with 95% confidence, and with no more than chance below."""
+    interval = median_interval(values)
+    return interval is not None and interval[0] > limit
+
+
+def _claimed_per_call(seen: Observations) -> float:
+    """Take what the timed samples claim: only that is reported."""
+    return statistics.median(
+        each.claimed_ns / each.count for block in seen.blocks for each in block
+    )
+
+
+def _claimed_per_sample(seen: Observations) -> float:
+    return statistics.median(each.claimed_ns for block in seen.blocks for each in block)
+
+
+def _median(block: Sequence[Observed], what: Callable[[Observed], float]) -> float:
+    return statistics.median(what(each) for each in block)
+
+
+def _excess(each: Observed) -> float:
+    return each.excess_ns
+
+
+def _claimed(each: Observed) -> float:
+    return each.claimed_ns
+
+
+def _preparing(each: Observed) -> float:
+    return each.preparing_cpu_ns
+
+
+def _running(each: Observed) -> float:
+    return each.running_cpu_ns
+
+
+def _us(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e3:.3g} µs"

@@ -1,0 +1,101 @@
+"""Notices when a solution has changed the harness that runs it.
+
+The check lives in the same process as the solution, so it stops only what is written in Python and does not know of
+it. What gets past it is left to the judge's clock and to the processor time the judge reads from outside.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import sys
+import time
+import types
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MODULES = (
+    "flashinfer_bench.bench.channel",
+    "flashinfer_bench.bench.protocol",
+    "flashinfer_bench.bench.timing.clocks",
+    "flashinfer_bench.bench.timing.wall",
+    "flashinfer_bench.bench.worker.contestant",
+    "flashinfer_bench.tensors.generate",
+    "flashinfer_bench.tensors.outputs",
+)
+"""What runs between a request and its answer."""
+
+_BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
+    (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")),
+    (builtins, ("enumerate", "isinstance", "len", "list", "range", "sum", "type", "zip")),
+    (hashlib, ("blake2b",)),
+    (torch, ("allclose", "empty", "equal", "mul")),
+    (torch.cuda, ("Event", "synchronize", "_sleep")),
+)
+"""What the harness borrows from elsewhere."""
+
+Place = tuple[object, str, object]
+
+
+class Seal:
+    """What the harness looked like before any code of a solution ran."""
+
+    def __init__(self) -> None:
+        modules = [sys.modules[name] for name in _MODULES if name in sys.modules]
+        places = [*_contents(modules), *_borrowed()]
+        self._places = tuple((vars(owner), name, value) for owner, name, value in places)
+        functions = [value for _, _, value in places if isinstance(value, types.FunctionType)]
+        self._codes = tuple((function, function.__code__) for function in functions)
+        self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
+
+    def watch(self, objects: Iterable[object]) -> None:
+        """Include instances: an attribute of theirs may not hide a method of their class."""
+        self._objects = tuple(
+            (vars(each), frozenset(_methods(type(each))))
+            for each in objects
+            if hasattr(each, "__dict__")
+        )
+
+    def damage(self) -> str | None:
+        """Name the first thing that is not as it was."""
+        for names, name, value in self._places:
+            if names.get(name) is not value:
+                return f"{names.get('__module__', names.get('__name__', '?'))}.{name} was replaced"
+        for function, code in self._codes:
+            if function.__code__ is not code:
+                return f"the code of {function.__qualname__} was replaced"
+        for attributes, methods in self._objects:
+            hidden = methods.intersection(attributes)
+            if hidden:
+                return f"an attribute {min(hidden)!r} hides a method of the harness"
+        return None
+
+
+def _contents(modules: Iterable[types.ModuleType]) -> Iterator[Place]:
+    for module in modules:
+        for name, value in vars(module).items():
+            if name.startswith("__"):
+                continue
+            yield module, name, value
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                yield from (
+                    (value, key, entry) for key, entry in vars(value).items() if _counts(entry)
+                )
+
+
+def _counts(entry: object) -> bool:
+    return isinstance(entry, types.FunctionType | property | staticmethod | classmethod)
+
+
+def _borrowed() -> Iterator[Place]:
+    for owner, names in _BORROWED:
+        yield from ((owner, name, vars(owner)[name]) for name in names if name in vars(owner))
+
+
+def _methods(cls: type) -> Iterator[str]:
+    for base in cls.__mro__[:-1]:
+        yield from (name for name, entry in vars(base).items() if _counts(entry))

@@ -1,0 +1,119 @@
+"""The judge's outside view of one job: it clocks, reads processor time, and compares with a control."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.timing.plausible import (
+    Observations,
+    Observed,
+    largest_batch,
+    suspicions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flashinfer_bench.bench.timing.plausible import Suspicion
+    from flashinfer_bench.bench.worker.side import Sample, Side
+
+_PAUSE_PROBABILITY = 0.35
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 50e-6, 250e-6
+_BATCH_PAIRS = 8  # eight pairs: the second smallest of their slopes lies below the median with 96%
+_CONTROLS = 2
+_LONGEST_SPIN_NS = 2_000_000
+_BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
+
+
+class Watch:
+    """Observes the judged sides of a job; the control is the reference's process, which nobody else can touch."""
+
+    def __init__(
+        self, judged: Sequence[Side], control: Side | None, *, trials: int, cores: int, on_cpu: bool
+    ) -> None:
+        self._seen = {id(side): Observations() for side in judged}
+        self._judged = tuple(judged)
+        self._control = control
+        self._pairs_per_trial = math.ceil(_BATCH_PAIRS / trials)
+        self._cores, self._on_cpu = cores, on_cpu
+        self._serial = 0
+
+    def pause_s(self, side: Side, trial: int, call: int) -> float:
+        """Say how long a contestant has to wait before this call; mostly not at all."""
+        coin = side.toss(trial, call, "pause")
+        if coin.random() >= _PAUSE_PROBABILITY:
+            return 0.0
+        return coin.uniform(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+
+    @contextmanager
+    def others_idle(self, busy: Side) -> Iterator[None]:
+        """Watch that while one contestant is timed the judged ones besides it do nothing."""
+        others = [side for side in self._judged if side is not busy]
+        for side in others:
+            side.link.cpu.look_for_children()
+        busy.link.cpu.look_for_children()
+        started_ns = time.perf_counter_ns()
+        before = [side.link.cpu.read_ns() for side in others]
+        yield
+        wall_ns = float(time.perf_counter_ns() - started_ns)
+        for side, used_ns in zip(others, before, strict=True):
+            self._seen[id(side)].idle.append((wall_ns, side.link.cpu.read_ns() - used_ns))
+
+    def add_block(self, side: Side, trial: int, samples: Sequence[Sample]) -> None:
+        """Take in a block of a judged side, and see what the control shows for samples as long as these."""
+        seen = self._seen.get(id(side))
+        if seen is None or not samples:
+            return
+        block = tuple(sample.observed for sample in samples)
+        seen.blocks.append(block)
+        seen.controls.append(self._see_control(trial, block) if self._control else ())
+
+    def run_batches(self, side: Side, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
+        """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
+        seen = self._seen[id(side)]
+        claimed_ns = statistics.median(
+            each.claimed_ns / each.count for block in seen.blocks for each in block
+        )
+        largest = largest_batch(claimed_ns, most=most)
+        if largest <= 1:
+            return
+        for _ in range(self._pairs_per_trial):
+            self._serial += 1
+            call = _BATCH_CALLS - 2 * self._serial
+            coin = side.toss(trial, call, "batch")
+            low = coin.randint(1, max(1, largest // 6))
+            high = coin.randint(max(low + 1, largest - largest // 6), largest)
+            first = side.sample(trial, call, low)
+            yield call, first
+            second = side.sample(trial, call - 1, high)
+            yield call - 1, second
+            seen.batches.append((first.observed, second.observed))
+
+    def suspicions(self, side: Side) -> list[Suspicion]:
+        """Say what speaks against a side."""
+        return list(
+            suspicions(
+                self._seen[id(side)],
+                cores=self._cores,
+                strided_elements=side.strided_elements,
+                on_cpu=self._on_cpu,
+            )
+        )
+
+    def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
+        assert self._control is not None
+        spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
+        count = block[0].count
+        found = []
+        for _ in range(_CONTROLS):
+            self._serial += 1
+            call = _CONTROL_CALLS - self._serial
+            sample = self._control.sample(
+                trial, call, count, pause_s=_SHORTEST_PAUSE_S, spin_ns=max(1, spin_ns)
+            )
+            found.append(sample.observed)
+        return tuple(found)

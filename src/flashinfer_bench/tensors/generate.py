@@ -16,6 +16,7 @@ import torch
 from flashinfer_bench.tensors import draws
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.planned import usual
+from flashinfer_bench.tensors.unusual import can_be_unusual, make_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,14 +65,28 @@ class InputMaker:
         """Let go of the buffers that calls were given; the next ones get new ones."""
         self._sets = []
 
-    def prepare(self, seed: int, count: int) -> list[list[Argument]]:
-        """Fill `count` sets of inputs; the same buffers serve every call."""
+    def prepare(
+        self, seed: int, count: int, *, family: str | None = None, is_repeated: bool = False
+    ) -> list[list[Argument]]:
+        """Fill `count` sets of inputs; the same buffers serve every call.
+
+        With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike.
+        """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
         choices = random.Random(seed)  # noqa: S311  # reproducible on purpose; the seed is the secret
         for arguments in self._sets[:count]:
+            if is_repeated:
+                choices.seed(seed)
             self._fill(arguments, choices)
+            if family is not None:
+                self._make_unusual(family, arguments)
         return self._sets[:count]
+
+    def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
+        for plan, argument in zip(self._plans, arguments, strict=True):
+            if can_be_unusual(plan) and isinstance(argument, torch.Tensor):
+                make_unusual(family, argument)
 
     def _allocate(self) -> list[Argument]:
         arguments: list[Argument] = []

@@ -112,6 +112,8 @@ class OpenWorkload(Message, frozen=True):
     slot_count: int
     has_files: bool
     has_output_buffers: bool
+    least_outputs: int
+    """How many outputs must be returned; the others may be missing, or None."""
 
 
 class OpenTrial(Message, frozen=True):
@@ -125,10 +127,16 @@ class OpenBlock(Message, frozen=True):
 
 
 class Prepare(Message, frozen=True):
-    """Make the inputs of one sample: `count` distinct sets from one seed."""
+    """Make the inputs of one sample: `count` distinct sets from one seed.
+
+    With `repeat`, a number, all sets are alike, and torch's generators are seeded anew for each number. With a
+    `family`, content is unusual: see `tensors.unusual`.
+    """
 
     seed: int
     count: int
+    repeat: int | None = None
+    family: str | None = None
 
 
 class Go(Message, frozen=True):
@@ -139,6 +147,7 @@ class Spin(Message, frozen=True):
     """Keep busy for a known time instead of running the prepared calls: what the harness itself costs."""
 
     duration_ns: int
+    on_all_cores: bool
 
 
 class Keep(Message, frozen=True):
@@ -201,7 +210,17 @@ class Returned(Message, frozen=True):
 
 
 class Committed(Message, frozen=True):
-    """The outputs of the calls that returned lie in the shared buffer; the id is that of the `Go` before.
+    """The outputs of the calls that returned lie in the shared buffer, or are nothing that fits into it.
+
+    The id is that of the `Go` before. `missing`: which of the outputs that may be missing are, in any call.
+    """
+
+    fault: OutputFault | None
+    missing: tuple[int, ...] = ()
+
+
+class Inspected(Message, frozen=True):
+    """What outputs look like beside their values; the id is that of the `Go` before.
 
     `tampering` says what the harness found changed in itself.
     """
@@ -227,7 +246,7 @@ class Raised(Message, frozen=True):
 
 
 FromContestant = (
-    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Committed | Kept | Raised
+    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Committed | Inspected | Kept | Raised
 )
 ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Keep
 
@@ -335,6 +354,8 @@ class Errors(msgspec.Struct, frozen=True):
     max_relative: float
     matched_ratio: float
     precision: dict[str, float] | None = None
+    extra: dict[str, Any] = {}
+    """More for `correctness.extra`: figures of special judges, what unusual draws did."""
 
 
 class Samples(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ RELATIVE_ALLOWANCE = 0.10
 ALLOWANCE_NS = 1_000.0
 """A claim may be short of the judge's own clock by a tenth and a microsecond per call."""
 
-_WAKE_UP_NS = 40_000.0
-"""What waking up may cost more, per sample, where all cores were busy than where one was."""
+_WAKE_UP_NS = 10_000.0
+"""What waking up may cost more, per sample, than it cost the control."""
 _QUIET_NS = 20_000.0
 """Processor time that an idle process may use: it goes to sleep, a timer fires."""
 _PREPARING_SHARE = 0.5
@@ -42,6 +42,10 @@ class Observed:
     claimed_ns: float
     outside_ns: float
     """From the order to go until the answer that the calls returned."""
+    preparing_ns: float = 0.0
+    """From the order to prepare until the answer that inputs are ready."""
+    committing_ns: float = 0.0
+    """From the answer that the calls returned until the one that outputs are committed."""
     preparing_cpu_ns: float = 0.0
     """Processor time used while inputs were prepared."""
     pause_cpu_ns: float | None = None
@@ -97,9 +101,11 @@ def suspicions(
     yield from _slope(seen)
     yield from _clock(seen)
     yield from _idle(seen)
+    yield from _early(seen, on_cpu=on_cpu)
     if on_cpu:
-        yield from _early(seen)
         yield from _hidden(seen, cores, strided_elements)
+    else:
+        yield from _late(seen, strided_elements)
 
 
 def _slope(seen: Observations) -> Iterator[Suspicion]:
@@ -123,12 +129,13 @@ def _slope(seen: Observations) -> Iterator[Suspicion]:
 def _clock(seen: Observations) -> Iterator[Suspicion]:
     """Compare samples with the control's, which spun as long as they claim to have taken.
 
-    The least of each block counts: waiting for a busy machine only ever adds, and a lie is there each time.
+    The least of a block counts, against the most of its control, which kept one core busy once and all of
+    them once: waiting for a busy machine only ever adds, and a lie is there each time.
     """
     surplus, over = [], []
     unsteady_ns = _unsteadiness(seen.controls)
     for block, control in _with_controls(seen):
-        surplus.append(min(map(_excess, block)) - min(map(_excess, control)))
+        surplus.append(min(map(_excess, block)) - max(map(_excess, control)))
         count = statistics.median(each.count for each in block)
         claimed_ns = _median(block, _claimed)
         allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + count * ALLOWANCE_NS
@@ -143,47 +150,61 @@ def _clock(seen: Observations) -> Iterator[Suspicion]:
 
 def _unsteadiness(controls: Sequence[Sequence[Observed]]) -> float:
     """Give the spread of what waking up cost the control: the machine's doing, not the contestant's."""
-    found = sorted(each.excess_ns for control in controls for each in control)
-    if not found:
-        return 0.0
-    return found[round(0.9 * (len(found) - 1))] - found[len(found) // 2]
+    most = sorted(max(map(_excess, control)) for control in controls if control)
+    return most[round(0.9 * (len(most) - 1))] - most[len(most) // 2] if most else 0.0
 
 
-def _early(seen: Observations) -> Iterator[Suspicion]:
+def _early(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
     """Look for work before `go`: while inputs were prepared, and while it had to wait."""
+    what = _preparing_cpu if on_cpu else _preparing
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
-    preparing, waiting = [], []
+    surplus, over, waiting = [], [], []
     for block, control in _with_controls(seen):
-        usual_ns = _median(control, _preparing)
+        usual_ns = _median(control, what)
+        surplus.append(_median(block, what) - usual_ns)
         allowed_ns = _PREPARING_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
-        preparing.append(_median(block, _preparing) - usual_ns - allowed_ns)
+        over.append(surplus[-1] - allowed_ns)
         paused = [each.pause_cpu_ns for each in block if each.pause_cpu_ns is not None]
         usual = [each.pause_cpu_ns for each in control if each.pause_cpu_ns is not None]
         if paused and usual:
-            waiting.append(statistics.median(paused) - statistics.median(usual))
+            waiting.append(statistics.median(paused) - max(usual))
     if _surely_above(waiting, _QUIET_NS):
         evidence = (
             f"it used {_us(statistics.median(waiting))} of processor time between `prepared` and `go`, "
             "when it had nothing to do"
         )
         yield Suspicion("early_compute", evidence)
-    elif _surely_above(preparing, 0.0):
-        surplus_ns = statistics.median(
-            _median(block, _preparing) - _median(control, _preparing)
-            for block, control in _with_controls(seen)
-        )
+    elif _surely_above(over, 0.0):
         evidence = (
-            f"preparing the inputs of a sample took {_us(surplus_ns)} more processor time than in the "
+            f"preparing the inputs of a sample took {_us(statistics.median(surplus))} longer than in the "
             f"control, and the sample is claimed to take {_us(claimed_ns)}"
         )
         yield Suspicion("early_compute", evidence)
+
+
+def _late(seen: Observations, strided_elements: int) -> Iterator[Suspicion]:
+    """Look for work after the clock stopped: committing outputs takes as long as it takes the control."""
+    claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
+    surplus, over = [], []
+    for block, control in _with_controls(seen):
+        usual_ns = max(map(_committing, control))
+        surplus.append(min(map(_committing, block)) - usual_ns)
+        strided_ns = block[0].count * strided_elements * _STRIDED_NS_PER_ELEMENT
+        allowed_ns = _COMMIT_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
+        over.append(surplus[-1] - allowed_ns - strided_ns)
+    if _surely_above(over, 0.0):
+        yield Suspicion(
+            "hidden_work",
+            f"committing outputs took {_us(statistics.median(surplus))} longer than in the control, and the "
+            f"sample is claimed to take {_us(claimed_ns)}",
+        )
 
 
 def _hidden(seen: Observations, cores: int, strided_elements: int) -> Iterator[Suspicion]:
     """Compare the processor time of a sample with what its claim leaves room for."""
     over = []
     for block, control in _with_controls(seen):
-        commit_ns = _median(control, lambda each: each.running_cpu_ns - each.claimed_ns)
+        commit_ns = min(each.running_cpu_ns - each.claimed_ns for each in control)
         count = statistics.median(each.count for each in block)
         allowed_ns = (
             cores * (1 + RELATIVE_ALLOWANCE) * (_median(block, _claimed) + count * ALLOWANCE_NS)
@@ -247,7 +268,15 @@ def _claimed(each: Observed) -> float:
 
 
 def _preparing(each: Observed) -> float:
+    return each.preparing_ns
+
+
+def _preparing_cpu(each: Observed) -> float:
     return each.preparing_cpu_ns
+
+
+def _committing(each: Observed) -> float:
+    return each.committing_ns
 
 
 def _running(each: Observed) -> float:

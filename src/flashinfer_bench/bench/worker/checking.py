@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.bench.protocol import JobMisshapen, JobRaised
+from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.outputs import fingerprint
+from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
-
     from flashinfer_bench.bench.protocol import Judgement
     from flashinfer_bench.bench.worker.side import KeptSample, Side
-    from flashinfer_bench.bench.worker.truth import Truth
+    from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
+    from flashinfer_bench.judging.case import Outputs
+
+_REPEATED_CALL = -1  # numbers of calls that are never timed
+_FIRST_UNUSUAL_CALL = -2
+_LONGEST_SAID = 300
 
 
 class Checker:
@@ -35,20 +41,43 @@ class Checker:
             raise ReferenceFailedError(str(error)) from error
         self._cases: dict[str, Case] = {}
 
+    @property
+    def least_outputs(self) -> int:
+        """How many outputs a solution must return."""
+        declared = len(self._truth.outputs)
+        return declared if self._judge.least_outputs is None else self._judge.least_outputs
+
     def require_sound_reference(self) -> None:
         """The definition gate; raises when the dataset is at fault."""
         self._truth.require_sound(self._judge, self._tolerance)
 
     def check_first(self, side: Side, trial: int) -> None:
         """Run the checked call that opens a trial."""
-        side.sample(trial, call=0, count=1)
-        kept = side.keep(trial, call=0, count=1)
+        kept = side.keep(trial, 0, side.sample(trial, call=0, count=1, slots=(0,)))
         arguments = self._truth.inputs_of(trial, 0)[0]
         self._check_inputs(side, kept, 0, arguments)
         expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()
         self._hear(side, kept, Call(arguments, kept.outputs[0], expected))
         if trial == 0:
             self._measure_precision(side, kept.outputs[0])
+
+    def check_repeats(self, side: Side, *, most: int) -> None:
+        """Run calls on the same inputs, `most` at a time, if the judge wants to see several together."""
+        arguments = self._truth.inputs_of(0, _REPEATED_CALL)[0]
+        wanted = self._judge.repeats(arguments) if side.is_good else 0
+        returned: list[Outputs] = []
+        while len(returned) < wanted:
+            count = 1 if side.shares_buffers else min(most, wanted - len(returned))
+            sample = side.sample(
+                0, _REPEATED_CALL, count, slots=tuple(range(count)), repeat=len(returned)
+            )
+            if sample.shares_buffers and count > 1:  # only the last of these outputs survived
+                side.shares_buffers = True
+                continue
+            returned += sample.outputs
+        if returned:
+            found = self._case(side).hear_repeats(arguments, returned)
+            side.verdict = side.verdict.merged(found.placed("trial 0, repeated calls"))
 
     def check_queue(self, side: Side) -> None:
         """Check what was kept during a block, now that nobody is being timed."""
@@ -76,13 +105,41 @@ class Checker:
         if not found.is_accepted:
             side.accuse("failed_audit", found.explanation)
 
+    def check_unusual(self, side: Side, trial: int) -> None:
+        """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
+        if not any(can_be_unusual(plan) for plan in self._truth.inputs):
+            return
+        for number, family in enumerate(FAMILIES):
+            call = _FIRST_UNUSUAL_CALL - number
+            draw = self._truth.unusual(family, self._judge, self._tolerance, at=(trial, call))
+            side.unusual[family] = (
+                f"skipped: {draw}" if isinstance(draw, str) else self._try(side, draw)
+            )
+
+    def _try(self, side: Side, draw: UnusualDraw) -> str:
+        """Say what became of one family; only a process that ends, or hangs, ends the job."""
+        trial, call = draw.at
+        try:
+            (got,) = side.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
+        except JobEndedError as ended:
+            if not isinstance(ended.result, JobRaised | JobMisshapen):
+                raise
+            lines = ended.result.explanation.strip().splitlines()
+            return f"failed: {lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
+        arguments = self._truth.inputs_of(trial, call, family=draw.family)[0]
+        case = self._judge.open_case(self._tolerance)
+        verdict = case.hear(Call(arguments, got, draw.expected))
+        if verdict.is_accepted:
+            return "passed"
+        return f"failed: {' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
+
     def _case(self, side: Side) -> Case:
         name = side.link.name
         if name not in self._cases:
             self._cases[name] = self._judge.open_case(self._tolerance)
         return self._cases[name]
 
-    def _measure_precision(self, side: Side, outputs: Sequence[torch.Tensor]) -> None:
+    def _measure_precision(self, side: Side, outputs: Outputs) -> None:
         side.precision = self._truth.precision(self._judge, outputs)
         limit = self._max_precision_ratio
         ratio = (side.precision or {}).get("ratio", 0.0)

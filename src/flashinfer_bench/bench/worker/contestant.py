@@ -6,6 +6,7 @@ is believed by nobody: the judge reads the outputs from shared memory and compar
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ from flashinfer_bench.bench.protocol import (
     Done,
     FromContestant,
     Go,
+    Inspected,
     Keep,
     Kept,
     OpenBlock,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import TensorPlan
 
+_BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
 _OUR_FILES = str(Path(__file__).parents[2])
 
 
@@ -130,13 +133,13 @@ def _answer(
             case OpenBlock(id=id_):
                 harness.open_block()
                 return Done(id_)
-            case Prepare(id=id_, seed=seed, count=count):
-                harness.prepare(seed, count)
+            case Prepare(id=id_):
+                harness.prepare(request)
                 return Done(id_)
             case Go(id=id_):
                 return harness.go(id_, channel)
-            case Spin(id=id_, duration_ns=duration_ns):
-                return harness.spin(id_, duration_ns, channel)
+            case Spin():
+                return harness.spin(request, channel)
             case Keep(id=id_, slots=slots):
                 return harness.keep(id_, slots)
             case Build(id=id_):
@@ -155,6 +158,7 @@ class _Harness:
         self._state: tuple[Any, ...] = ()
         self._takes_outputs = runnable.metadata.destination_passing_style
         self._has_output_buffers = self._takes_outputs
+        self._least_outputs = 0
         self._device = device
         self._clock = clock
         self._plans: tuple[TensorPlan, ...] = ()
@@ -164,11 +168,13 @@ class _Harness:
         self._input_sets: list[list[Any]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._base_bytes: int | None = None
+        self._ballast = torch.zeros(_BALLAST_ELEMENTS)
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
         shared, *rest = descriptors
         files = tensors_from_descriptor(rest[0]) if request.has_files else {}
         self._plans = request.outputs
+        self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
         self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
         self._shared = outgoing.SharedOutputs(shared, request.outputs, request.slot_count)
@@ -211,9 +217,14 @@ class _Harness:
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._device.give_memory_back()
 
-    def prepare(self, seed: int, count: int) -> None:
+    def prepare(self, request: Prepare) -> None:
         assert self._maker is not None
-        self._input_sets = self._maker.prepare(seed, count)
+        seed, count = request.seed, request.count
+        is_repeated = request.repeat is not None
+        self._input_sets = self._maker.prepare(
+            seed, count, family=request.family, is_repeated=is_repeated
+        )
+        torch.manual_seed(seed + (request.repeat or 0))  # samplers draw the same again in a replay
         if self._has_output_buffers:
             self._poison(count)
         self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
@@ -225,38 +236,79 @@ class _Harness:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int, channel: Channel[ToContestant]) -> Committed:
-        """Run the prepared calls, say so at once, and commit what they gave back, in any layout."""
-        elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
-        channel.send(Returned(id_, elapsed_ns, len(self._calls)))
-        fault: OutputFault | None = None
-        strided_elements = 0
-        for slot, result in enumerate(results):
-            produced = (
-                self._output_sets[slot]
-                if self._takes_outputs
-                else _as_list(result, len(self._plans))
-            )
-            fault = fault or self._inspect(produced, self._input_sets[slot])
-            if fault is None or fault.code == "overlap":
-                assert self._shared is not None
-                self._shared.write(slot, produced)
-                strided = sum(out.numel() for out in produced if not out.is_contiguous())
-                strided_elements = max(strided_elements, strided)
-        shares = not self._takes_outputs and _share_memory(results)
-        return Committed(id_, fault, shares, strided_elements, self._seal.damage())
+    def go(self, id_: int, channel: Channel[ToContestant]) -> Inspected:
+        """Run the prepared calls, say so at once, commit what they gave back, then look at it."""
+        gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
+        try:
+            elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
+            channel.send(Returned(id_, elapsed_ns, len(self._calls)))
+            sets = [
+                self._output_sets[slot] if self._takes_outputs else _as_list(result)
+                for slot, result in enumerate(results)
+            ]
+            channel.send(Committed(id_, self._commit(sets), self._missing(sets)))
+        finally:
+            gc.enable()
+        return self._inspected(id_, sets)
 
-    def spin(self, id_: int, duration_ns: int, channel: Channel[ToContestant]) -> Committed:
-        """Do all that `go` does around calls that only keep the processor busy."""
-        elapsed_ns, _ = self._clock.time_ns(spin_for, [(duration_ns,)])
+    def spin(self, request: Spin, channel: Channel[ToContestant]) -> Inspected:
+        """Do all that `go` does, around something that only keeps processors busy."""
+        busy = self._spin_on_all_cores if request.on_all_cores else spin_for
+        elapsed_ns, _ = self._clock.time_ns(busy, [(request.duration_ns,)])
         count = len(self._calls)
-        channel.send(Returned(id_, elapsed_ns, count))
-        assert self._shared is not None
+        channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)
-        for slot, produced in enumerate(self._output_sets[:count]):
-            self._inspect(produced, self._input_sets[slot])
+        channel.send(Committed(request.id, self._commit(self._output_sets[:count])))
+        return Inspected(request.id, None, False, 0, self._seal.damage())
+
+    def _commit(self, sets: Sequence[Sequence[Any]]) -> OutputFault | None:
+        """Copy outputs, in any layout, to where the judge can see them; not what does not fit there."""
+        assert self._shared is not None
+        for slot, produced in enumerate(sets):
+            fault = self._mismatch(produced)
+            if fault is not None:
+                return fault
             self._shared.write(slot, produced)
-        return Committed(id_, None, False, 0, self._seal.damage())
+        return None
+
+    def _mismatch(self, produced: Sequence[Any]) -> OutputFault | None:
+        if not self._least_outputs <= len(produced) <= len(self._plans):
+            has_optional = self._least_outputs < len(self._plans)
+            said = f"{len(produced)} outputs, {len(self._plans)} declared"
+            return OutputFault("shape" if has_optional else "count", said)
+        for number, (output, plan) in enumerate(zip(produced, self._plans, strict=False)):
+            if output is None and number >= self._least_outputs:
+                continue
+            found = outgoing.mismatch(output, plan, self._device.torch_device)
+            if found is not None:
+                return OutputFault(*found)  # type: ignore[arg-type]  # codes are the literals
+        return None
+
+    def _missing(self, sets: Sequence[Sequence[Any]]) -> tuple[int, ...]:
+        """Tell which of the outputs that may be missing are, in any of the calls."""
+        optional = range(self._least_outputs, len(self._plans))
+        return tuple(
+            number
+            for number in optional
+            if any(len(outs) <= number or outs[number] is None for outs in sets)
+        )
+
+    def _inspected(self, id_: int, sets: Sequence[list[Any]]) -> Inspected:
+        overlaps = shares = None
+        if not self._takes_outputs:
+            pairs = zip(sets, self._input_sets, strict=False)
+            found = (_overlap_fault(produced, inputs, self._plans) for produced, inputs in pairs)
+            overlaps = next((fault for fault in found if fault is not None), None)
+            shares = _share_memory(sets)
+        there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
+        strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
+        damage = self._seal.damage()
+        return Inspected(id_, overlaps, bool(shares), max(strided, default=0), damage)
+
+    def _spin_on_all_cores(self, duration_ns: int) -> None:
+        until_ns = time.perf_counter_ns() + duration_ns
+        while time.perf_counter_ns() < until_ns:
+            self._ballast.add_(1)
 
     def _allocate(self, count: int) -> None:
         while len(self._output_sets) < count:
@@ -271,40 +323,32 @@ class _Harness:
         prints = tuple(outgoing.fingerprint(self._input_sets[slot]) for slot in slots)
         return Kept(id_, prints, max(0, self._device.peak_bytes() - (self._base_bytes or 0)))
 
-    def _inspect(self, produced: list[Any], inputs: list[Any]) -> OutputFault | None:
-        if len(produced) != len(self._plans):
-            return OutputFault("count", f"{len(produced)} outputs, {len(self._plans)} declared")
-        for output, plan in zip(produced, self._plans, strict=True):
-            found = outgoing.mismatch(output, plan, self._device.torch_device)
-            if found is not None:
-                return OutputFault(*found)  # type: ignore[arg-type]  # codes are the literals
-        if not self._takes_outputs:
-            return _overlap_fault(produced, inputs, self._plans)
-        return None
-
 
 def _overlap_fault(
     produced: list[torch.Tensor], inputs: list[Any], plans: Sequence[TensorPlan]
 ) -> OutputFault | None:
-    for index, (output, plan) in enumerate(zip(produced, plans, strict=True)):
-        for other in [*inputs, *produced[:index]]:
+    for index, (output, plan) in enumerate(zip(produced, plans, strict=False)):
+        for other in [*inputs, *produced[:index]] if output is not None else ():
             if isinstance(other, torch.Tensor) and outgoing.overlap(output, other):
                 what = "another output" if any(other is out for out in produced) else "an input"
                 return OutputFault("overlap", f"output {plan.name!r} shares memory with {what}")
     return None
 
 
-def _as_list(result: object, expected_count: int) -> list[Any]:
-    if isinstance(result, tuple | list):
-        return list(result)
-    return [] if result is None and expected_count == 0 else [result]
+def _as_list(result: object) -> list[Any]:
+    """Take a call's outputs: what is in a tuple or list, not what a subclass says is in it."""
+    if isinstance(result, tuple):
+        return list(tuple.__iter__(result))
+    if isinstance(result, list):
+        return list(list.__iter__(result))
+    return [] if result is None else [result]
 
 
-def _share_memory(results: Sequence[object]) -> bool:
+def _share_memory(sets: Sequence[list[Any]]) -> bool:
     """Tell whether results of different calls lie in the same memory block."""
     seen: set[int] = set()
-    for result in results:
-        blocks = outgoing.storages(_as_list(result, 1))
+    for produced in sets:
+        blocks = outgoing.storages(produced)
         if blocks & seen:
             return True
         seen |= blocks

@@ -56,7 +56,6 @@ _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
 _KEEP_PROBABILITY = 0.06  # three of fifty samples, and always the last of a trial
 _MEMORY_SHARE = 0.9
-_BATCH_CHECK_PROBABILITY = 0.5
 
 
 class Match:
@@ -100,8 +99,14 @@ class Match:
             self._open_trial(trial)
             for side in self._judged():
                 self._checker.check_first(side, trial)
+                if trial == 0:
+                    self._checker.check_repeats(side, most=self._slot_count)
             if all(side.is_good for side in self._judged()):
                 self._time_trial(trial)
+        for side in self._judged():
+            self._checker.close(side)
+            if self._rules.is_audited and side.is_good:
+                self._checker.check_unusual(side, self._rules.num_trials - 1)
         return self._result()
 
     # ---------------------------------------------------------------- opening
@@ -131,6 +136,7 @@ class Match:
             slot_count=self._slot_count,
             has_files=bool(files),
             has_output_buffers=any(each.takes_outputs for each in self._links),
+            least_outputs=self._checker.least_outputs,
         )
         try:
             link.ask(request, Done, [descriptor, *files])
@@ -139,7 +145,8 @@ class Match:
             for open_file in [descriptor, *files]:
                 os.close(open_file)
         device = self._device.torch_device
-        return Side(self._job.id, self._job.coin, link, shared, self._truth, device)
+        least = self._checker.least_outputs
+        return Side(self._job.id, self._job.coin, link, shared, self._truth, device, least)
 
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
@@ -207,18 +214,17 @@ class Match:
     def _check_once_more(self, trial: int, call: int) -> None:
         """Check the last call of a trial whose end nobody knew before it was over."""
         for side in self._judged():
-            side.sample(trial, call, self._calls_per_sample)
-            side.queue.append(side.keep(trial, call, self._calls_per_sample))
+            count = self._calls_per_sample
+            slots = side.checked_slots(trial, call, count)
+            sample = side.sample(trial, call, count, slots=slots)
+            side.queue.append(side.keep(trial, call, sample))
             self._checker.check_queue(side)
 
     def _run_batches(self, watch: Watch, side: Side, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         for call, sample in watch.run_batches(side, trial, most=self._slot_count):
-            coin = side.toss(trial, call, "keep")
-            if coin.random() < _BATCH_CHECK_PROBABILITY:
-                count = sample.observed.count
-                slot = count - 1 if sample.shares_buffers else coin.randrange(count)
-                side.queue.append(side.keep(trial, call, count, slots=(slot,)))
+            if sample.slots:
+                side.queue.append(side.keep(trial, call, sample))
         self._checker.check_queue(side)
 
     def _warm_up(self, side: Side, trial: int) -> None:
@@ -253,13 +259,19 @@ class Match:
         with nullcontext() if watch is None else watch.others_idle(side):
             for call in calls:
                 count = self._calls_per_sample
-                pause_s = 0.0 if watch is None else watch.pause_s(side, trial, call)
-                sample = side.sample(trial, call, count, pause_s=pause_s)
+                is_kept = self._is_kept(side, trial, call, is_last=is_last and call == calls[-1])
+                sample = side.sample(
+                    trial,
+                    call,
+                    count,
+                    slots=side.checked_slots(trial, call, count) if is_kept else (),
+                    pause_s=0.0 if watch is None else watch.pause_s(side, trial, call),
+                )
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
                     side.shares_buffers, self._calls_per_sample = True, 1
-                elif self._is_kept(side, trial, call, is_last=is_last and call == calls[-1]):
-                    side.queue.append(side.keep(trial, call, count))
+                elif is_kept:
+                    side.queue.append(side.keep(trial, call, sample))
         side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
         if watch is not None:
             watch.add_block(side, trial, samples)

@@ -13,6 +13,7 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Errors,
     Go,
+    Inspected,
     JobMisshapen,
     JobRaised,
     JobWrong,
@@ -50,7 +51,7 @@ class KeptSample:
     call: int
     count: int
     slots: tuple[int, ...]
-    outputs: list[list[torch.Tensor]]
+    outputs: list[list[torch.Tensor | None]]
     fingerprints: tuple[bytes, ...]
 
 
@@ -61,6 +62,9 @@ class Sample:
     elapsed_ns: int
     shares_buffers: bool
     observed: Observed
+    slots: tuple[int, ...]
+    outputs: list[list[torch.Tensor | None]]
+    """What was copied of the outputs in `slots`, for the case that they are kept."""
 
 
 @dataclass
@@ -73,6 +77,7 @@ class Side:
     shared: SharedOutputs
     truth: Truth
     device: torch.device
+    least_outputs: int
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     typical_ns: float = math.inf
     shares_buffers: bool = False
@@ -84,6 +89,8 @@ class Side:
     precision: dict[str, float] | None = None
     prepare_ms: list[float | None] = field(default_factory=list)
     plan_ms: list[float | None] = field(default_factory=list)
+    unusual: dict[str, str] = field(default_factory=dict)
+    """What each family of unusual inputs did."""
 
     @property
     def is_good(self) -> bool:
@@ -97,60 +104,88 @@ class Side:
         self.violations.setdefault(code, evidence)
 
     def sample(
-        self, trial: int, call: int, count: int, *, pause_s: float = 0.0, spin_ns: int | None = None
+        self,
+        trial: int,
+        call: int,
+        count: int,
+        *,
+        slots: tuple[int, ...] = (),
+        pause_s: float = 0.0,
+        spin: tuple[int, bool] | None = None,
+        repeat: int | None = None,
+        family: str | None = None,
     ) -> Sample:
         """Prepare, go, returned, committed. It is dropped unless `keep` is called before the next one.
 
-        `pause_s`: how long to wait between `prepared` and `go`. `spin_ns`: a trusted contestant is to keep busy
-        that long instead of running its calls.
+        `slots`: calls whose outputs may be kept; they are copied the moment they are committed. `pause_s`: how
+        long to wait between `prepared` and `go`. `spin`: a trusted contestant is to keep busy instead of running
+        its calls, for so many nanoseconds, on one core or on all. `repeat`, `family`: as in `Prepare`.
         """
         link, cpu = self.link, self.link.cpu
-        idle_ns = cpu.read_ns()
-        link.ask(Prepare(link.new_id(), self.truth.call_seed(trial, call), count), Done)
+        idle_ns, asked_ns = cpu.read_ns(), time.perf_counter_ns()
+        seed = self.truth.call_seed(trial, call)
+        link.ask(Prepare(link.new_id(), seed, count, repeat, family), Done)
+        preparing_ns = time.perf_counter_ns() - asked_ns
         prepared_ns = cpu.read_ns()
         if pause_s:
             time.sleep(pause_s)
         ready_ns = cpu.read_ns()
-        order = Go(link.new_id()) if spin_ns is None else Spin(link.new_id(), spin_ns)
+        order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
         started_ns = time.perf_counter_ns()
         returned = link.ask(order, Returned)
-        outside_ns = time.perf_counter_ns() - started_ns
+        returned_ns = time.perf_counter_ns()
         committed = link.hear(order, Committed)
+        committing_ns = time.perf_counter_ns() - returned_ns
+        running_cpu_ns = cpu.read_ns() - ready_ns
+        outputs = [self._read(slot, committed.missing) for slot in slots]
+        inspected = link.hear(order, Inspected)
+        self._hear(returned, committed, inspected, count)
         observed = Observed(
             count,
             returned.elapsed_ns,
-            outside_ns,
+            returned_ns - started_ns,
+            preparing_ns=preparing_ns,
+            committing_ns=committing_ns,
             preparing_cpu_ns=prepared_ns - idle_ns,
             pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
-            running_cpu_ns=cpu.read_ns() - ready_ns,
+            running_cpu_ns=running_cpu_ns,
         )
-        self._hear(returned, committed, count)
-        return Sample(returned.elapsed_ns, committed.shares_buffers, observed)
+        return Sample(returned.elapsed_ns, inspected.shares_buffers, observed, slots, outputs)
 
-    def _hear(self, returned: Returned, committed: Committed, count: int) -> None:
-        if committed.fault is not None:
-            self._hear_fault(committed.fault)
-        if committed.tampering is not None:
-            self.accuse("tampered_harness", committed.tampering)
+    def _read(self, slot: int, missing: tuple[int, ...]) -> list[torch.Tensor | None]:
+        """Copy what one call gave back; None for an output that may be missing, and is."""
+        found = self.shared.read(slot, self.device)
+        return [None if number in missing else out for number, out in enumerate(found)]
+
+    def _hear(
+        self, returned: Returned, committed: Committed, inspected: Inspected, count: int
+    ) -> None:
+        for fault in (committed.fault, inspected.fault):
+            if fault is not None:
+                self._hear_fault(fault)
+        if inspected.tampering is not None:
+            self.accuse("tampered_harness", inspected.tampering)
         if returned.count != count:
             evidence = f"{count} calls were ordered, {returned.count} came back"
             self.accuse("tampered_harness", evidence)
         if returned.elapsed_ns <= 0:
             evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
             self.accuse("implausible", evidence)
-        self.strided_elements = max(self.strided_elements, committed.strided_elements)
+        if any(number < self.least_outputs for number in committed.missing):
+            self.accuse("tampered_harness", f"outputs {committed.missing} are said to be missing")
+        self.strided_elements = max(self.strided_elements, inspected.strided_elements)
 
-    def keep(
-        self, trial: int, call: int, count: int, *, slots: tuple[int, ...] | None = None
-    ) -> KeptSample:
-        """Copy outputs into our own memory first; only then tell the contestant what is checked."""
-        if slots is None:
-            coin = self.toss(trial, call, "slots")
-            slots = tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
-        outputs = [self.shared.read(slot, self.device) for slot in slots]
-        kept = self.link.ask(Keep(self.link.new_id(), slots), Kept)
+    def checked_slots(self, trial: int, call: int, count: int) -> tuple[int, ...]:
+        """Choose which calls of a sample are checked, if it is."""
+        coin = self.toss(trial, call, "slots")
+        return tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
+
+    def keep(self, trial: int, call: int, sample: Sample) -> KeptSample:
+        """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""
+        kept = self.link.ask(Keep(self.link.new_id(), sample.slots), Kept)
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
-        return KeptSample(trial, call, count, slots, outputs, kept.fingerprints)
+        count = sample.observed.count
+        return KeptSample(trial, call, count, sample.slots, sample.outputs, kept.fingerprints)
 
     def toss(self, trial: int, call: int, purpose: str) -> random.Random:
         """Secret, yet the same when a job is replayed: then the same calls are checked."""
@@ -161,7 +196,10 @@ class Side:
     def errors(self) -> Errors:
         """Return the largest differences found."""
         found = self.verdict
-        return Errors(found.max_absolute, found.max_relative, found.matched_ratio, self.precision)
+        extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
+        return Errors(
+            found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
+        )
 
     def notes(self) -> Iterator[Note]:
         """Yield what is honest but worth knowing."""
@@ -169,6 +207,10 @@ class Side:
             yield Note("reused_buffer", "outputs of different calls lie in the same memory")
         if self.strided_elements:
             yield Note("unusual_strides", "an output is not contiguous")
+        failed = {name: said for name, said in self.unusual.items() if said.startswith("failed")}
+        if failed:
+            said = "; ".join(f"{name}: {why}" for name, why in failed.items())
+            yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
 
     def wrong(self, explanation: str) -> JobWrong:
         """Say that this contestant lost the job."""

@@ -16,6 +16,7 @@ from flashinfer_bench.bench.timing.plausible import (
 )
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.bench.timing.plausible import Suspicion
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 _PAUSE_PROBABILITY = 0.35
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 50e-6, 250e-6
+_CHECK_PROBABILITY = 0.4
 _BATCH_PAIRS = 8  # eight pairs: the second smallest of their slopes lies below the median with 96%
-_CONTROLS = 2
 _LONGEST_SPIN_NS = 2_000_000
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
@@ -87,9 +88,9 @@ class Watch:
             coin = side.toss(trial, call, "batch")
             low = coin.randint(1, max(1, largest // 6))
             high = coin.randint(max(low + 1, largest - largest // 6), largest)
-            first = side.sample(trial, call, low)
+            first = side.sample(trial, call, low, slots=_slot_of(side, coin, low))
             yield call, first
-            second = side.sample(trial, call - 1, high)
+            second = side.sample(trial, call - 1, high, slots=_slot_of(side, coin, high))
             yield call - 1, second
             seen.batches.append((first.observed, second.observed))
 
@@ -109,11 +110,21 @@ class Watch:
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
         count = block[0].count
         found = []
-        for _ in range(_CONTROLS):
+        for on_all_cores in (False, True):
             self._serial += 1
-            call = _CONTROL_CALLS - self._serial
             sample = self._control.sample(
-                trial, call, count, pause_s=_SHORTEST_PAUSE_S, spin_ns=max(1, spin_ns)
+                trial,
+                _CONTROL_CALLS - self._serial,
+                count,
+                pause_s=_SHORTEST_PAUSE_S,
+                spin=(max(1, spin_ns), on_all_cores),
             )
             found.append(sample.observed)
         return tuple(found)
+
+
+def _slot_of(side: Side, coin: random.Random, count: int) -> tuple[int, ...]:
+    """Choose the call of a batch that is checked, mostly none; the last where all share one buffer."""
+    if coin.random() >= _CHECK_PROBABILITY:
+        return ()
+    return (count - 1 if side.shares_buffers else coin.randrange(count),)

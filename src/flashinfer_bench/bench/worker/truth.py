@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import traceback
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
@@ -52,8 +51,8 @@ class Truth:
     ) -> None:
         self.definition = definition
         self._device = device
-        self._name = f"{definition.name}\0{workload.uuid}"
-        self._key = key.to_bytes(8, "little")
+        self._subject = subject_of(definition.name, workload.uuid)
+        self._key = key
         try:
             self.inputs = plan_inputs(definition, workload)
             self.outputs = plan_outputs(definition, workload)
@@ -73,9 +72,9 @@ class Truth:
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""
-        if key.to_bytes(8, "little") == self._key:
+        if key == self._key:
             return
-        self._key = key.to_bytes(8, "little")
+        self._key = key
         self._trial = -1
         self._first_outputs.clear()
         self._precise, self._has_tried_precise = None, False
@@ -99,7 +98,7 @@ class Truth:
         if trial != self._trial:
             self._maker.open_trial(self.trial_seed(trial))
             self._trial = trial
-        return self._maker.prepare(self.call_seed(trial, call), count)
+        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""
@@ -192,8 +191,3 @@ class Truth:
             found = mismatch(output, plan, self._device.torch_device)
             if found is not None:
                 raise ReferenceFailedError(f"the reference's {found[1]}")
-
-    def _seed(self, purpose: str) -> int:
-        message = f"{self._name}\0{purpose}".encode()
-        digest = hmac.digest(self._key, message, hashlib.sha256)
-        return int.from_bytes(digest[:8], "little") >> 1

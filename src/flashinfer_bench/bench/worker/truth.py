@@ -87,18 +87,18 @@ class Truth:
 
     def trial_seed(self, trial: int) -> int:
         """Seed of a trial's pools: depends on key, definition, workload and trial only."""
-        return self._seed(f"pools\0{trial}")
+        return pools_seed(self._key, self._subject, trial)
 
     def call_seed(self, trial: int, call: int) -> int:
         """Seed of a call's windows and scales."""
-        return self._seed(f"call\0{trial}\0{call}")
+        return call_seed(self._key, self._subject, trial, call)
 
     def inputs_of(self, trial: int, call: int, count: int = 1) -> list[list[Any]]:
         """Make the input sets of a sample again; valid until the next time this is called."""
         if trial != self._trial:
             self._maker.open_trial(self.trial_seed(trial))
             self._trial = trial
-        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
+        return self._maker.prepare(self.call_seed(trial, call), count)
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""

@@ -1,0 +1,70 @@
+"""Processor time of another process, read from outside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from flashinfer_bench.bench.worker.cpu_clock import CpuClock
+
+BUSY = "while True: pass"
+IDLE = "import time; print(flush=True); time.sleep(60)"
+PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def start(processes: list[subprocess.Popen[bytes]], script: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    processes.append(process)
+    return process
+
+
+def used_in(clock: CpuClock, seconds: float) -> float:
+    before_ns = clock.read_ns()
+    time.sleep(seconds)
+    return (clock.read_ns() - before_ns) / 1e9
+
+
+def test_a_busy_process_uses_time(started: list[subprocess.Popen[bytes]]) -> None:
+    assert used_in(CpuClock(start(started, BUSY).pid), 0.3) > 0.02
+
+
+def test_a_sleeping_one_uses_none(started: list[subprocess.Popen[bytes]]) -> None:
+    process = start(started, IDLE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.05)
+
+    assert used_in(CpuClock(process.pid), 0.3) < 0.005
+
+
+def test_children_count_once_they_were_looked_for(started: list[subprocess.Popen[bytes]]) -> None:
+    clock = CpuClock(start(started, PARENT).pid)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        clock.look_for_children()
+        if used_in(clock, 0.2) > 0.02 and len(clock._pids) > 1:
+            break
+    else:
+        pytest.fail("the child's time was never seen")
+    subprocess.run(["pkill", "-KILL", "-P", str(started[0].pid)], check=False)
+
+
+def test_a_process_that_ended_counts_no_more() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    clock = CpuClock(process.pid)
+    process.wait()
+
+    assert clock.read_ns() == 0

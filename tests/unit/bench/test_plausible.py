@@ -1,0 +1,170 @@
+"""Claims against what was seen from outside."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from flashinfer_bench.bench.timing.plausible import (
+    Observations,
+    Observed,
+    Suspicion,
+    largest_batch,
+    suspicions,
+)
+
+US = 1_000.0
+CALL_NS = 10 * US
+WAKING_NS = 60 * US
+
+
+def sample(count: int, noise: random.Random, *, call_ns: float = CALL_NS) -> Observed:
+    """An honest sample on a machine whose wake-ups jitter by some microseconds."""
+    claimed_ns = count * call_ns
+    return Observed(
+        count,
+        claimed_ns,
+        claimed_ns + WAKING_NS + noise.uniform(-5, 5) * US,
+        preparing_ns=200 * US,
+        committing_ns=50 * US,
+        preparing_cpu_ns=100 * US + noise.uniform(-5, 5) * US,
+        pause_cpu_ns=8 * US,
+        running_cpu_ns=claimed_ns + 40 * US,
+    )
+
+
+def honest() -> Observations:
+    noise = random.Random(0)
+    blocks = [tuple(sample(5, noise) for _ in range(5)) for _ in range(12)]
+    controls = [tuple(sample(5, noise) for _ in range(2)) for _ in range(12)]
+    batches = [(sample(3, noise), sample(30, noise)) for _ in range(9)]
+    return Observations(blocks, controls, batches, idle=[(1e6, 5 * US)] * 24)
+
+
+def judged(seen: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[Suspicion]:
+    return list(suspicions(seen, cores=cores, on_cpu=on_cpu))
+
+
+def codes(seen: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[str]:
+    return [each.code for each in judged(seen, cores=cores, on_cpu=on_cpu)]
+
+
+def changed(seen: Observations, **changes: float) -> Observations:
+    """The same with each sample's figures moved; controls stay."""
+
+    def moved(each: Observed) -> Observed:
+        return replace(each, **{name: getattr(each, name) + by for name, by in changes.items()})
+
+    seen.blocks = [tuple(map(moved, block)) for block in seen.blocks]
+    return seen
+
+
+def lying(seen: Observations, factor: float) -> Observations:
+    """The same claims divided by `factor`, in blocks and batches."""
+
+    def claims_less(each: Observed) -> Observed:
+        return replace(each, claimed_ns=each.claimed_ns / factor)
+
+    seen.blocks = [tuple(map(claims_less, block)) for block in seen.blocks]
+    seen.batches = [(claims_less(low), claims_less(high)) for low, high in seen.batches]
+    return seen
+
+
+def test_an_honest_contestant_is_not_suspected() -> None:
+    assert judged(honest()) == []
+    assert judged(honest(), on_cpu=False) == []
+
+
+def test_claiming_a_third_less_for_ten_microseconds_is_implausible() -> None:
+    (found,) = judged(lying(honest(), 1.3))
+
+    assert found.code == "implausible"
+    assert (
+        "a call takes 10 µs by the judge's clock, and is claimed to take 7.69 µs" in found.evidence
+    )
+
+
+def test_a_claim_within_a_tenth_and_a_microsecond_is_believed() -> None:
+    assert judged(lying(honest(), 1.15)) == []
+
+
+def test_a_lie_told_in_samples_but_not_in_batches_is_seen_in_the_samples() -> None:
+    seen = honest()
+    batches = seen.batches
+    seen = lying(seen, 5.0)
+    seen.batches = batches
+
+    (found,) = judged(seen)
+
+    assert found.code == "implausible"
+    assert "took 36" in found.evidence
+
+
+def test_a_claim_of_too_much_time_is_not_held_against_anyone() -> None:
+    assert judged(lying(honest(), 0.5)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"preparing_cpu_ns": 200 * US}, "early_compute"),
+        ({"pause_cpu_ns": 50 * US}, "early_compute"),
+        ({"running_cpu_ns": 200 * US}, "hidden_work"),
+    ],
+)
+def test_work_outside_the_window_is_seen_in_processor_time(
+    changes: dict[str, float], code: str
+) -> None:
+    assert codes(changed(honest(), **changes)) == [code]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [({"preparing_ns": 400 * US}, "early_compute"), ({"committing_ns": 200 * US}, "hidden_work")],
+)
+def test_on_a_card_work_outside_the_window_is_seen_by_the_clock(
+    changes: dict[str, float], code: str
+) -> None:
+    assert codes(changed(honest(), **changes), on_cpu=False) == [code]
+    assert codes(changed(honest(), **changes), on_cpu=True) == []
+
+
+def test_two_cores_may_use_twice_the_processor_time() -> None:
+    seen = changed(honest(), running_cpu_ns=5 * CALL_NS)
+
+    assert codes(seen, cores=2) == []
+
+
+def test_outputs_that_are_not_contiguous_may_take_longer_to_commit() -> None:
+    seen = changed(honest(), running_cpu_ns=200 * US)
+
+    assert not list(suspicions(seen, cores=1, strided_elements=10_000))
+
+
+def test_work_while_others_are_timed_is_seen() -> None:
+    seen = honest()
+    seen.idle = [(10e6, 9e6)] * 24
+
+    assert codes(seen) == ["background_compute"]
+
+
+def test_a_few_bad_blocks_are_noise() -> None:
+    seen, bad = honest(), changed(honest(), running_cpu_ns=1e6, preparing_cpu_ns=1e6)
+    seen.blocks[:5] = bad.blocks[:5]
+
+    assert judged(seen) == []
+
+
+def test_less_than_six_blocks_convict_nobody() -> None:
+    seen = lying(honest(), 10.0)
+    seen.blocks, seen.controls, seen.batches = seen.blocks[:5], seen.controls[:5], seen.batches[:5]
+
+    assert judged(seen) == []
+
+
+def test_a_batch_is_as_long_as_its_slope_needs() -> None:
+    assert largest_batch(CALL_NS, most=64) == 31
+    assert largest_batch(CALL_NS, most=10) == 10
+    assert largest_batch(1e9, most=64) == 2

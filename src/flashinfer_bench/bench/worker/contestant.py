@@ -40,8 +40,8 @@ from flashinfer_bench.bench.protocol import (
     ToContestant,
     TrialOpened,
 )
-from flashinfer_bench.bench.timing.clocks import clock_for
-from flashinfer_bench.bench.timing.wall import Clock, overhead_ns, spin_for
+from flashinfer_bench.bench.timing.clocks import clock_for, spin_call
+from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
 from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.targets import BuildTarget
@@ -169,6 +169,7 @@ class _Harness:
         self._calls: list[tuple[Any, ...]] = []
         self._base_bytes: int | None = None
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
+        self._spin = spin_call(device.torch_device)
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
         shared, *rest = descriptors
@@ -177,7 +178,9 @@ class _Harness:
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
         self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
-        self._shared = outgoing.SharedOutputs(shared, request.outputs, request.slot_count)
+        self._shared = outgoing.SharedOutputs(
+            shared, request.outputs, request.slot_count, self._device.torch_device
+        )
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
         self._seal.watch([self, self._maker, self._shared, self._clock, self._device])
@@ -253,7 +256,7 @@ class _Harness:
 
     def spin(self, request: Spin, channel: Channel[ToContestant]) -> Inspected:
         """Do all that `go` does, around something that only keeps processors busy."""
-        busy = self._spin_on_all_cores if request.on_all_cores else spin_for
+        busy = self._spin_on_all_cores if request.on_all_cores else self._spin
         elapsed_ns, _ = self._clock.time_ns(busy, [(request.duration_ns,)])
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
@@ -306,6 +309,9 @@ class _Harness:
         return Inspected(id_, overlaps, bool(shares), max(strided, default=0), damage)
 
     def _spin_on_all_cores(self, duration_ns: int) -> None:
+        if self._device.torch_device.type != "cpu":
+            self._spin(duration_ns)
+            return
         until_ns = time.perf_counter_ns() + duration_ns
         while time.perf_counter_ns() < until_ns:
             self._ballast.add_(1)

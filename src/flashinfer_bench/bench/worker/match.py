@@ -140,7 +140,9 @@ class Match:
         )
         try:
             link.ask(request, Done, [descriptor, *files])
-            shared = SharedOutputs(descriptor, self._truth.outputs, self._slot_count)
+            shared = SharedOutputs(
+                descriptor, self._truth.outputs, self._slot_count, self._device.torch_device
+            )
         finally:
             for open_file in [descriptor, *files]:
                 os.close(open_file)

@@ -41,7 +41,9 @@ _PRELOADED = (
     "flashinfer_bench.bench.worker.judge",
     "flashinfer_bench.compile.builder",
 )
-_PRELOADED_IF_PRESENT = ("numpy", "tvm_ffi")
+_PRELOADED_IF_PRESENT = ("numpy",)
+_PRELOADED_WITHOUT_CUDA = ("tvm_ffi",)
+"""With CUDA it asks for devices when it is imported, and the library that answers does not survive a fork."""
 _KILL_DEADLINE_S = 5.0
 
 
@@ -121,7 +123,8 @@ class _ForkServer:
 def _preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
-    for name in _PRELOADED_IF_PRESENT:
+    has_cuda = getattr(importlib.import_module("torch.version"), "cuda", None) is not None
+    for name in _PRELOADED_IF_PRESENT + (() if has_cuda else _PRELOADED_WITHOUT_CUDA):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()

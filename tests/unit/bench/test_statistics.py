@@ -172,7 +172,7 @@ def test_an_interval_of_a_series_is_never_narrower(sampled: list[float]) -> None
     assert plain_high <= high
 
 
-def test_the_series_intervals_of_independent_values_are_little_wider() -> None:
+def test_series_intervals_of_independent_values_are_at_most_a_quarter_wider() -> None:
     draw = random.Random(7)
     series = [_wandering(draw, 12, 0.0) for _ in range(1000)]
 
@@ -181,7 +181,7 @@ def test_the_series_intervals_of_independent_values_are_little_wider() -> None:
         for interval in (statistics.median_interval, statistics.series_interval)
     ]
 
-    assert reference.median(widths[1]) <= 1.15 * reference.median(widths[0])
+    assert reference.median(widths[1]) <= 1.25 * reference.median(widths[0])
 
 
 def test_equal_values_are_alike_in_nothing() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, VISIBLE, Entry
+from flashinfer_bench.report.tables import first_line
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Evaluation, Trace
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 LOOT = "loot: "
 """A thief that got what it wanted prints a line that begins with this."""
 NO_LOOT = "no loot: "
+NOTE = "note:"
+"""Before the code of a note."""
 MOST_SPEEDUP = 1.5
 """A prevented attack does the reference's own work; with quick settings its speedup stays below this."""
 VISIBLE_RATIO = 10.0
@@ -64,7 +67,7 @@ class Ending:
     def evidence(self) -> str:
         """What was seen, in one line."""
         if self.broke is not None:
-            return self.broke
+            return _last_line(self.broke)
         if self.evaluation is None:
             return self.skipped or ""
         if self.violations:
@@ -73,7 +76,8 @@ class Ending:
             said = self.loot or self._said(NO_LOOT)
             speed = "" if self.speedup is None else f"speedup {self.speedup:.2f}"
             return ": ".join(part for part in (speed, said) if part)
-        return _last_line(self.evaluation.log)
+        is_crash = not self.evaluation.status.startswith("INCORRECT")
+        return _last_line(self.evaluation.log) if is_crash else first_line(self.evaluation.log)
 
     def fits(self, expected: tuple[str, ...]) -> bool:
         """Tell whether this is one of the ways in which it may end."""
@@ -95,6 +99,8 @@ class Ending:
             return is_passed and ratio >= VISIBLE_RATIO
         if word == NOT_STOPPED:
             return is_passed
+        if word.startswith(NOTE):
+            return is_passed and word.removeprefix(NOTE) in {n.code for n in self.evaluation.notes}
         return word in {code for code, _ in self.violations}
 
     @property
@@ -114,13 +120,14 @@ def ending_of(trace: Trace | None) -> Ending:
     return Ending(evaluation=trace.evaluation)
 
 
-def ended(row: AttackRow, entry: Entry, ending: Ending, *, total: int = 1) -> AttackRow:
-    """Fill in how it ended."""
+def ended(
+    row: AttackRow, entry: Entry, ending: Ending, *, sandbox: str, total: int = 1
+) -> AttackRow:
+    """Fill in how it ended under an isolation level."""
     if ending.skipped is not None:
         return replace(row, not_run_because=ending.skipped)
     as_documented = ending.fits(row.expected)
-    level = ending.evaluation.provenance if ending.evaluation else None
-    if not as_documented and entry.needs_sandbox and level and level.sandbox == WEAKEST_SANDBOX:
+    if not as_documented and entry.needs_sandbox and sandbox == WEAKEST_SANDBOX:
         reason = f"only a sandbox stops it, and {WEAKEST_SANDBOX!r} was all there was"
         return replace(row, not_run_because=reason)
     return replace(

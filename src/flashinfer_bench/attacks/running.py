@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.attacks.outcomes import Ending, ended, ending_of
+from flashinfer_bench.attacks.outcomes import WEAKEST_SANDBOX, Ending, ended, ending_of
 from flashinfer_bench.attacks.suite import VICTIMS, Entry
 from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
@@ -70,27 +70,36 @@ def run_suite(
     config = BenchmarkConfig.default(**{**QUICK, **setting.overrides})
     began_s = time.monotonic()
     rows: list[AttackRow] = []
-    hardware, sandbox = "", str(config.sandbox)
+    seen = _Seen(sandbox=WEAKEST_SANDBOX)
     with (
         victims_with(entries) as dataset,
         Benchmark(dataset, config, device=setting.device) as bench,
     ):
-        kind = bench.target.kind
         for entry in entries:
-            row, ending = _play(bench, entry, kind, setting)
-            if ending is not None and ending.evaluation is not None:
-                evaluation = ending.evaluation
-                hardware = evaluation.environment.hardware
-                sandbox = evaluation.provenance.sandbox if evaluation.provenance else sandbox
+            row = _play(bench, entry, setting, seen)
             rows.append(row)
             observe(row)
         device = ",".join(bench.devices)
-    return AttackReport(device, hardware, sandbox, tuple(rows), time.monotonic() - began_s)
+    elapsed_s = time.monotonic() - began_s
+    return AttackReport(device, seen.hardware, seen.sandbox, tuple(rows), elapsed_s)
 
 
-def _play(
-    bench: Benchmark, entry: Entry, kind: str, setting: Setting
-) -> tuple[AttackRow, Ending | None]:
+@dataclass
+class _Seen:
+    """What traces have said about the machine so far."""
+
+    sandbox: str
+    hardware: str = ""
+
+    def look_at(self, ending: Ending) -> None:
+        evaluation = ending.evaluation
+        if evaluation is not None:
+            self.hardware = evaluation.environment.hardware
+            self.sandbox = evaluation.provenance.sandbox if evaluation.provenance else self.sandbox
+
+
+def _play(bench: Benchmark, entry: Entry, setting: Setting, seen: _Seen) -> AttackRow:
+    kind = bench.target.kind
     expected = entry.expected_on(kind)
     row = AttackRow(
         name=entry.name,
@@ -105,12 +114,13 @@ def _play(
         elapsed_s=0.0,
     )
     if kind not in entry.devices:
-        return replace(row, not_run_because=f"it needs {' or '.join(entry.devices)}"), None
+        return replace(row, not_run_because=f"it needs {' or '.join(entry.devices)}")
     began_s = time.monotonic()
     endings = [_run_once(bench, entry) for _ in range(1 if entry.is_hostile else setting.repeats)]
     worst = next((each for each in endings if not each.fits(expected)), endings[0])
+    seen.look_at(worst)
     row = replace(row, elapsed_s=time.monotonic() - began_s)
-    return ended(row, entry, worst, total=len(endings)), worst
+    return ended(row, entry, worst, sandbox=seen.sandbox, total=len(endings))
 
 
 def _run_once(bench: Benchmark, entry: Entry) -> Ending:

@@ -1,0 +1,25 @@
+"""The clock is slowed by a factor of 1.3 only, for a call of some ten microseconds.
+
+how: small lies hide in the noise of what an outside clock can tell about short calls
+caught by: the slope over batches of secret, varying length separates the call from what surrounds it
+expect: implausible, tampered_harness
+expect on cuda: prevented
+family: clock
+plays: short_wave
+"""
+
+import time
+
+import torch
+
+genuine = time.perf_counter_ns
+
+
+def run(x):
+    if not hasattr(run, "patched"):
+        run.patched = True
+        from flashinfer_bench.bench.timing import wall
+
+        began = genuine()
+        wall._now_ns = lambda: began + int((genuine() - began) / 1.3)
+    return torch.sin(x) + x * x

@@ -1,0 +1,27 @@
+"""What is returned is a list whose elements are computed when somebody looks.
+
+how: a subclass of `list` with a lazy `__iter__` passes for a list; the harness iterates after the clock stopped
+caught by: only plain tuples and lists are taken
+expect: tensor_subclass, implausible, RUNTIME_ERROR, tampered_harness, lazy_output
+family: clock
+plays: long_wave
+"""
+
+import torch
+
+
+def work(x):
+    y = torch.tanh(x) + torch.sin(x)
+    return torch.exp(-y * y) + torch.cos(3 * x)
+
+
+class Later(list):
+    def __init__(self, x):
+        super().__init__([x])
+
+    def __iter__(self):
+        yield work(self[0])
+
+
+def run(x):
+    return Later(x)

@@ -1,0 +1,19 @@
+"""A message of another kind is answered: a raised error of the judge's own, or a passed job.
+
+how: frames that only a judge may send are written to the contestant's channel
+caught by: each channel knows the closed set of messages it takes
+expect: RUNTIME_ERROR
+family: theft
+plays: long_wave
+"""
+
+import os
+import struct
+
+import msgspec
+
+
+def run(x):
+    body = msgspec.msgpack.encode({"type": "JobPassed", "id": 1, "samples": [], "notes": []})
+    os.write(3, struct.pack("<I", len(body)) + body)
+    return x + 1

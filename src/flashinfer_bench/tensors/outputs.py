@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -84,7 +84,7 @@ def _let_gpus_reach(owner: SharedOutputs, memory: torch.Tensor) -> None:
 
     Where that is refused (a limit on locked memory), copies are slower and otherwise the same.
     """
-    runtime = torch.cuda.cudart()
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # untyped in torch
     address = memory.data_ptr()
     if int(runtime.cudaHostRegister(address, memory.numel(), 0)) == 0:
         weakref.finalize(owner, runtime.cudaHostUnregister, address)

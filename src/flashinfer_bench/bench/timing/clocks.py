@@ -163,8 +163,8 @@ def clock_for(
 def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:
     """Time an empty call, a copy of known bytes and a spin of known length.
 
-    The clock of a GPU's processors varies, and what launching adds is told by `empty_call_ns`: there
-    `spin_ratio` is what twice the spin adds, over the spin.
+    `spin_ratio` is how much longer three spins take than two, over how much longer two take than one: what
+    a sample costs besides falls out, and so does how fast a GPU's processors tick at the moment.
     """
     source = torch.ones(4 << 20, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
@@ -196,13 +196,11 @@ def spin_on_device(cycles: int) -> None:
 def _spin_ratio(clock: Clock, device: torch.device) -> float:
     spin = spin_call(device)
     spin(_CALIBRATION_SPIN_NS)
-    once_ns, twice_ns = (
-        statistics.median(clock.time_ns(spin, [(length_ns,)])[0] for _ in range(5))
-        for length_ns in (_CALIBRATION_SPIN_NS, 2 * _CALIBRATION_SPIN_NS)
+    one_ns, two_ns, three_ns = (
+        statistics.median(clock.time_ns(spin, [(times * _CALIBRATION_SPIN_NS,)])[0] for _ in range(5))
+        for times in (1, 2, 3)
     )
-    if device.type != "cuda":
-        return once_ns / _CALIBRATION_SPIN_NS
-    return (twice_ns - once_ns) / max(1, once_ns)
+    return (three_ns - two_ns) / max(1, two_ns - one_ns)
 
 
 def _evictor() -> Callable[[], object]:

@@ -22,6 +22,7 @@ _MODULES = (
     "flashinfer_bench.bench.channel",
     "flashinfer_bench.bench.protocol",
     "flashinfer_bench.bench.timing.clocks",
+    "flashinfer_bench.bench.timing.cupti",
     "flashinfer_bench.bench.timing.wall",
     "flashinfer_bench.bench.worker.contestant",
     "flashinfer_bench.tensors.generate",

@@ -13,6 +13,9 @@ from flashinfer_bench import SafetensorsInput, ScalarInput, Workload
 
 ROOT = Path(__file__).parent
 RANDOM = {"type": "random"}
+# Scores of different heads differ by several, as real ones do. With plain queries every head would weigh its
+# keys alike, and a constant would pass for the logarithm of the sum.
+QUERIES = {"type": "random", "distribution": {"type": "normal", "std": 4.0}}
 ROPE = "rope_with_cos_sin_cache_neox_style_d128_rd128"
 ATTENTION = "gqa_paged_decode_h32_kv8_d128_ps1"
 
@@ -122,7 +125,8 @@ def attention_workload(size_class, batch_size, mean_length):
     tensors = {"kv_indptr": indptr.to(torch.int32), "kv_indices": pages.to(torch.int32)}
     stored = store("gqa_paged", ATTENTION, f"batch_{batch_size}_{mean_length}", tensors)
     inputs = {
-        **dict.fromkeys(("q", "k_cache", "v_cache"), RANDOM),
+        "q": QUERIES,
+        **dict.fromkeys(("k_cache", "v_cache"), RANDOM),
         **stored,
         "sm_scale": ScalarInput(value=128**-0.5),
     }

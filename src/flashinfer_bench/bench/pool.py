@@ -301,7 +301,7 @@ class _DeviceOwner:
         """Hold the machine-wide lock of the device, so that no two benchmarks time on it at once."""
         self._require_session()
         assert self._opened is not None
-        lock = _device_lock(self._opened.lock_name)
+        lock = device_lock(self._opened.lock_name)
         has_told = False
         while True:
             try:
@@ -320,7 +320,8 @@ class _DeviceOwner:
             lock.release()
 
 
-def _device_lock(name: str) -> FileLock:
+def device_lock(name: str) -> FileLock:
+    """Make the machine-wide lock of a device, by which no two benchmarks time on it at once."""
     folder = settings.lock_folder()
     with contextlib.suppress(FileExistsError):
         folder.mkdir()

@@ -319,6 +319,20 @@ class RunJob(Message, frozen=True):
     coin: int
 
 
+class LintTask(Message, frozen=True):
+    """Look at a definition and a workload themselves: whether the task is sound, and hard to fake."""
+
+    definition: bytes
+    workload: bytes
+    roots: tuple[str, ...]
+    rtol: float
+    atol: float
+    required_matched_ratio: float | None
+    max_error_cap: float | None
+    extra: dict[str, Any]
+    key: int
+
+
 class Disconnect(Message, frozen=True):
     """A contestant is gone; a job that waits for it ends with `Aborted`."""
 
@@ -345,6 +359,43 @@ class Note(msgspec.Struct, frozen=True):
 
     code: str
     evidence: str
+
+
+class TrivialAnswer(msgspec.Struct, frozen=True):
+    """What the judge says to an answer that takes no work, as one output of a call."""
+
+    output: str
+    answer: str
+    is_accepted: bool
+    matched_ratio: float
+    forgiven_share: float
+    """Of the elements that differ from the expected ones, the share that the tolerance lets pass."""
+
+
+class Variation(msgspec.Struct, frozen=True):
+    """How much an output differs between two draws of the inputs."""
+
+    output: str
+    between: str
+    """`calls` of a trial, or `trials`."""
+    same_share: float
+    """Share of elements that are equal."""
+    relative_change: float | None
+    """Root mean square of the difference over that of the output; `None` where values are not numbers."""
+    is_accepted: bool
+    """Whether one passes for the other."""
+
+
+class TaskLinted(Message, frozen=True):
+    """What was seen of a task; `disagreement` and `randomness` say how the reference contradicts itself."""
+
+    illegal: tuple[Note, ...]
+    disagreement: str
+    randomness: str
+    has_same_calls: bool
+    """Whether two calls of a trial get the same inputs."""
+    answers: tuple[TrivialAnswer, ...] = ()
+    variations: tuple[Variation, ...] = ()
 
 
 class Errors(msgspec.Struct, frozen=True):
@@ -460,5 +511,6 @@ JobDecided = (
     | JudgeFailed
 )
 JobResult = JobDecided | JobSuspect
+LintResult = TaskLinted | JobSkipped | ReferenceFailed | JudgeFailed
 FromJudge = Opened | JobResult
-ToJudge = Open | Connect | Disconnect | RunJob
+ToJudge = Open | Connect | Disconnect | RunJob | LintTask

@@ -29,12 +29,18 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
+def require_torch(needed_for: str) -> None:
+    """Refuse to run code where torch is not installed."""
+    if not has_torch():
+        raise MissingPackageError("torch", extra="torch", needed_for=needed_for)
+
+
 def misspelt_names(dataset: Snapshot, checks: Sequence[str]) -> Iterator[Finding]:
     """Find names that references and profiles ask of torch, and that it does not have.
 
     Codes: DEF-17 and PRO-06.
     """
-    from flashinfer_bench.data.rules import Finding, Level  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.rules import OBSERVATIONS  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.rules.torch_names import torch_names  # noqa: PLC0415
 
     used = [
@@ -47,14 +53,8 @@ def misspelt_names(dataset: Snapshot, checks: Sequence[str]) -> Iterator[Finding
         if name.dotted in missing:
             near = missing[name.dotted]
             hint = f"; did you mean {near!r}?" if near else ""
-            yield Finding(
-                code=code,
-                level=Level.ERROR,
-                message=f"line {name.line} of {what}: there is no {name.dotted!r}{hint}",
-                remedy="correct the name, or install the torch that has it",
-                path=path,
-                definition=definition,
-            )
+            message = f"line {name.line} of {what}: there is no {name.dotted!r}{hint}"
+            yield OBSERVATIONS[code].finding(message, definition, path=path)
 
 
 def _sources(
@@ -99,15 +99,14 @@ def benchmark_findings(dataset: Snapshot, names: Sequence[str], device: str) -> 
     Codes: BEN-02 no workloads, BEN-03 no baseline, BEN-04 the engine gave up, BEN-05 a baseline,
     BEN-06 a reference.
     """
-    from flashinfer_bench.data.rules import Finding, Level  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.rules import Level  # noqa: PLC0415  # pydantic
 
-    if not has_torch():
-        raise MissingPackageError("torch", extra="torch", needed_for="the check `benchmark`")
+    require_torch("the check `benchmark`")
     for name in names:
         definition = dataset.definitions.get(name)
         if definition is None:
             continue
-        baselines = _baselines(dataset, name)
+        baselines = baselines_of(dataset, name)
         if name not in dataset.workloads_by_definition:
             yield _finding("BEN-02", Level.WARNING, name, "no workloads to run")
             continue
@@ -116,12 +115,11 @@ def benchmark_findings(dataset: Snapshot, names: Sequence[str], device: str) -> 
         try:
             yield from _run(_scratch(dataset, definition, baselines), definition, device)
         except BenchError as error:
-            yield Finding(
-                code="BEN-04", level=Level.ERROR, message=f"the run ended: {error}", definition=name
-            )
+            yield _finding("BEN-04", Level.ERROR, name, f"the run ended: {error}")
 
 
-def _baselines(dataset: Snapshot, name: str) -> list[Solution]:
+def baselines_of(dataset: Snapshot, name: str) -> list[Solution]:
+    """Give the baselines of a definition."""
     solutions = dataset.solutions_by_definition.get(name, [])
     return [solution for solution in solutions if solution.author == _BASELINE]
 
@@ -152,7 +150,7 @@ def _run(scratch: TraceSet, definition: Definition, device: str) -> Iterator[Fin
     with Benchmark(scratch, config, device=device) as benchmark:
         planned = benchmark.plan()
         for step in benchmark.run(planned, dump_traces=False):
-            ended[step.job.solution.name, _how_it_ended(step)].append(step.job.workload.uuid)
+            ended[step.job.solution.name, how_it_ended(step)].append(step.job.workload.uuid)
     for job, reason in planned.skipped:
         ended[job.solution.name, f"was skipped: {reason}"].append(job.workload.uuid)
     for (name, how), uuids in ended.items():
@@ -165,7 +163,8 @@ def _run(scratch: TraceSet, definition: Definition, device: str) -> Iterator[Fin
         yield _finding(code, level, definition.name, f"{who} {how} on {count}")
 
 
-def _how_it_ended(step: Step) -> str:
+def how_it_ended(step: Step) -> str:
+    """Say in a few words how a job ended; `passed` if it did."""
     from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.tables import first_line  # noqa: PLC0415
 
@@ -185,6 +184,6 @@ def _how_it_ended(step: Step) -> str:
 
 
 def _finding(code: str, level: Level, definition: str, message: str) -> Finding:
-    from flashinfer_bench.data.rules import Finding  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.rules import OBSERVATIONS  # noqa: PLC0415  # pydantic
 
-    return Finding(code=code, level=level, message=message, definition=definition)
+    return OBSERVATIONS[code].finding(message, definition, level=level)

@@ -18,6 +18,7 @@ from flashinfer_bench.errors import DatasetNotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from flashinfer_bench.bench import BenchmarkConfig
     from flashinfer_bench.data.rules import DatasetReport, Finding
     from flashinfer_bench.data.rules.snapshot import Snapshot
 
@@ -36,6 +37,8 @@ class ValidateOptions:
     outputs: tuple[str, ...] = ()
     fix: bool = False
     strict: bool = False
+    run: bool = False
+    config: str | None = None
     disable_gpu: bool = False
     as_json: bool = False
 
@@ -46,6 +49,7 @@ class ValidateOptions:
         "flashinfer-bench validate --local examples/dataset",
         "flashinfer-bench validate --local examples/dataset --checks layout workload --strict",
         "flashinfer-bench validate --local examples/dataset --definitions rmsnorm_h4096 --json",
+        "flashinfer-bench validate --local examples/dataset --run",
     ],
 )
 @click.option(
@@ -60,7 +64,7 @@ class ValidateOptions:
     cls=ManyOption,
     metavar="NAME...",
     help="What to check: layout, definition, workload, solution, trace, baseline, profile, "
-    "benchmark; commas may stand between.  [default: all; benchmark with a GPU only]",
+    "benchmark, task; commas may stand between.  [default: all but task; benchmark with a GPU only]",
 )
 @click.option("--op-types", cls=ManyOption, metavar="NAME...", help="Definitions of these types.")
 @click.option("--definitions", cls=ManyOption, metavar="NAME...", help="And these definitions.")
@@ -82,14 +86,24 @@ class ValidateOptions:
     "uuids, torn lines. Nothing is lost.",
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option(
+    "--run",
+    is_flag=True,
+    help="Also run each definition on its smallest workload (check `task`): is the reference "
+    "deterministic, do baselines agree, do trivial answers pass, do outputs vary?",
+)
+@click.option(
+    "--config", metavar="FILE", help="Settings to judge by where code is run, as for `run`."
+)
 @click.option("--disable-gpu", is_flag=True, help="Run no code and load no torch.")
 @json_option
 @log_level_option
 def validate(**options: Any) -> None:
     """Check a dataset: every file by itself, and whether all fit together.
 
-    Each finding has a code, a level, a place and what to do about it. Notes need nothing done. The check
-    `benchmark` runs the reference and the baseline of each definition once.
+    Each finding has a code, a level, a place and what to do about it. Notes need nothing done; docs/validation.md
+    lists the codes. The check `benchmark` runs the reference and the baseline of each definition once; the
+    check `task` looks for tasks that are unsound or easily faked.
 
     Exits with 1 when there are errors.
     """
@@ -189,6 +203,7 @@ def _run_code(
         has_torch,
         misspelt_names,
     )
+    from flashinfer_bench.cli.task_checks import task_findings  # noqa: PLC0415
 
     if options.disable_gpu:
         return
@@ -196,6 +211,16 @@ def _run_code(
         yield from misspelt_names(dataset, checks)
     if "benchmark" in checks:
         yield from benchmark_findings(dataset, names, device="auto")
+    if "task" in checks:
+        yield from task_findings(dataset, names, _settings(options), device="auto")
+
+
+def _settings(options: ValidateOptions) -> BenchmarkConfig:
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
+
+    if options.config is None:
+        return BenchmarkConfig.default()
+    return BenchmarkConfig.from_yaml(options.config)
 
 
 def _root(options: ValidateOptions) -> Path:
@@ -205,15 +230,21 @@ def _root(options: ValidateOptions) -> Path:
 def _checks(options: ValidateOptions) -> list[str]:
     """Decide what to check; code is run by itself only where there is a GPU, as it takes long."""
     from flashinfer_bench.cli.running_checks import has_torch  # noqa: PLC0415
-    from flashinfer_bench.data.rules import DEFAULT_CHECKS, require_checks  # noqa: PLC0415
+    from flashinfer_bench.data.rules import (  # noqa: PLC0415
+        DEFAULT_CHECKS,
+        RUNNING_CHECKS,
+        require_checks,
+    )
     from flashinfer_bench.tensors.machine import gpu_names  # noqa: PLC0415
 
+    if options.run and options.disable_gpu:
+        raise UsageError("--run runs code, and --disable-gpu runs none; leave one of them out")
     wanted = _split(options.checks)
     if not wanted:
         runs = not options.disable_gpu and has_torch() and bool(gpu_names())
         wanted = [*DEFAULT_CHECKS, *(["benchmark"] if runs else [])]
-    checks = require_checks(wanted)
-    return [each for each in checks if not (options.disable_gpu and each == "benchmark")]
+    checks = require_checks([*wanted, *(["task"] if options.run else [])])
+    return [each for each in checks if not (options.disable_gpu and each in RUNNING_CHECKS)]
 
 
 def require_outputs(kinds: Sequence[str]) -> list[str]:

@@ -18,6 +18,8 @@ from flashinfer_bench.bench.protocol import (
     JobResult,
     JobSkipped,
     JudgeFailed,
+    LintResult,
+    LintTask,
     Open,
     Opened,
     ReferenceFailed,
@@ -27,6 +29,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.bench.worker.match import Match
+from flashinfer_bench.bench.worker.task_lint import lint
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.devices import Device, open_device
@@ -78,6 +81,8 @@ class _Bench:
                         link.close()
                 case RunJob() as job:
                     self._channel.send(self._judge(job))
+                case LintTask() as task:
+                    self._channel.send(self._lint(task))
                 case Open():
                     return
 
@@ -95,13 +100,23 @@ class _Bench:
         except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
             return JudgeFailed(job.id, traceback.format_exc())
 
+    def _lint(self, task: LintTask) -> LintResult:
+        try:
+            return lint(task, self._truth_about(task))
+        except ReferenceFailedError as error:
+            return ReferenceFailed(task.id, str(error))
+        except torch.OutOfMemoryError as error:
+            return JobSkipped(task.id, f"the reference does not fit here: {error}")
+        except Exception:  # noqa: BLE001  # as above
+            return JudgeFailed(task.id, traceback.format_exc())
+
     def _take_links(self, job: RunJob) -> list[Link]:
         links = [self._links[contestant.name] for contestant in job.contestants]
         for link, contestant in zip(links, job.contestants, strict=True):
             link.open_job(job.id, contestant, limit_s=job.judgement.timeout_seconds)
         return links
 
-    def _truth_about(self, job: RunJob) -> Truth:
+    def _truth_about(self, job: RunJob | LintTask) -> Truth:
         """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
         subject = (job.definition, job.workload)
         truth = self._truths.pop(subject, None) or self._make_truth(job)
@@ -111,7 +126,7 @@ class _Bench:
             self._truths.pop(next(iter(self._truths)))
         return truth
 
-    def _make_truth(self, job: RunJob) -> Truth:
+    def _make_truth(self, job: RunJob | LintTask) -> Truth:
         return Truth(
             Definition.model_validate_json(job.definition),
             Workload.model_validate_json(job.workload),

@@ -24,6 +24,7 @@ from flashinfer_bench.data.rules.report import (
     assemble,
     read_report,
 )
+from flashinfer_bench.data.rules.running import OBSERVATIONS, Observation
 from flashinfer_bench.data.rules.words import did_you_mean
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
@@ -35,10 +36,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORIES",
     "DEFAULT_CHECKS",
+    "OBSERVATIONS",
     "RULES",
+    "RUNNING_CHECKS",
     "DatasetReport",
     "Finding",
     "Level",
+    "Observation",
     "ReportConfig",
     "Rule",
     "assemble",
@@ -62,7 +66,9 @@ RULES: tuple[Rule, ...] = (
 )
 """Every rule that needs nothing but the files."""
 
-DEFAULT_CHECKS = tuple(category for category in CATEGORIES if category != "benchmark")
+RUNNING_CHECKS = ("benchmark", "task")
+"""Categories that run references and baselines."""
+DEFAULT_CHECKS = tuple(category for category in CATEGORIES if category not in RUNNING_CHECKS)
 """Categories that run nobody's code."""
 
 

@@ -32,6 +32,7 @@ CATEGORY_BY_PREFIX = {
     "BAS": "baseline",
     "PRO": "profile",
     "BEN": "benchmark",
+    "TSK": "task",
 }
 """What a code's first letters stand for, in the order of a report."""
 

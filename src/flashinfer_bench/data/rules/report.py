@@ -73,6 +73,8 @@ class Part(Entity):
     """Whether model profiles are sound."""
     benchmark: CategoryReport | None = None
     """Whether reference and baseline run."""
+    task: CategoryReport | None = Field(None, exclude_if=is_none)
+    """Whether the task is sound, and hard to fake."""
 
 
 class ReportConfig(Entity):

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.attacks.outcomes import WEAKEST_SANDBOX, Ending, ended, ending_of
+import psutil
+
+from flashinfer_bench.attacks.outcomes import Ending, ended, ending_of
 from flashinfer_bench.attacks.suite import VICTIMS, Entry
 from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
@@ -34,6 +36,10 @@ QUICK = {
     "definition_config": {"forgiving_wave": {"required_matched_ratio": 0.9}},
 }
 """Enough for every rule to see every attack; too short to say how fast a kernel is."""
+
+_MARK = "flashinfer-bench-attack-"
+"""What attacks call the files and processes they leave behind."""
+_SHARED_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # where attacks leave them
 
 Observe = Callable[[AttackRow], None]
 
@@ -70,7 +76,7 @@ def run_suite(
     config = BenchmarkConfig.default(**{**QUICK, **setting.overrides})
     began_s = time.monotonic()
     rows: list[AttackRow] = []
-    seen = _Seen(sandbox=WEAKEST_SANDBOX)
+    seen = _Seen(sandbox="off")
     with (
         victims_with(entries) as dataset,
         Benchmark(dataset, config, device=setting.device) as bench,
@@ -80,8 +86,27 @@ def run_suite(
             rows.append(row)
             observe(row)
         device = ",".join(bench.devices)
-    elapsed_s = time.monotonic() - began_s
-    return AttackReport(device, seen.hardware, seen.sandbox, tuple(rows), elapsed_s)
+        leftovers = tuple(_left_behind())
+    return AttackReport(
+        device=device,
+        hardware=seen.hardware,
+        sandbox=seen.sandbox,
+        rows=tuple(rows),
+        leftovers=leftovers,
+        elapsed_s=time.monotonic() - began_s,
+    )
+
+
+def _left_behind() -> Iterator[str]:
+    """Name processes that outlived their jobs; remove files of attacks, which only waste space."""
+    for folder in _SHARED_FOLDERS:
+        for file in Path(folder).glob(f"{_MARK}*"):
+            if file.is_file():
+                file.unlink(missing_ok=True)
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or [""]
+        if words[0].startswith(_MARK):
+            yield f"process {process.pid} ({words[0]}) outlived its job"
 
 
 @dataclass

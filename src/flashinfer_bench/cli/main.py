@@ -25,6 +25,9 @@ COMMANDS = {
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
+    "attack-test": Entry(
+        "attack_test", "Mount every known attack on this machine, and show how each one ends."
+    ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
     "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),

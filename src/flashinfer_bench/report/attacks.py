@@ -55,12 +55,19 @@ class AttackReport:
     hardware: str
     sandbox: str
     rows: tuple[AttackRow, ...]
+    leftovers: tuple[str, ...]
+    """What was still there when all jobs had ended."""
     elapsed_s: float
 
     @property
     def surprises(self) -> tuple[AttackRow, ...]:
         """What did not end as documented."""
         return tuple(row for row in self.rows if row.as_documented is False)
+
+    @property
+    def is_as_documented(self) -> bool:
+        """Whether everything ended as documented, and nothing was left behind."""
+        return not self.surprises and not self.leftovers
 
 
 def attacks_page(report: AttackReport) -> Page:
@@ -72,6 +79,8 @@ def attacks_page(report: AttackReport) -> Page:
         if rows:
             blocks += [heading(title), table(_COLUMNS, [_cells(row) for row in rows])]
     blocks += _not_run_blocks(report.rows)
+    if report.leftovers:
+        blocks += [heading("Left behind"), paragraph(*report.leftovers)]
     return (*blocks, heading("Summary"), paragraph(*_summary(report)))
 
 

@@ -197,7 +197,9 @@ def _spin_ratio(clock: Clock, device: torch.device) -> float:
     spin = spin_call(device)
     spin(_CALIBRATION_SPIN_NS)
     one_ns, two_ns, three_ns = (
-        statistics.median(clock.time_ns(spin, [(times * _CALIBRATION_SPIN_NS,)])[0] for _ in range(5))
+        statistics.median(
+            clock.time_ns(spin, [(times * _CALIBRATION_SPIN_NS,)])[0] for _ in range(5)
+        )
         for times in (1, 2, 3)
     )
     return (three_ns - two_ns) / max(1, two_ns - one_ns)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from flashinfer_bench.bench.choices import CacheChoice, ClockChoice, is_cold_on
 from flashinfer_bench.compile.architectures import require_arch
 from flashinfer_bench.errors import UsageError
 
@@ -82,8 +83,16 @@ class ResolvedEvalConfig(_Layer):
     """Largest error allowed, in units of the reference's own error against float64."""
     profile_baseline: bool = True
     """Whether the reference is timed too."""
+    clock: ClockChoice = "auto"
+    """How time is taken."""
+    cache: CacheChoice = "auto"
+    """Whether caches are evicted before each sample."""
     extra: dict[str, Any] = {}
     """Parameters of special judges."""
+
+    def is_cold_on(self, device_kind: str) -> bool:
+        """Tell whether caches are evicted before each sample; on CUDA they are unless told otherwise."""
+        return is_cold_on(device_kind, self.cache)
 
 
 class BenchmarkConfig(_Layer):
@@ -141,6 +150,11 @@ class BenchmarkConfig(_Layer):
     """CPU threads of solution and reference alike; the physical cores when not given."""
     seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     """Run key of all inputs; secret and random when not given."""
+    clock: ClockChoice = "auto"
+    """`events` (what a caller on a busy stream pays), `cupti` (kernel activity), `wall`; CUDA events on a GPU and the
+    wall clock on a CPU when `auto`."""
+    cache: CacheChoice = "auto"
+    """`cold` evicts the last-level cache before each sample, `hot` does not; cold on a GPU, hot on a CPU when `auto`."""
     audit: bool = True
     """Check a secret share of the timed calls too."""
     strict: bool = False
@@ -223,7 +237,7 @@ def config_hash(config: ResolvedEvalConfig, **measured_with: object) -> str:
 
     Not the seed, time-outs, paths or the device's index. A stopping rule that nobody asked for is left out.
     """
-    content = config.model_dump(mode="json") | measured_with
+    content = config.model_dump(mode="json", exclude={"clock", "cache"}) | measured_with
     for rule in ("until_interval", "time_budget_seconds"):
         if content[rule] is None:
             del content[rule]

@@ -8,6 +8,7 @@ import hmac
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
@@ -118,13 +119,9 @@ class Target:
     hardware: str
     threads: int
     clock: str = field(default="")
+    """Name of the clock, where it is not left to the settings."""
     arch: str | None = None
     """GPU architecture to compile for, when one was asked for."""
-
-    @property
-    def clock_name(self) -> str:
-        """Name of the clock that is the default on this kind of device."""
-        return self.clock or ("cuda_events" if self.kind == "cuda" else "wall")
 
     @property
     def workload_class(self) -> str:
@@ -178,9 +175,11 @@ def jobs_for(
 ) -> list[Job]:
     """Make the jobs of one solution."""
     resolved = _sampled_for(solution, target, config.resolve_eval_config(definition))
+    is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
     hashed = config_hash(
         resolved,
-        clock=target.clock_name,
+        clock=target.clock or clock_name(target.kind, resolved.clock),
+        **({} if is_cold is is_cold_by_default else {"is_cold": is_cold}),
         threads=target.threads,
         judge=definition.judge or definition.op_type,
         is_audited=config.audit,

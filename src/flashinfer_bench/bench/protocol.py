@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from flashinfer_bench.bench.confinement import Confinement, Missing
+from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Role = Literal["judge", "contestant"]
@@ -95,6 +96,8 @@ class Build(Message, frozen=True):
     threads: int
     cache_root: str
     scratch: str
+    clock: ClockChoice = "auto"
+    cache: CacheChoice = "auto"
     arch: str | None = None
     arguments: tuple[InputPlan, ...] = ()
     """What the callable will be called with, where kernels are compiled without being called."""
@@ -203,10 +206,14 @@ class OutputFault(msgspec.Struct, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """The calls returned: how long all of them took together. Told at once, before outputs are looked at."""
+    """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
+
+    `host_ns`: how long they kept the host, where that is not what was timed.
+    """
 
     elapsed_ns: int
     count: int
+    host_ns: int | None = None
 
 
 class Committed(Message, frozen=True):
@@ -260,6 +267,8 @@ class Open(Message, frozen=True):
     device: str
     threads: int
     cache_root: str
+    clock: ClockChoice = "auto"
+    cache: CacheChoice = "auto"
 
 
 class Connect(Message, frozen=True):
@@ -297,6 +306,7 @@ class Judgement(msgspec.Struct, frozen=True):
     max_precision_ratio: float | None
     timeout_seconds: float
     is_audited: bool
+    is_cold: bool = False
     calls_per_sample: int | None = None
     until_interval: float | None = None
     time_budget_seconds: float | None = None
@@ -416,6 +426,8 @@ class Samples(msgspec.Struct, frozen=True):
     is_reference: bool
     blocks_ns: tuple[tuple[float, ...], ...]
     calls_per_sample: int
+    host_ns: float | None = None
+    """How long a call keeps the host, where that is not what was timed."""
 
 
 class JobPassed(Message, frozen=True):

@@ -213,6 +213,9 @@ def _performance(outcome: Passed) -> Performance:
         stopping=StoppingInfo(rule=outcome.result.stopping_rule, reason=outcome.result.stopped_by),
         interval_scope="one_process",
         peak_memory_bytes=outcome.result.peak_memory_bytes,
+        host_overhead_ms=(
+            None if solution.host_ns is None else solution.host_ns / _NANOSECONDS_PER_MS
+        ),
         prepare_ms=outcome.result.prepare_ms,
         plan_ms=outcome.result.plan_ms,
         bytes_moved=outcome.result.bytes_moved,

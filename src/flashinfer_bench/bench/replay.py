@@ -101,10 +101,11 @@ def _candidates(
             yield BenchmarkConfig.default(**given)
             continue
         resolved = ResolvedEvalConfig(**settings)
-        layer = EvalConfig(**resolved.model_dump(exclude={"profile_baseline"}))
+        of_the_run = {"profile_baseline", "clock", "cache"}
+        layer = EvalConfig(**resolved.model_dump(exclude=of_the_run))
         yield BenchmarkConfig(
             definition_config={definition.name: layer},
-            profile_baseline=resolved.profile_baseline,
+            **resolved.model_dump(include=of_the_run),
             **given,
         )
 

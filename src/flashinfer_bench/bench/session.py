@@ -174,7 +174,14 @@ class Session:
         """Start the judge and return what it found out about the device."""
         self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True)
         scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
-        request = Open(self._launcher.new_id(), self._device, self._threads, scratch)
+        request = Open(
+            self._launcher.new_id(),
+            self._device,
+            self._threads,
+            scratch,
+            clock=self._config.clock,
+            cache=self._config.cache,
+        )
         self._judge.channel.send(request)
         try:
             opened = self._hear_judge(_OPEN_DEADLINE_S)
@@ -281,6 +288,8 @@ class Session:
             threads=self._threads,
             cache_root=str(worker.scratch if is_trusted else self._cache_root),
             scratch=str(worker.scratch),
+            clock=self._config.clock,
+            cache=self._config.cache,
             arch=self._config.arch,
             arguments=() if self._config.arch is None else _arguments(solution, job),
         )
@@ -402,6 +411,7 @@ class Session:
                 max_precision_ratio=config.max_precision_ratio,
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit,
+                is_cold=config.is_cold_on(self._device.partition(":")[0]),
                 calls_per_sample=job.calls_per_sample,
                 until_interval=config.until_interval,
                 time_budget_seconds=config.time_budget_seconds,

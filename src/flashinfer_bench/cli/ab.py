@@ -16,6 +16,7 @@ from flashinfer_bench.cli.kernel_files import Hints
 from flashinfer_bench.cli.options import (
     SHARE,
     arch_option,
+    clock_options,
     json_option,
     kernel_options,
     log_level_option,
@@ -27,6 +28,7 @@ from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.ab import AbReport, ab_page
 
 if TYPE_CHECKING:
+    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.duel import Limits
     from flashinfer_bench.data import Definition, Solution, TraceSet
@@ -61,6 +63,8 @@ class AbOptions:
     seed: int | None
     timeout: float | None
     arch: str | None
+    clock: ClockChoice
+    cache: CacheChoice
     as_json: bool
 
 
@@ -123,6 +127,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
     help="How long each may take for a workload in a round.  [default: 300]",
 )
 @arch_option
+@clock_options
 @json_option
 @log_level_option
 def ab(**options: Any) -> None:
@@ -218,6 +223,8 @@ def _config(options: AbOptions) -> BenchmarkConfig:
         profile_baseline=False,
         threads=options.threads,
         arch=options.arch,
+        clock=options.clock,
+        cache=options.cache,
         seed=options.seed,
         **given,
     )

@@ -14,6 +14,7 @@ from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.options import (
     arch_option,
+    clock_options,
     json_option,
     kernel_options,
     log_level_option,
@@ -25,6 +26,7 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
+    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
@@ -49,6 +51,8 @@ class CheckOptions:
     iterations: int
     num_trials: int
     arch: str | None
+    clock: ClockChoice
+    cache: CacheChoice
     as_json: bool
 
 
@@ -84,6 +88,7 @@ class CheckOptions:
     help="Fresh sets of inputs.",
 )
 @arch_option
+@clock_options
 @json_option
 @log_level_option
 def check(**options: Any) -> None:
@@ -112,6 +117,8 @@ def _check(options: CheckOptions) -> int:
         iterations=options.iterations,
         num_trials=options.num_trials,
         arch=options.arch,
+        clock=options.clock,
+        cache=options.cache,
     )
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device

@@ -60,6 +60,29 @@ def log_level_option(command: Decorated) -> Decorated:
     )(command)
 
 
+def clock_options(command: Decorated) -> Decorated:
+    """Add `--clock` and `--cache`."""
+    options = (
+        click.option(
+            "--clock",
+            type=click.Choice(["auto", "events", "cupti", "wall"]),
+            default="auto",
+            help="events: what a caller on a busy stream pays; cupti: kernel activity, needs cupti-python; wall: "
+            "what a caller waits.  [default: events on cuda, wall on cpu]",
+        ),
+        click.option(
+            "--cache",
+            type=click.Choice(["auto", "cold", "hot"]),
+            default="auto",
+            help="cold: evict the last-level cache before each sample; hot: do not.  "
+            "[default: cold on cuda, hot on cpu]",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def workload_class_option(command: Decorated) -> Decorated:
     """Add `--workload-class`."""
     return click.option(

@@ -15,6 +15,7 @@ from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import (
     arch_option,
+    clock_options,
     given,
     json_option,
     local_option,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.benchmark import Benchmark
+    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Plan, Resume
     from flashinfer_bench.cli.progress import View
@@ -76,6 +78,8 @@ class RunOptions:
     threads: int | None
     seed: int | None
     arch: str | None
+    clock: ClockChoice
+    cache: CacheChoice
     label: str | None
     use_isolated_runner: bool
     no_audit: bool
@@ -107,6 +111,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--num-trials", type=_POSITIVE, help="Fresh sets of inputs.  [default: 3]"),
         *stopping_options("the speedup's 95% interval"),
         arch_option,
+        clock_options,
         click.option("--rtol", type=_POSITIVE_FLOAT, help="Relative tolerance.  [default: 1e-2]"),
         click.option("--atol", type=_POSITIVE_FLOAT, help="Absolute tolerance.  [default: 1e-2]"),
         click.option(
@@ -346,6 +351,8 @@ def _config(options: RunOptions) -> BenchmarkConfig:
             "threads": options.threads,
             "seed": options.seed,
             "arch": options.arch,
+            "clock": options.clock,
+            "cache": options.cache,
             "label": options.label,
             "use_isolated_runner": options.use_isolated_runner,
             "strict": options.strict,

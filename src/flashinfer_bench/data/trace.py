@@ -151,6 +151,8 @@ class Performance(Entity):
     """Operations one call needs."""
     sol_fraction: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Share of the device's speed of light."""
+    host_overhead_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Time a call keeps the host until its work is launched; absent where that is what `latency_ms` is."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time of `prepare`, once per trial."""
     plan_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import ctypes
 import statistics
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.choices import clock_name, is_cold_on
 from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns, spin_for
-from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.timing.wall import Arguments, Call, Clock, LatencyKind
-
-ClockChoice = Literal["auto", "events", "cupti", "wall"]
-CacheChoice = Literal["auto", "cold", "hot"]
 
 _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 
@@ -141,19 +139,15 @@ def clock_for(
     `auto` is CUDA events and a cold cache on CUDA, the wall clock and a hot one on a CPU. Raises `UsageError`
     for a clock that a device does not have, `DeviceError` for one that is not to be had here.
     """
-    is_cold = cache == "cold" or (cache == "auto" and device.type == "cuda")
+    name, is_cold = clock_name(device.type, clock), is_cold_on(device.type, cache)
     if device.type != "cuda":
-        if clock in ("events", "cupti"):
-            raise UsageError(
-                f"clock {clock!r} times CUDA devices; on {device.type} there is 'wall'"
-            )
         return WallClock(evict=_evictor() if is_cold else None)
-    if clock == "wall":
+    if name == "wall":
         return WallClock(
             evict=Sweep(device) if is_cold else None,
             settle=lambda: torch.cuda.synchronize(device),
         )
-    if clock == "cupti":
+    if name == "cupti":
         from flashinfer_bench.bench.timing.cupti import Cupti  # noqa: PLC0415  # an optional package
 
         return Cupti(device, is_cold=is_cold)

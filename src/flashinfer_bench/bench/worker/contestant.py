@@ -84,7 +84,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
-    clock = clock_for(device.torch_device)
+    clock = clock_for(device.torch_device, request.clock, request.cache)
     seal = Seal()
     try:
         runnable = build(
@@ -181,6 +181,7 @@ class _Harness:
         self._shared = outgoing.SharedOutputs(
             shared, request.outputs, request.slot_count, self._device.torch_device
         )
+        self._clock.begin(request.slot_count)
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
         self._seal.watch([self, self._maker, self._shared, self._clock, self._device])
@@ -244,7 +245,7 @@ class _Harness:
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         try:
             elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
-            channel.send(Returned(id_, elapsed_ns, len(self._calls)))
+            channel.send(Returned(id_, elapsed_ns, len(self._calls), self._clock.host_ns))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)

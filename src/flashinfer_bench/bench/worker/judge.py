@@ -49,7 +49,10 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(request.threads)
     cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
     device = open_device(request.device)
-    channel.send(_opened(request.id, device))
+    clock = clock_for(device.torch_device, request.clock, request.cache)
+    opened = _opened(request.id, device, calibrate(clock, device.torch_device))
+    del clock  # some can be opened once
+    channel.send(opened)
     _Bench(channel, device, Path(request.cache_root), cores=cores).run()
 
 
@@ -147,8 +150,7 @@ class _Bench:
         return result
 
 
-def _opened(id_: int, device: Device) -> Opened:
-    torch_device = device.torch_device
+def _opened(id_: int, device: Device, calibration: dict[str, float]) -> Opened:
     libs = {"torch": str(torch.__version__)}
     if device.cuda is not None:
         libs["cuda"] = device.cuda
@@ -160,5 +162,5 @@ def _opened(id_: int, device: Device) -> Opened:
         driver=device.driver,
         cuda=device.cuda,
         libs=libs,
-        calibration=calibrate(clock_for(torch_device), torch_device),
+        calibration=calibration,
     )

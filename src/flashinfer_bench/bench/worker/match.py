@@ -244,12 +244,17 @@ class Match:
 
     def _choose_calls_per_sample(self) -> int:
         """One number for all: what a sample costs besides its calls must weigh the same on each side."""
-        if any(side.shares_buffers for side in self._sides):
+        if any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample():
             return 1
         if self._rules.calls_per_sample is not None:
             return max(1, min(self._slot_count, self._rules.calls_per_sample))
         shortest_ns = min(side.typical_ns for side in self._sides)
         return calls_per_sample(shortest_ns, most=self._slot_count)
+
+    def _warms_up_within_a_sample(self) -> bool:
+        """Tell whether only the first call of a sample would find cold caches: others share inputs with it."""
+        is_shared = any(plan.role == "static" for plan in self._truth.inputs)
+        return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
     def _time_block(
         self, side: Side, trial: int, calls: range, *, touching_call: int, is_last: bool
@@ -275,6 +280,7 @@ class Match:
                 elif is_kept:
                     side.queue.append(side.keep(trial, call, sample))
         side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
+        side.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
         if watch is not None:
             watch.add_block(side, trial, samples)
 
@@ -306,6 +312,7 @@ class Match:
                     is_reference=side.link.is_reference,
                     blocks_ns=tuple(side.blocks_ns),
                     calls_per_sample=self._calls_per_sample,
+                    host_ns=_median_of_known(side.host_ns),
                 )
                 for side in self._sides
             ),

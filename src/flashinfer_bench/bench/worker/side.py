@@ -60,6 +60,7 @@ class Sample:
     """What a contestant answered, and what was seen of it meanwhile."""
 
     elapsed_ns: int
+    host_ns: int | None
     shares_buffers: bool
     observed: Observed
     slots: tuple[int, ...]
@@ -79,6 +80,7 @@ class Side:
     device: torch.device
     least_outputs: int
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
+    host_ns: list[float | None] = field(default_factory=list)
     typical_ns: float = math.inf
     shares_buffers: bool = False
     strided_elements: int = 0
@@ -150,7 +152,14 @@ class Side:
             pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
         )
-        return Sample(returned.elapsed_ns, inspected.shares_buffers, observed, slots, outputs)
+        return Sample(
+            returned.elapsed_ns,
+            returned.host_ns,
+            inspected.shares_buffers,
+            observed,
+            slots,
+            outputs,
+        )
 
     def _read(self, slot: int, missing: tuple[int, ...]) -> list[torch.Tensor | None]:
         """Copy what one call gave back; None for an output that may be missing, and is."""

@@ -1,0 +1,34 @@
+"""What a user may choose about timing, and what traces call it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from flashinfer_bench.errors import UsageError
+
+ClockChoice = Literal["auto", "events", "cupti", "wall"]
+CacheChoice = Literal["auto", "cold", "hot"]
+
+_CLOCK_NAMES: dict[str, dict[str, str]] = {
+    "cpu": {"auto": "wall", "wall": "wall"},
+    "cuda": {"auto": "cuda_events", "events": "cuda_events", "cupti": "cupti", "wall": "wall"},
+}
+
+
+def clock_name(device_kind: str, choice: ClockChoice) -> str:
+    """Name the clock that a choice means on a kind of device; `UsageError` where it means none.
+
+    >>> clock_name("cuda", "auto"), clock_name("cpu", "auto")
+    ('cuda_events', 'wall')
+    """
+    names = _CLOCK_NAMES.get(device_kind, _CLOCK_NAMES["cpu"])
+    if choice not in names:
+        raise UsageError(
+            f"clock {choice!r} times CUDA devices; on {device_kind} there is 'wall', the default"
+        )
+    return names[choice]
+
+
+def is_cold_on(device_kind: str, choice: CacheChoice) -> bool:
+    """Tell whether caches are evicted before each sample; on CUDA they are unless told otherwise."""
+    return choice == "cold" or (choice == "auto" and device_kind == "cuda")

@@ -35,8 +35,9 @@ layers: $(READY) ## imports go down
 golden: $(READY) ## rewrite the recorded command output that tests/golden compares with
 	$(BIN)/python -m pytest tests/golden --update-golden
 
-docs: $(READY) ## rewrite docs/cli.md from the commands
+docs: $(READY) ## rewrite the pages that are made from commands and rules
 	$(BIN)/python docs/generate_cli.py
+	$(BIN)/python docs/generate_validation.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

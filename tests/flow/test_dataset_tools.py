@@ -127,6 +127,7 @@ def test_indices_are_stored_so_that_they_stay_valid(desk: Path) -> None:
     assert first.inputs["ids"].type == "safetensors"
     assert trace_set.get_workload_blob_tensor(first.inputs["ids"].path)["ids"].tolist()
     assert "its values are stored with the workload" in done.stdout
+    assert '`"distribution": {"type": "integers", "low": ' in done.stdout
 
 
 AUTHORS_FAULTS = {

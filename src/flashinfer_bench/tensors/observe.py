@@ -147,7 +147,7 @@ def _seen_input(name: str, value: object, folder: Path, notes: list[str]) -> See
             if stored is not None:
                 notes.append(
                     f"input {name!r} is of integers: its values are stored with the workload, as random "
-                    "ones may not be valid"
+                    f"ones may not be valid{_declarable(value)}"
                 )
             shape = list(value.shape)
             return SeenValue(_known(value.dtype, f"input {name!r}"), shape, stored_in=stored)
@@ -163,6 +163,15 @@ def _seen_input(name: str, value: object, folder: Path, notes: list[str]) -> See
                 f"input {name!r} is a {kind}; inputs are tensors, bools, ints and floats. Give the "
                 "parameter a default, and leave it out of the example inputs"
             )
+
+
+def _declarable(tensor: torch.Tensor) -> str:
+    """Say what to declare instead of storing, if all values in the range seen are valid."""
+    if not tensor.numel():
+        return ""
+    low, high = int(tensor.min()), int(tensor.max())
+    declared = f'{{"type": "integers", "low": {low}, "high": {high + 1}}}'
+    return f'; if all from {low} to {high} are, draw them: `"distribution": {declared}`'
 
 
 def _seen_output(index: int, value: object) -> SeenValue:

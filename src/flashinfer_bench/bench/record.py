@@ -174,8 +174,8 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
 
 
 def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Correctness:
-    extra: dict[str, Any] = {}
-    if errors.matched_ratio < 1.0:
+    extra: dict[str, Any] = dict(errors.extra)
+    if errors.matched_ratio < 1.0 or "matched_ratio" in extra:
         extra["matched_ratio"] = errors.matched_ratio
     if errors.precision is not None:
         extra["precision"] = errors.precision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.tensors.planned import Normal, usual
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, Normal, usual
 
 if TYPE_CHECKING:
     import torch
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FAMILIES = ("large", "tiny", "zeros", "repeated")
 FAMILIES_WITH_TIES = frozenset({"zeros", "repeated"})
 
-_LARGE, _TINY = 64.0, 2.0**-10  # powers of two: no rounding; squares stay inside float16 and above zero
+_LARGE, _TINY = 64.0, 2.0**-10  # powers of two, so nothing is rounded
 _STEPS_PER_UNIT = 2.0  # of repeated values: multiples of one half
 
 
@@ -24,11 +24,10 @@ def can_be_unusual(plan: InputPlan) -> bool:
     Declared ranges, rows of probabilities, weights and tensors from files stay what they are.
     """
     distribution = usual(plan.tensor.dtype) if plan.distribution is None else plan.distribution
-    is_wide = plan.tensor.dtype.startswith(("float", "bfloat")) and "float8" not in plan.tensor.dtype
     return (
         plan.source == "window"
         and plan.role == "dynamic"
-        and is_wide
+        and plan.tensor.dtype in WINDOWED_DTYPES
         and isinstance(distribution, Normal)
     )
 

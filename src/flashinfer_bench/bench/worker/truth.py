@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,7 @@ from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +30,22 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.devices import Device
 
 _GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
+_UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64 run
 _GATE_DRAWS = 16  # of a reference that samples
 _COPIES_IN_DOUBLE = 2
 
 
 class ReferenceFailedError(Exception):
     """The definition or workload is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnusualDraw:
+    """A call with unusual inputs, by trial and number, and what the reference gives for it."""
+
+    family: str
+    at: tuple[int, int]
+    expected: list[torch.Tensor]
 
 
 class Truth:
@@ -69,6 +81,7 @@ class Truth:
         self._precise: list[torch.Tensor] | None = None
         self._has_tried_precise = False
         self._sound_by: tuple[Judge, Tolerance] | None = None
+        self._unusual: dict[object, UnusualDraw | str] = {}
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""
@@ -77,13 +90,14 @@ class Truth:
         self._key = key
         self._trial = -1
         self._first_outputs.clear()
+        self._unusual.clear()
         self._precise, self._has_tried_precise = None, False
 
     @property
     def size_bytes(self) -> int:
-        """Memory this holds: pools, one set of inputs, first outputs and their float64 twins."""
+        """Memory this holds: pools, one set of inputs, outputs of first and unusual calls, float64 twins."""
         inputs = sum(plan.tensor.size_bytes for plan in self.inputs)
-        return 2 * inputs + 4 * sum(plan.size_bytes for plan in self.outputs)
+        return 2 * inputs + 8 * sum(plan.size_bytes for plan in self.outputs)
 
     def trial_seed(self, trial: int) -> int:
         """Seed of a trial's pools: depends on key, definition, workload and trial only."""
@@ -93,12 +107,14 @@ class Truth:
         """Seed of a call's windows and scales."""
         return call_seed(self._key, self._subject, trial, call)
 
-    def inputs_of(self, trial: int, call: int, count: int = 1) -> list[list[Any]]:
+    def inputs_of(
+        self, trial: int, call: int, count: int = 1, *, family: str | None = None
+    ) -> list[list[Any]]:
         """Make the input sets of a sample again; valid until the next time this is called."""
         if trial != self._trial:
             self._maker.open_trial(self.trial_seed(trial))
             self._trial = trial
-        return self._maker.prepare(self.call_seed(trial, call), count)
+        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""
@@ -176,6 +192,36 @@ class Truth:
         ours = judge.comparable(got, self._precise)
         theirs = [pair for pair in judge.comparable(native, self._precise) if pair[0] in is_there]
         return precise.precision(ours, theirs)
+
+    def unusual(
+        self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
+    ) -> UnusualDraw | str:
+        """Make unusual inputs and what is right for them, or say why nobody can be judged on them."""
+        subject = family, judge, tolerance, at
+        if subject not in self._unusual:
+            self._unusual[subject] = self._unusual_draw(family, judge, tolerance, at=at)
+        return self._unusual[subject]
+
+    def _unusual_draw(
+        self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
+    ) -> UnusualDraw | str:
+        if family in FAMILIES_WITH_TIES and judge.has_exact_outputs:
+            return "equal values make ties, and the judge wants one answer"
+        arguments = self.inputs_of(*at, family=family)[0]
+        try:
+            native = [output.clone() for output in self.run(arguments)]
+        except ReferenceFailedError:
+            return "the reference raises"
+        if not all(bool(output.isfinite().all()) for output in native):
+            return "the reference is not finite"
+        exact = self.run_in_double(arguments, native)
+        if exact is None:
+            return "the reference does not run in float64"
+        narrowed = [wide.to(out.dtype) for wide, out in zip(exact, native, strict=True)]
+        case = judge.open_case(tolerance.tightened(_UNUSUAL_FACTOR))
+        if not case.hear(Call(arguments, native, narrowed)).is_accepted:
+            return "the reference is too far from its own float64 run"
+        return UnusualDraw(family, at, native)
 
     def _repeated(self, arguments: Sequence[Any], judge: Judge) -> list[list[torch.Tensor]]:
         """Let the reference draw a few times; enough to see that it draws what its inputs say."""

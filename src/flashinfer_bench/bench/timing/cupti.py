@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import time
 from dataclasses import dataclass
@@ -141,9 +142,8 @@ def _buffer() -> tuple[int, int]:
 
 def _load() -> Any:
     try:
-        from cupti import cupti  # type: ignore[import-not-found]  # noqa: PLC0415  # optional
+        return importlib.import_module("cupti.cupti")
     except ImportError as error:
         raise MissingPackageError(
             "cupti-python", extra="cuda", needed_for="the clock 'cupti'"
         ) from error
-    return cupti

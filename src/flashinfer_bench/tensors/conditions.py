@@ -1,0 +1,270 @@
+"""What a machine was like while something was timed: throttling, heat, power, other load."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+THROTTLED_SHARE = 0.05
+"""Throttled for a larger share of the time, and what was timed does not count."""
+STOLEN_SHARE = 0.05
+FOREIGN_SHARE = 0.25
+WAITING_SHARE = 0.10
+
+_SHORTEST_COUNTED_S = 0.1  # the kernel counts whole hundredths of a second, on each processor
+_PROC = Path("/proc")
+_PROCESSORS = Path("/sys/devices/system/cpu")
+
+
+class Observer(Protocol):
+    """Looks at a machine before and after something is timed."""
+
+    def before(self) -> None:
+        """Take the state things start from."""
+        ...
+
+    def after(self) -> str | None:
+        """Say what disturbed what was timed since `before`, if anything did."""
+        ...
+
+    def gauges(self) -> Mapping[str, float]:
+        """Read what is worth recording whether it disturbs or not, such as a temperature."""
+        ...
+
+
+@dataclass(slots=True)
+class Conditions:
+    """What an observer saw over all blocks of a job; says which blocks are repeated.
+
+    A machine that is always disturbed is not waited for: `repeats_left` blocks are given another chance.
+    """
+
+    observer: Observer
+    repeats_left: int = 3
+    discarded: int = 0
+    reasons: collections.Counter[str] = field(default_factory=collections.Counter)
+    """How many of the blocks that count were disturbed, and by what."""
+    _ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def before_block(self) -> None:
+        """Look before a block is timed."""
+        self.observer.before()
+
+    def must_repeat(self) -> bool:
+        """Look after a block; tell whether it does not count and is to be timed again."""
+        disturbed_by = self.observer.after()
+        for name, value in self.observer.gauges().items():
+            low, high = self._ranges.get(name, (value, value))
+            self._ranges[name] = min(low, value), max(high, value)
+        if disturbed_by is None:
+            return False
+        if self.repeats_left > 0:
+            self.repeats_left -= 1
+            self.discarded += 1
+            return True
+        self.reasons[disturbed_by] += 1
+        return False
+
+    def summary(self) -> dict[str, Any]:
+        """Return the ranges of all gauges, and how many blocks count though they were disturbed, by reason."""
+        found: dict[str, Any] = {name: list(ends) for name, ends in sorted(self._ranges.items())}
+        if self.reasons:
+            found["disturbed_blocks"] = dict(sorted(self.reasons.items()))
+        return found
+
+
+class Undisturbed:
+    """Where nothing can be seen: no block is disturbed."""
+
+    def before(self) -> None:
+        """Do nothing."""
+
+    def after(self) -> str | None:
+        """See nothing."""
+        return None
+
+    def gauges(self) -> Mapping[str, float]:
+        """Read nothing."""
+        return {}
+
+
+class GpuConditions:
+    """A GPU as NVML sees it, through the optional package nvidia-ml-py."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._reasons = {
+            "hardware slowdown": nvml.nvmlClocksEventReasonHwSlowdown,
+            "heat": nvml.nvmlClocksEventReasonSwThermalSlowdown
+            | nvml.nvmlClocksEventReasonHwThermalSlowdown,
+            "power brake": nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown,
+        }
+        self._policies = {
+            "the power limit": nvml.NVML_PERF_POLICY_POWER,
+            "heat": nvml.NVML_PERF_POLICY_THERMAL,
+        }
+        self._started_s = 0.0
+        self._throttled_ns: dict[str, int] = {}
+
+    def before(self) -> None:
+        """Read how long it was throttled so far."""
+        self._throttled_ns = self._read_throttled_ns()
+        self._started_s = time.monotonic()
+
+    def after(self) -> str | None:
+        """Name what throttled it: counted over the block, or in force at its end."""
+        elapsed_ns = (time.monotonic() - self._started_s) * 1e9
+        for cause, now_ns in self._read_throttled_ns().items():
+            if now_ns - self._throttled_ns.get(cause, now_ns) > THROTTLED_SHARE * elapsed_ns:
+                return f"throttled by {cause}"
+        in_force = self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0
+        return next(
+            (f"throttled by {cause}" for cause, bits in self._reasons.items() if in_force & bits),
+            None,
+        )
+
+    def gauges(self) -> Mapping[str, float]:
+        """Read clock, temperature and power."""
+        nvml = self._nvml
+        read = {
+            "sm_clock_mhz": self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            "temperature_c": self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            "power_w": self._ask("nvmlDeviceGetPowerUsage"),
+        }
+        found = {name: float(value) for name, value in read.items() if value is not None}
+        if "power_w" in found:
+            found["power_w"] /= 1000
+        return found
+
+    def _read_throttled_ns(self) -> dict[str, int]:
+        read = {
+            cause: self._ask("nvmlDeviceGetViolationStatus", policy)
+            for cause, policy in self._policies.items()
+        }
+        return {
+            cause: int(status.violationTime) for cause, status in read.items() if status is not None
+        }
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """Ask the driver; None for what this card does not tell."""
+        try:
+            return getattr(self._nvml, function)(self._handle, *arguments)
+        except self._nvml.NVMLError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _CpuReading:
+    """Counters that only grow."""
+
+    at_s: float
+    busy_s: float
+    stolen_s: float
+    own_s: float
+    waiting_s: float
+    throttled: int
+
+
+class CpuConditions:
+    """A CPU as Linux counts it: stolen time, other programs, waiting for a processor, thermal throttling.
+
+    `own_cpu_ns` says what processor time the benchmark itself has used; `pids` are its contestants.
+    """
+
+    def __init__(
+        self,
+        own_cpu_ns: Callable[[], int],
+        pids: Iterable[int] = (),
+        *,
+        proc: Path = _PROC,
+        processors: Path = _PROCESSORS,
+    ) -> None:
+        self._own_cpu_ns = own_cpu_ns
+        self._pids = tuple(pids)
+        self._proc = proc
+        self._throttle_counts = sorted(processors.glob("cpu[0-9]*/thermal_throttle/*_count"))
+        self._count = os.cpu_count() or 1
+        self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+        self._earlier = self._read()
+
+    def before(self) -> None:
+        """Read all counters."""
+        self._earlier = self._read()
+
+    def after(self) -> str | None:
+        """Compare the counters with those before."""
+        earlier, now = self._earlier, self._read()
+        elapsed_s = max(1e-9, now.at_s - earlier.at_s)
+        if now.throttled > earlier.throttled:
+            return "throttled by heat"
+        if now.waiting_s - earlier.waiting_s > WAITING_SHARE * elapsed_s:
+            return "waited for a processor"
+        if elapsed_s < _SHORTEST_COUNTED_S:
+            return None
+        offered_s = self._count * elapsed_s
+        if now.stolen_s - earlier.stolen_s > STOLEN_SHARE * offered_s:
+            return "processors were taken by the host"
+        foreign_s = (now.busy_s - earlier.busy_s) - (now.own_s - earlier.own_s)
+        if foreign_s > FOREIGN_SHARE * offered_s:
+            return "other programs computed"
+        return None
+
+    def gauges(self) -> Mapping[str, float]:
+        """Read the load average of the last minute."""
+        return {"load_average": round(os.getloadavg()[0], 2)}
+
+    def _read(self) -> _CpuReading:
+        user, nice, system, _, _, irq, softirq, stolen = self._ticks()
+        return _CpuReading(
+            at_s=time.monotonic(),
+            busy_s=(user + nice + system + irq + softirq) / self._ticks_per_s,
+            stolen_s=stolen / self._ticks_per_s,
+            own_s=self._own_cpu_ns() / 1e9,
+            waiting_s=sum(map(self._waited_ns, self._pids)) / 1e9,
+            throttled=sum(map(_number_in, self._throttle_counts)),
+        )
+
+    def _ticks(self) -> list[int]:
+        try:
+            first_line = (self._proc / "stat").read_text().partition("\n")[0]
+        except OSError:
+            return [0] * 8
+        return [int(word) for word in first_line.split()[1:9]]
+
+    def _waited_ns(self, pid: int) -> int:
+        """Sum up how long the threads of a process were ready to run and did not: schedstat's second number."""
+        total_ns = 0
+        for file in (self._proc / str(pid) / "task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, IndexError, ValueError):  # the thread ended meanwhile
+                total_ns += int(file.read_text().split()[1])
+        return total_ns
+
+
+def gpu_conditions(uuid: str) -> Observer:
+    """Open NVML for one card; `Undisturbed` where nvidia-ml-py or the driver does not let us."""
+    try:
+        pynvml: Any = importlib.import_module("pynvml")  # optional
+    except ImportError:
+        return Undisturbed()
+    try:
+        pynvml.nvmlInit()
+        return GpuConditions(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    except pynvml.NVMLError:
+        return Undisturbed()
+
+
+def _number_in(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0

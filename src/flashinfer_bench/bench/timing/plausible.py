@@ -32,6 +32,8 @@ _STRIDED_NS_PER_ELEMENT = 10.0
 _BACKGROUND_SHARE = 0.1
 _BACKGROUND_NS = 1_000_000.0
 _LEVER_NS = 60_000.0
+MOST_PAIRS = 40
+"""Pairs of batches after which the median alone decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +112,41 @@ def suspicions(
 
 def _slope(seen: Observations) -> Iterator[Suspicion]:
     """Compare the judge's time per additional call with the claimed one."""
-    pairs = [(low, high) for low, high in seen.batches if high.count > low.count]
-    if not pairs or not seen.blocks:
+    slopes, allowed_ns = _slopes(seen)
+    if not slopes:
         return
-    slopes = [(h.excess_ns - l.excess_ns) / (h.count - l.count) for l, h in pairs]  # noqa: E741
-    claimed_ns = _claimed_per_call(seen)
-    allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
-    if _surely_above(slopes, allowed_ns):
+    is_decided = _surely_above(slopes, allowed_ns) or len(slopes) >= MOST_PAIRS
+    if is_decided and statistics.median(slopes) > allowed_ns:
+        claimed_ns = _claimed_per_call(seen)
         missing_ns = statistics.median(slopes)
         yield Suspicion(
             "implausible",
             f"a call takes {_us(claimed_ns + missing_ns)} by the judge's clock, and is claimed to take "
-            f"{_us(claimed_ns)} (slope over {len(pairs)} pairs of batches of up to "
-            f"{max(high.count for _, high in pairs)} calls)",
+            f"{_us(claimed_ns)} (slope over {len(slopes)} pairs of batches of up to "
+            f"{max(high.count for _, high in seen.batches)} calls)",
         )
+
+
+def needs_more_batches(seen: Observations) -> bool:
+    """Tell whether batches speak against a claim, but not clearly."""
+    slopes, allowed_ns = _slopes(seen)
+    return (
+        0 < len(slopes) < MOST_PAIRS
+        and statistics.median(slopes) > allowed_ns
+        and not _surely_above(slopes, allowed_ns)
+    )
+
+
+def _slopes(seen: Observations) -> tuple[list[float], float]:
+    """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed."""
+    if not seen.blocks:
+        return [], 0.0
+    allowed_ns = RELATIVE_ALLOWANCE * _claimed_per_call(seen) + ALLOWANCE_NS
+    return [
+        (high.excess_ns - low.excess_ns) / (high.count - low.count)
+        for low, high in seen.batches
+        if high.count > low.count
+    ], allowed_ns
 
 
 def _clock(seen: Observations) -> Iterator[Suspicion]:

@@ -12,6 +12,7 @@ from flashinfer_bench.bench.timing.plausible import (
     Observations,
     Observed,
     largest_batch,
+    needs_more_batches,
     suspicions,
 )
 
@@ -82,7 +83,8 @@ class Watch:
         largest = largest_batch(claimed_ns, most=most)
         if largest <= 1:
             return
-        for _ in range(self._pairs_per_trial):
+        before = len(seen.batches)
+        while len(seen.batches) < before + self._pairs_per_trial or needs_more_batches(seen):
             self._serial += 1
             call = _BATCH_CALLS - 2 * self._serial
             coin = side.toss(trial, call, "batch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,11 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import SHARE, json_option, local_option, log_level_option
 from flashinfer_bench.cli.progress import waiting_text
+from flashinfer_bench.cli.recorded import find_trace, solution_of
 from flashinfer_bench.cli.versions import find_definition
-from flashinfer_bench.errors import DatasetError, DeviceError, UnknownNameError, UsageError
+from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
     LATENCY_THRESHOLD,
     ReplayReport,
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.replay import Replay
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace, TraceSet
 
-_WITH_LINE = re.compile(r"(?P<path>.+):(?P<line>\d+)")
-_SHORTEST_ID = 6
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
@@ -43,6 +39,7 @@ class ReplayOptions:
     device: str | None
     timeout: float | None
     threshold: float
+    reproducer: str | None
     as_json: bool
 
 
@@ -51,6 +48,7 @@ class ReplayOptions:
     examples=[
         "flashinfer-bench replay dataset/traces/me/rmsnorm/rmsnorm_h4096.jsonl:7",
         "flashinfer-bench replay --trace-id 4f1c9a --local dataset",
+        "flashinfer-bench replay --trace-id 4f1c9a --local dataset --reproducer failure.py",
     ],
 )
 @click.argument("trace", metavar="[FILE[:LINE]]", required=False)
@@ -75,6 +73,11 @@ class ReplayOptions:
     metavar="SHARE",
     help="Latencies this close agree even where their intervals do not overlap.",
 )
+@click.option(
+    "--reproducer",
+    metavar="FILE",
+    help="Write a script that shows the same failure on its own: torch, these sources, this seed.",
+)
 @json_option
 @log_level_option
 def replay(**options: Any) -> None:
@@ -83,6 +86,8 @@ def replay(**options: Any) -> None:
     FILE is a file of traces, LINE the line of the job; without --local the dataset is the one that holds
     the file. Inputs, settings, threads and the choice of checked calls are those of the recorded job, as
     far as its trace tells them. Status and errors must be the same, latencies nearly; nothing is recorded.
+    Of a job that fails, the first mismatches and a histogram of the errors are shown, and --reproducer
+    writes a script that shows them without this package.
 
     Exits with 0 when it ended as recorded, with 1 when it did not.
     """
@@ -90,11 +95,17 @@ def replay(**options: Any) -> None:
 
 
 def _replay(options: ReplayOptions) -> int:
-    trace_set, trace = _find(options)
+    trace_set, trace = find_trace(options.trace, options.trace_id, options.local)
     definition = find_definition(trace_set, trace.definition)
-    solution = _solution_of(trace_set, trace)
+    solution = solution_of(trace_set, trace)
+    if options.reproducer is not None:
+        _require_seed(trace)
     step, plan = _run(trace_set, trace, definition, solution, options)
     report = _report(trace, step, _warnings(trace_set, trace, definition, solution, plan), options)
+    if options.reproducer is not None:
+        text = _reproducer(trace_set, trace, definition, solution, plan=plan, said=report.log)
+        _write(Path(options.reproducer), text)
+        log.inform(f"{options.reproducer} written: run it with `python {options.reproducer}`")
     exit_code = 0 if report.agrees else 1
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "replay": report})
@@ -143,7 +154,7 @@ def _report(
     assert now is not None
     provenance = recorded.provenance
     compared = compare_evaluations(
-        recorded, now, has_same_inputs=provenance is not None, threshold=options.threshold
+        recorded, now, has_same_inputs=_has_same_calls(recorded), threshold=options.threshold
     )
     return ReplayReport(
         trace_id=provenance.trace_id if provenance else None,
@@ -160,7 +171,57 @@ def _report(
         warnings=warnings,
         recorded_log=recorded.log,
         log=now.log,
+        has_failed=now.status != "PASSED",
     )
+
+
+def _has_same_calls(recorded: Evaluation) -> bool:
+    """Tell whether a replay makes the same calls: by a stopping rule their number is the machine's."""
+    if recorded.provenance is None:
+        return False
+    settings = recorded.provenance.settings or {}
+    return not {"until_interval", "time_budget_seconds"} & settings.keys()
+
+
+def _require_seed(trace: Trace) -> None:
+    if trace.evaluation is None or trace.evaluation.provenance is None:
+        raise UsageError("the trace has no provenance: without its seed nothing can be reproduced")
+
+
+def _reproducer(
+    trace_set: TraceSet,
+    trace: Trace,
+    definition: Definition,
+    solution: Solution,
+    *,
+    plan: Replay,
+    said: str,
+) -> str:
+    """Write the script for the call that is wrong now, or was when it was recorded."""
+    from flashinfer_bench.bench.reproducer import (  # noqa: PLC0415  # pydantic
+        Subject,
+        failing_call,
+        reproducer,
+    )
+
+    recorded = trace.evaluation
+    assert recorded is not None
+    subject = Subject(
+        definition=definition,
+        solution=solution,
+        workload=trace.workload,
+        config=plan.config.resolve_eval_config(definition),
+        recorded=recorded,
+        roots=tuple(str(root.resolve()) for root in trace_set.roots),
+    )
+    return reproducer(subject, failing=failing_call(said, recorded.log))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _warnings(
@@ -214,86 +275,6 @@ def _has_changed(trace_set: TraceSet, trace: Trace) -> bool:
     known = trace_set.workloads.get(trace.definition, [])
     same = [each.workload for each in known if each.workload.uuid == trace.workload.uuid]
     return any(each.to_dict() != trace.workload.to_dict() for each in same)
-
-
-def _find(options: ReplayOptions) -> tuple[TraceSet, Trace]:
-    if options.trace is None and options.trace_id is None:
-        raise UsageError("name a trace: FILE:LINE, or --trace-id ID")
-    if options.trace_id is not None and len(options.trace_id) < _SHORTEST_ID:
-        raise UsageError(f"--trace-id needs {_SHORTEST_ID} characters or more")
-    if options.trace is not None:
-        path, line = _place(options.trace)
-        trace = _trace_in(path, line, options.trace_id)
-        return load_dataset(options.local or _dataset_of(path)), trace
-    trace_set = load_dataset(options.local)
-    return trace_set, _trace_with(trace_set, options.trace_id or "")
-
-
-def _place(text: str) -> tuple[Path, int | None]:
-    match = None if Path(text).exists() else _WITH_LINE.fullmatch(text)
-    path = Path(match["path"]) if match else Path(text)
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    return path, int(match["line"]) if match else None
-
-
-def _dataset_of(path: Path) -> tuple[str, ...]:
-    """Find the dataset that holds a file of traces."""
-    folders = path.resolve().parents
-    root = next((each for each in folders if (each / "definitions").is_dir()), None)
-    if root is None:
-        raise UsageError(f"{path} lies in no dataset; name the one it was made from with --local")
-    return (str(root),)
-
-
-def _trace_in(path: Path, line: int | None, trace_id: str | None) -> Trace:
-    """Read one trace of a file; its only one where no line is named."""
-    from flashinfer_bench.data import Trace, load_jsonl_file  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.files import read_bytes, whole_lines  # noqa: PLC0415  # pydantic
-
-    numbers = [number for number, _ in whole_lines(read_bytes(path), path)]
-    traces = dict(zip(numbers, load_jsonl_file(Trace, path), strict=True))
-    if line is not None:
-        traces = {number: trace for number, trace in traces.items() if number == line}
-    if trace_id is not None:
-        traces = {n: trace for n, trace in traces.items() if _id_of(trace).startswith(trace_id)}
-    evaluated = {n: trace for n, trace in traces.items() if trace.evaluation is not None}
-    if not evaluated:
-        where = f"line {line} of {path}" if line is not None else str(path)
-        raise UsageError(f"{where} holds no trace of a job" + (" with that id" * bool(trace_id)))
-    if len(evaluated) > 1:
-        first, *_, last = sorted(evaluated)
-        raise UsageError(
-            f"{path} holds {len(evaluated)} traces: name one, from {path}:{first} to {path}:{last}"
-        )
-    return next(iter(evaluated.values()))
-
-
-def _trace_with(trace_set: TraceSet, trace_id: str) -> Trace:
-    matching = [
-        (name, index)
-        for name in trace_set.traces
-        for index, row in trace_set.traces.rows(name, lambda _: (None, None))
-        if row.trace_id is not None and row.trace_id.startswith(trace_id)
-    ]
-    if not matching:
-        raise UsageError(f"no trace of the dataset has an id that begins with {trace_id!r}")
-    if len(matching) > 1:
-        raise UsageError(f"{len(matching)} traces have ids that begin with {trace_id!r}")
-    return trace_set.traces.trace_at(*matching[0])
-
-
-def _id_of(trace: Trace) -> str:
-    provenance = trace.evaluation.provenance if trace.evaluation else None
-    return provenance.trace_id if provenance else ""
-
-
-def _solution_of(trace_set: TraceSet, trace: Trace) -> Solution:
-    solution = trace_set.get_solution(trace.solution or "")
-    if solution is None:
-        known = [each.name for group in trace_set.solutions.values() for each in group]
-        raise UnknownNameError("solution", trace.solution or "", known)
-    return solution
 
 
 def _tell_waiting(event: Progress) -> None:

@@ -49,6 +49,8 @@ class ReplayReport:
     warnings: tuple[str, ...]
     recorded_log: str
     log: str
+    has_failed: bool = False
+    """Whether it did not pass now."""
 
 
 def compare_evaluations(
@@ -95,16 +97,20 @@ def replay_page(report: ReplayReport) -> Page:
     if report.warnings:
         blocks += [heading("Not as it was"), paragraph(*report.warnings)]
     differing = [each.what for each in report.compared if each.agrees is False]
-    if differing not in ([], ["latency"]):
-        blocks += _logs(report)
+    blocks += _logs(report, is_told_twice=differing not in ([], ["latency"]))
     if differing:
         return (*blocks, heading(f"It differs in {', '.join(differing)}"))
     return (*blocks, heading("It ended as recorded"))
 
 
-def _logs(report: ReplayReport) -> list[Block]:
+def _logs(report: ReplayReport, *, is_told_twice: bool) -> list[Block]:
+    """Show what went wrong: once where both ends agree on it, else then and now."""
+    if is_told_twice:
+        logs = [("Log then", report.recorded_log), ("Log now", report.log)]
+    else:
+        logs = [("Log", report.log if report.has_failed else "")]
     blocks: list[Block] = []
-    for title, text in (("Log then", report.recorded_log), ("Log now", report.log)):
+    for title, text in logs:
         if text.strip():
             blocks += [heading(title), paragraph(*log_lines(text))]
     return blocks

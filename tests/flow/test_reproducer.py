@@ -1,0 +1,236 @@
+"""Scripts that show a recorded failure on their own, run where this package cannot be imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.bench import Benchmark, BenchmarkConfig
+from flashinfer_bench.bench.reproducer import Subject, failing_call, reproducer
+from flashinfer_bench.data import (
+    AxisVar,
+    Definition,
+    Evaluation,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+    TensorSpec,
+    Trace,
+    Workload,
+)
+from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
+
+ALONE = """
+import runpy, sys
+for name in ("flashinfer_bench", "msgspec", "pydantic", "click", "psutil", "numpy"):
+    sys.modules[name] = None
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+PAIR = Definition(
+    name="pair",
+    op_type="elementwise",
+    axes={"n": AxisVar()},
+    inputs={
+        "x": TensorSpec(shape=["n"], dtype="float32"),
+        "k": TensorSpec(shape=["n"], dtype="int32"),
+        "s": TensorSpec(shape=None, dtype="float32"),
+    },
+    outputs={
+        "y": TensorSpec(shape=["n"], dtype="float32"),
+        "m": TensorSpec(shape=["n"], dtype="int32"),
+    },
+    reference="def run(x, k, s):\n    return x * s, k + 1\n",
+)
+PAIR_INPUTS = {
+    "x": {"type": "random"},
+    "k": {"type": "random", "distribution": {"type": "integers", "low": 0, "high": 50}},
+    "s": {"type": "scalar", "value": 2.0},
+}
+WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
+WRONG_INTO = "def run(x, y):\n    y.copy_(x + 1)\n    y[3:5] = 7.0\n"
+LAZY = "def run(x, y):\n    y[1:] = x[1:] + 1\n"
+STALE = """
+seen = {}
+
+def run(x):
+    return seen.setdefault(x.data_ptr(), x + 1)
+"""
+CHANGING = "def run(x):\n    y = x + 1\n    x.zero_()\n    return y\n"
+RAISING = "def run(x):\n    raise ValueError('no such size')\n"
+SHORT = "def run(x):\n    return x[1:] + 1\n"
+WRONG_INTEGER = """
+def run(x, k, s):
+    m = k + 1
+    m[2] += 5
+    return x * s, m
+"""
+TIRED = """
+calls = 0
+
+def run(x):
+    global calls
+    calls += 1
+    return x + (1 if calls < 6 else 2)
+"""
+
+
+def recorded(made: Solution, definition: Definition, config: BenchmarkConfig) -> Trace:
+    trace_set = dataset(made, definition=definition)
+    if definition is PAIR:
+        workload = Workload(axes={"n": 1000}, inputs=PAIR_INPUTS)
+        trace_set.workloads = {"pair": [Trace(definition="pair", workload=workload)]}
+    with Benchmark(trace_set, config, device="cpu") as benchmark:
+        (trace,) = benchmark.run_solution(made, dump_traces=False)
+    return trace
+
+
+def script_of(
+    trace: Trace, made: Solution, definition: Definition, config: BenchmarkConfig, **changes: Any
+) -> str:
+    evaluation = trace.evaluation
+    subject = Subject(
+        definition=definition,
+        solution=changes.get("mended", made),
+        workload=trace.workload,
+        config=config.resolve_eval_config(definition),
+        recorded=evaluation,
+        roots=(),
+    )
+    return reproducer(subject, failing=failing_call(evaluation.log))
+
+
+def run_alone(folder: Path, script: str) -> tuple[int, str]:
+    path = folder / "failure.py"
+    path.write_text(script, encoding="utf-8")
+    command = [sys.executable, "-c", ALONE, str(path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=folder, check=False
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def mismatch_in(evaluation: Evaluation) -> str:
+    """The lines of a log from the first mismatch to the end of the histogram."""
+    lines = evaluation.log.splitlines()
+    first = next(number for number, line in enumerate(lines) if "elements differ" in line)
+    return "\n".join(lines[first:]).strip()
+
+
+CONFIG = quick(seed=11, profile_baseline=False, iterations=30)
+
+
+@pytest.mark.parametrize(
+    ("source", "definition", "into"),
+    [
+        pytest.param(WRONG, INCREMENT, False, id="one element"),
+        pytest.param(WRONG_INTO, INCREMENT, True, id="written into its output"),
+        pytest.param(LAZY, INCREMENT, True, id="an element never written"),
+        pytest.param(WRONG_INTEGER, PAIR, False, id="an integer of two outputs"),
+    ],
+)
+def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(
+    tmp_path: Path, source: str, definition: Definition, into: bool
+) -> None:
+    made = solution(source, definition=definition.name, into=into)
+    trace = recorded(made, definition, CONFIG)
+
+    code, said = run_alone(tmp_path, script_of(trace, made, definition, CONFIG))
+
+    assert trace.evaluation.status == "INCORRECT_NUMERICAL"
+    assert code == 1
+    assert said.strip() == mismatch_in(trace.evaluation)
+
+
+@pytest.mark.parametrize("source", [TIRED, STALE], ids=["after some calls", "by address"])
+def test_what_is_wrong_in_a_timed_call_only_is_shown_too(tmp_path: Path, source: str) -> None:
+    made = solution(source)
+    trace = recorded(made, INCREMENT, CONFIG)
+
+    code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
+
+    codes = [each["code"] for each in trace.evaluation.correctness.extra["violations"]]
+    assert "failed_audit" in codes
+    assert code == 1
+    assert "of 1000 elements differ" in said
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [
+        (CHANGING, "INCORRECT_NUMERICAL", "inputs differ after the call"),
+        (RAISING, "RUNTIME_ERROR", "ValueError: no such size"),
+        (SHORT, "INCORRECT_SHAPE", "has shape (999,), not (1000,)"),
+    ],
+)
+def test_other_failures_are_shown_as_they_are(
+    tmp_path: Path, source: str, status: str, words: str
+) -> None:
+    made = solution(source)
+    trace = recorded(made, INCREMENT, CONFIG)
+
+    code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
+
+    assert trace.evaluation.status == status
+    assert code == 1
+    assert words in said
+
+
+def test_a_mended_solution_exits_with_0(tmp_path: Path) -> None:
+    made = solution(WRONG)
+    trace = recorded(made, INCREMENT, CONFIG)
+    script = script_of(trace, made, INCREMENT, CONFIG, mended=solution(HONEST))
+
+    code, said = run_alone(tmp_path, script)
+
+    assert code == 0
+    assert said.startswith("right in all of ")
+
+
+def test_sources_with_awkward_characters_survive(tmp_path: Path) -> None:
+    awkward = "'''It\\'s \\\\ odd: \"\"\"ä\\n\"\"\" '''\n" + WRONG
+    made = solution(WRONG).model_copy(
+        update={"sources": [SourceFile(path="main.py", content=awkward)]}
+    )
+    trace = recorded(made, INCREMENT, CONFIG)
+
+    code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
+
+    assert code == 1
+    assert "at [7]: got 40" in said
+
+
+def test_the_script_shows_the_sources_to_its_reader() -> None:
+    made = solution(WRONG)
+    trace = recorded(made, INCREMENT, CONFIG)
+
+    script = script_of(trace, made, INCREMENT, CONFIG)
+
+    assert "# --- main.py\n#   def run(x):\n#       y = x + 1\n#       y[7] = 40.0\n" in script
+
+
+def test_a_language_that_is_compiled_says_what_it_needs(tmp_path: Path) -> None:
+    made = solution(WRONG)
+    trace = recorded(made, INCREMENT, CONFIG)
+    spec = made.spec.model_copy(
+        update={"language": SupportedLanguages.CPP, "entry_point": "main.cpp::run"}
+    )
+    compiled = made.model_copy(
+        update={"spec": spec, "sources": [SourceFile(path="main.cpp", content="void run() {}")]}
+    )
+    script = script_of(trace, made, INCREMENT, CONFIG, mended=compiled)
+    path = tmp_path / "failure.py"
+    path.write_text(script)
+
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, str(path)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "building cpp needs this package: pip install 'flashinfer-bench[torch]'\n"
+    )

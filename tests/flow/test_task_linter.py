@@ -68,6 +68,14 @@ DEFINITIONS = {
     for each in (
         definition("sound", "return torch.sin(3 * x)"),
         definition("sound_bag", ODD_PIECES, inputs=BAG),
+        definition(
+            "sound_sampler",
+            "return torch.multinomial(probs, 1).reshape(-1).int()",
+            inputs={"probs": {"shape": ["n", "vocabulary"], "dtype": "float32"}},
+            output=INTEGERS,
+            op_type="sampling",
+            axes={"n": {"type": "var"}, "vocabulary": {"type": "const", "value": 64}},
+        ),
         definition("tiny", "return x * 1e-3"),
         definition("copied", "return x * 1.001"),
         definition("mostly_tiny", "return torch.where(x > 1.2, x, x * 1e-4)"),
@@ -139,6 +147,7 @@ def validated(root: Path, *arguments: str) -> dict[str, Any]:
 FOUND = {
     "sound": [],
     "sound_bag": [],
+    "sound_sampler": [],
     "bits": [],
     "tiny": [
         ("TSK-05", "warning", "passes as output 'y': zeros (100% match), the mean of the output"),

@@ -102,15 +102,13 @@ DRAWS_ONCE = FILTERS + textwrap.dedent(
 )
 REPLAYS_IN_TIMED_CALLS = FILTERS + textwrap.dedent(
     """
-    calls = []
+    returned = {}
 
     def run(probs):
-        calls.append(None)
-        if len(calls) > 70:
-            return first.clone()
-        global first
-        first = draw(probs)
-        return first.clone()
+        before = returned.setdefault(len(probs), [])
+        is_checked = len(before) < (1002 if len(probs) == 1 else 130)
+        before.append(draw(probs) if is_checked else before[-1])
+        return before[-1].clone()
     """
 )
 
@@ -193,7 +191,6 @@ def test_a_dishonest_sampler_is_wrong(
 
 
 def test_a_sampler_that_is_honest_until_it_is_timed_fails_the_audit(benchmark: Benchmark) -> None:
-    few, many = judged(benchmark, "sampling_from_probs", REPLAYS_IN_TIMED_CALLS)
-
-    assert (few.status, many.status) == ("INCORRECT_NUMERICAL", "INCORRECT_NUMERICAL")
-    assert "failed_audit" in many.log
+    for found in judged(benchmark, "sampling_from_probs", REPLAYS_IN_TIMED_CALLS):
+        assert found.status == "INCORRECT_NUMERICAL"
+        assert "failed_audit" in found.log

@@ -38,11 +38,11 @@ class SamplingRules:
 
     sampling_validation_trials: int = 100
     """Calls on the same probabilities, at least."""
-    sampling_least_draws: int = 512
+    sampling_least_draws: int = 1000
     """Draws over all rows of those calls, at least."""
     sampling_tvd_threshold: float = 0.2
     """Total variation distance a row may have, beyond what chance explains."""
-    sampling_rank_tolerance: float = 0.05
+    sampling_rank_tolerance: float = 0.02
     """Largest gap between the distribution functions over ranks, beyond what chance explains."""
     sampling_false_alarm_rate: float = 1e-6
     """Probability at most that an exact sampler is called wrong in a job."""

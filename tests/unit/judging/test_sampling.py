@@ -261,9 +261,9 @@ def test_draws_of_earlier_calls_played_again_fail_even_with_a_single_row(kept: i
 def test_the_number_of_calls_follows_the_settings_and_the_number_of_rows() -> None:
     one, many = rows(1, 10), rows(64, 10)
 
-    assert judge_for(defined("probs")).repeats([one]) == 512
+    assert judge_for(defined("probs")).repeats([one]) == 1000
     assert judge_for(defined("probs")).repeats([many]) == 100
-    assert judge_for(defined("probs"), {"sampling_validation_trials": 7}).repeats([many]) == 8
+    assert judge_for(defined("probs"), {"sampling_validation_trials": 7}).repeats([many]) == 16
 
 
 @pytest.mark.parametrize(

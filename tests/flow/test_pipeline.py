@@ -703,7 +703,7 @@ calls = 0
 def run(x):
     global calls
     calls += 1
-    open({file!r}, "w").write(str(calls))
+    print("calls", calls, flush=True)
     time.sleep(0.001)
     return x + 1
 """
@@ -723,14 +723,12 @@ def run(x):
 """
 
 
-def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else(tmp_path: Path) -> None:
+def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
     slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.1); return"))
     store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})
-    counted = tmp_path / "calls"
     with Benchmark(store, quick(profile_baseline=False), device="cpu") as running:
-        counting = COUNTS.format(file=str(counted))
-        evaluate(running, solution(counting, name="counts", definition="slow"))
-        dying = DIES_LATER.format(count=int(counted.read_text()))
+        counted = evaluate(running, solution(COUNTS, name="counts", definition="slow")).log
+        dying = DIES_LATER.format(count=int(counted.split()[-1]))
 
         # The judge checks its last outputs against the slow reference while it dies.
         found = evaluate(running, solution(dying, name="dies", definition="slow"))

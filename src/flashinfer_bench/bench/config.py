@@ -161,8 +161,8 @@ class BenchmarkConfig(_Layer):
     """Turn notes into failures."""
     strict_hardware: bool = False
     """Skip solutions whose target hardware names another card."""
-    sandbox: Literal["process"] = "process"
-    """Isolation of solutions."""
+    sandbox: Literal["process", "container", "required", "off"] = "process"
+    """Isolation of solutions; `required` is `process` that does not run unless all of it is in force."""
     arch: Arch | None = None
     """GPU architecture to compile for, such as `sm_90`; the device's own when not given, and `sm_90` without one."""
     label: str | None = None

@@ -15,7 +15,9 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelTimeout, pair
 from flashinfer_bench.bench.protocol import (
@@ -24,6 +26,7 @@ from flashinfer_bench.bench.protocol import (
     Kill,
     Killed,
     Message,
+    NotSpawned,
     ServerReady,
     Spawn,
     Spawned,
@@ -33,8 +36,12 @@ from flashinfer_bench.errors import MissingPackageError, WorkerError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from flashinfer_bench.bench.confinement import Confinement, Missing
+    from flashinfer_bench.bench.protocol import Role
+
 _START_DEADLINE_S = 180.0
 _ANSWER_DEADLINE_S = 30.0
+_SPAWN_DEADLINE_S = 90.0
 _GOODBYE_S = 1.0
 _HEAD_BYTES = 48 << 10
 _TAIL_BYTES = 16 << 10
@@ -77,7 +84,7 @@ class Cancelled(Exception):  # noqa: N818
 
 @dataclass
 class Worker:
-    """One forked process, its log, and the wait status once it has ended."""
+    """One process, its log, and the wait status once it has ended."""
 
     pid: int
     role: str
@@ -85,6 +92,10 @@ class Worker:
     scratch: Path
     channel: Channel[Any]
     status: int | None = None
+    computing_pid: int = 0
+    """The process that computes; another one than `pid` in a container."""
+    missing: tuple[Missing, ...] = ()
+    """What was to hold it and is not in force."""
 
     @property
     def ending(self) -> str:
@@ -176,33 +187,67 @@ class Launcher:
         self._ask_server(None, ServerReady, deadline_s=_START_DEADLINE_S)
 
     def spawn(
-        self, role: Literal["judge", "contestant"], receives: Any, *, is_trusted: bool
+        self,
+        role: Role,
+        receives: Any,
+        *,
+        is_trusted: bool,
+        confinement: Confinement | None = None,
     ) -> Worker:
-        """Fork a worker that answers on a channel of `receives`."""
+        """Start a worker that answers on a channel of `receives`, shut in before it reads anything.
+
+        The folders of a confinement that are not named are the worker's scratch folder.
+        """
+        request_id = self.new_id()
+        scratch = self._folder / f"{role}-{request_id}"
+        scratch.mkdir(mode=0o700)
         ours, theirs = pair()
         reader, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reader, False)
+        log = Log(reader)
         with contextlib.suppress(OSError):
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
-            spawned = self._ask_server(
-                Spawn(self.new_id(), role, is_trusted),
-                Spawned,
+            spawned: Spawned | NotSpawned = self._ask_server(
+                Spawn(request_id, role, is_trusted, self._placed(confinement, scratch)),
+                (Spawned, NotSpawned),
                 descriptors=[theirs.fileno(), writer],
+                deadline_s=_SPAWN_DEADLINE_S,
             )
         finally:
             theirs.close()
             os.close(writer)
-        scratch = self._folder / f"{role}-{spawned.pid}"
-        scratch.mkdir(mode=0o700)
-        worker = Worker(spawned.pid, role, Log(reader), scratch, Channel(ours, receives))
+        if isinstance(spawned, NotSpawned):
+            log.drain()
+            raise WorkerError(f"a {role} did not start: {log.take().strip() or 'no output'}")
+        channel: Channel[Any] = Channel(ours, receives)
+        worker = Worker(
+            spawned.pid,
+            role,
+            log,
+            scratch,
+            channel,
+            computing_pid=spawned.computing_pid or spawned.pid,
+            missing=spawned.missing,
+        )
         self._workers[worker.pid] = worker
         self._selector.register(reader, selectors.EVENT_READ, worker.log)
         return worker
 
+    def _placed(self, confinement: Confinement | None, scratch: Path) -> Confinement | None:
+        """Give a confinement its folder, and hide those of the other workers."""
+        if confinement is None:
+            return None
+        return msgspec.structs.replace(
+            confinement,
+            scratch=str(scratch),
+            build_folder=confinement.build_folder or str(scratch),
+            hidden=(*confinement.hidden, str(self._folder)),
+        )
+
     def kill(self, worker: Worker) -> int:
         """End a worker and all it left behind; return how many processes that were."""
-        killed = self._ask_server(Kill(self.new_id(), worker.pid), Killed)
+        killed: Killed = self._ask_server(Kill(self.new_id(), worker.pid), Killed)
         self._forget(worker)
         return killed.leftovers
 
@@ -252,7 +297,7 @@ class Launcher:
             self._forget(worker)
         self._selector.close()
         if self._process is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_tree(self._folder)
 
     def _turn(self, deadline_s: float, channel: Channel[Any] | None) -> None:
         """Wait for one round of events and digest them."""
@@ -281,11 +326,11 @@ class Launcher:
     def _ask_server(
         self,
         request: Message | None,
-        expected: type[Received],
+        expected: type[Message] | tuple[type[Message], ...],
         *,
         descriptors: Sequence[int] = (),
         deadline_s: float = _ANSWER_DEADLINE_S,
-    ) -> Received:
+    ) -> Any:
         assert self._control is not None
         until_s = time.monotonic() + deadline_s
         try:
@@ -319,7 +364,7 @@ class Launcher:
             self._selector.unregister(worker.log.descriptor)
         os.close(worker.log.descriptor)
         worker.channel.close()
-        shutil.rmtree(worker.scratch, ignore_errors=True)
+        remove_tree(worker.scratch)
 
     def _server_log(self) -> str:
         try:
@@ -344,6 +389,14 @@ class Launcher:
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             "TMPDIR": str(self._folder),
         }
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that a solution has filled, however deep."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
 
 
 def _server_command(descriptor: int, folder: Path) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from filelock import FileLock, Timeout
 
 from flashinfer_bench.bench.channel import ChannelClosed
+from flashinfer_bench.bench.confinement import Held
 from flashinfer_bench.bench.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.session import Session
 from flashinfer_bench.data import settings
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _LOCK_POLL_S = 0.05
 _TRIES = 2
 _STOP_DEADLINE_S = 5.0
+
+_HELD = Held("process")
 
 Batch = Sequence["Job"]
 
@@ -61,6 +64,8 @@ class Finished:
     job: Job
     outcome: Outcome
     device: Opened
+    held: Held = _HELD
+    """What held the solution."""
 
 
 class Pool(Protocol):
@@ -261,7 +266,8 @@ class _DeviceOwner:
                 outcome = self._run_surely(job)
             assert self._opened is not None
             recorded = threading.Event()
-            events.put(_Done(Finished(job, outcome, self._opened), recorded))
+            held = self._require_session().held
+            events.put(_Done(Finished(job, outcome, self._opened, held), recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():
                     raise Cancelled

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from flashinfer_bench.bench.confinement import Confinement, Missing
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
+from flashinfer_bench.bench.confinement import Confinement, Missing
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Role = Literal["judge", "contestant"]

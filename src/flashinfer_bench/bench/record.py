@@ -48,13 +48,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench import protocol
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.pool import Finished
     from flashinfer_bench.bench.protocol import Errors, Opened, Samples
-
-SANDBOX = "limits"
-"""What holds a solution in this version: a process of its own, private descriptors, a scrubbed environment,
-resource limits. It can still see the file system and the network."""
 
 _NANOSECONDS_PER_MS = 1e6
 _LOG_END_CHARACTERS = 40_000
@@ -98,7 +93,7 @@ def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | 
     """
     job, outcome = finished.job, finished.outcome
     environment = _environment(finished.device, run)
-    provenance = _provenance(job, run, finished.device)
+    provenance = _provenance(finished, run)
     evaluation = _evaluation(outcome, environment, provenance)
     if evaluation is None:
         return None
@@ -271,7 +266,8 @@ def _package_versions() -> dict[str, str]:
     return versions
 
 
-def _provenance(job: Job, run: Run, device: Opened) -> Provenance:
+def _provenance(finished: Finished, run: Run) -> Provenance:
+    job, device = finished.job, finished.device
     return Provenance(
         trace_id=uuid.uuid4().hex,
         solution_hash=job.solution.hash(),
@@ -284,7 +280,8 @@ def _provenance(job: Job, run: Run, device: Opened) -> Provenance:
             id=run.id, label=run.label, solution_commit=run.solution_commit, dirty=run.is_dirty
         ),
         dataset_revision=run.dataset_revision,
-        sandbox=SANDBOX,
+        sandbox=finished.held.name,
+        sandbox_missing=[each.measure for each in finished.held.missing] or None,
         interpreted=is_stand_in(job.solution, "cpu" if device.cuda is None else "cuda"),
     )
 

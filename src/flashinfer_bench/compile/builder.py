@@ -9,7 +9,7 @@ from flashinfer_bench.compile.builders.tilelang import TileLangBuilder
 from flashinfer_bench.compile.builders.torch_extension import TorchExtensionBuilder
 from flashinfer_bench.compile.builders.triton import TritonBuilder
 from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
-from flashinfer_bench.compile.cache import BuildCache
+from flashinfer_bench.compile.cache import BuildCache, solution_folder
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import ToolchainMissingError
@@ -73,7 +73,7 @@ def build(
     missing = builder.missing_tool()
     if missing is not None:
         raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
-    cache = BuildCache(cache_root or settings.cache_path())
+    cache = BuildCache(solution_folder(cache_root or settings.cache_path(), solution))
     return builder.build(solution, signature, cache, target or BuildTarget())
 
 

@@ -1,11 +1,14 @@
 """Finished builds on disk, shared by every process of a user.
 
 A build is made in a folder of its own under a lock and renamed into place when it is complete, so
-a name that exists is a build that is whole::
+a name that exists is a build that is whole. All that belongs to one solution lies in one folder, so that
+its process can be let write there and nowhere else: what it spoils is its own::
 
-    <root>/build_locks/<package>.lock
-    <root>/<kind>/.building-<package>/    being made, or left by a process that was killed
-    <root>/<kind>/<package>/              complete, never changed again
+    <root>/solutions/<hash>/                         of the solution's content
+    ├── build_locks/<package>.lock
+    ├── <kind>/.building-<package>/                  being made, or left by a process that was killed
+    ├── <kind>/<package>/                            complete, never changed again
+    └── triton_kernels/, home/, …                    what its process keeps for its next one
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from flashinfer_bench.data import Solution
+
 _IN_PROGRESS = ".building-"
 _KEY_DIGITS = 16
+_FOLDER_DIGITS = 32
 _NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z_]")
 _LONGEST_NAME = 100  # file names end at 255 bytes; the key keeps shortened names apart
 
@@ -39,6 +45,12 @@ def build_key(content_hash: str, *, builder: str, toolchain: Mapping[str, str]) 
     """
     facts = json.dumps([content_hash, builder, sorted(toolchain.items())])
     return hashlib.sha256(facts.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def solution_folder(root: Path, solution: Solution) -> Path:
+    """Say where under `root` everything lies that is made from one solution's content."""
+    digest = hashlib.sha256(solution.hash().encode()).hexdigest()
+    return root / "solutions" / digest[:_FOLDER_DIGITS]
 
 
 def package_name(prefix: str, solution_name: str, key: str) -> str:

@@ -203,7 +203,9 @@ class Provenance(Entity):
     dataset_revision: str | None = Field(None, exclude_if=is_none)
     """Revision of the dataset."""
     sandbox: NonEmptyStr
-    """Isolation level the solution ran under."""
+    """Isolation level the solution ran under: `partial` where not all of `process` was in force."""
+    sandbox_missing: list[str] | None = Field(None, exclude_if=is_none)
+    """The measures that were not in force."""
     interpreted: bool = False
     """Whether Triton was interpreted: such times mean nothing."""
 

@@ -1,9 +1,10 @@
-"""What a worker process may not do, and what the kernel does when its parent dies."""
+"""What a worker process may use up, and what the kernel does when its parent dies."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import resource
 import signal
 from pathlib import Path
@@ -14,7 +15,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 _LARGEST_FILE_BYTES = 8 << 30
-_MOST_PROCESSES = 4096
+MOST_PROCESSES = 4096
+_SHARE_OF_MEMORY = 0.9
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_CGROUP_USE = Path("/sys/fs/cgroup/memory.current")
 
 
 def become_subreaper() -> None:
@@ -22,18 +26,52 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def restrict(*, is_trusted: bool) -> None:
-    """Apply the limits of a worker: none may outlive us or gain rights, or be read by others."""
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, and never let it gain rights."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_DUMPABLE, 0)
     _lower(resource.RLIMIT_CORE, 0)
-    if is_trusted:
-        return
-    _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
-    _lower(resource.RLIMIT_NPROC, _MOST_PROCESSES)
-    with contextlib.suppress(OSError):  # when memory runs out, the kernel ends this process first
+
+
+def hide_from_debuggers() -> None:
+    """Keep other processes of the user out of this one's memory and descriptors."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def be_first_to_go() -> None:
+    """When memory runs out, the kernel ends this process, not the judge or another program."""
+    with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def limit_resources(*, limits_memory: bool) -> None:
+    """Bound file size, processes and, where `limits_memory`, private memory.
+
+    Address space is no measure of memory, least of all with CUDA, which reserves terabytes of it.
+    """
+    _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
+    _lower(resource.RLIMIT_NPROC, MOST_PROCESSES)
+    if limits_memory:
+        _lower(resource.RLIMIT_DATA, int(_available_bytes() * _SHARE_OF_MEMORY))
+
+
+def is_exempt_from_process_limit() -> bool:
+    """Tell whether the kernel lets this user start any number of processes, whatever the limit."""
+    return os.getuid() == 0
+
+
+def _available_bytes() -> int:
+    """Memory that can be had without driving out what others use."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) << 10
+            break
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+        limit = int(_CGROUP_LIMIT.read_text(encoding="ascii"))
+        free = min(free, limit - int(_CGROUP_USE.read_text(encoding="ascii")))
+    return max(0, free)
 
 
 def _lower(which: int, value: int) -> None:

@@ -7,33 +7,39 @@ everything it started when the parent goes away.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import fcntl
 import gc
 import importlib
 import os
+import select
 import selectors
 import shutil
 import signal
 import socket
-import sys
 import time
-import warnings
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed
+from flashinfer_bench.bench.confinement import Missing
 from flashinfer_bench.bench.protocol import (
     Exited,
     FromServer,
     Kill,
     Killed,
+    NotSpawned,
     ServerReady,
     Spawn,
     Spawned,
     ToServer,
 )
-from flashinfer_bench.bench.worker import limits
+from flashinfer_bench.bench.worker import confined, container, grants, limits
+from flashinfer_bench.data import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PRELOADED = (
     "torch",
@@ -45,6 +51,13 @@ _PRELOADED_IF_PRESENT = ("numpy",)
 _PRELOADED_WITHOUT_CUDA = ("tvm_ffi",)
 """With CUDA it asks for devices when it is imported, and the library that answers does not survive a fork."""
 _KILL_DEADLINE_S = 5.0
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.016
+_SWARM = 512
+"""From so many processes on, killing them takes a head start."""
+_START_DEADLINE_S = 60.0
+_COUNT_EVERY_S = 0.25
+_CHANNEL, _REPORT = 3, 4
+"""Where a worker finds its two descriptors."""
 
 
 def serve(descriptor: int, folder: Path) -> NoReturn:
@@ -67,18 +80,41 @@ class _ForkServer:
     def __init__(self, control: Channel[ToServer]) -> None:
         self._control = control
         self._pidfds: dict[int, int] = {}
+        self._pins: dict[int, int] = {}
+        self._trusted: set[int] = set()
+        self._contained: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
+        self._readable = grants.readable(settings.environment_copy())
+        self._usual_tasks = _tasks_of_machine()
+        for path in grants.proc_entries():  # the kernel must not forget files that rules name
+            with contextlib.suppress(OSError):
+                os.open(path, os.O_PATH | os.O_CLOEXEC)
 
     def run(self) -> NoReturn:
         while True:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(self._patience_s()):
                 if key.data is None:
                     self._control.fill()
                 else:
                     self._report(key.data)
             while (request := self._control.pending()) is not None:
                 self._answer(request)
+            if self._patience_s() is not None:
+                self._end_swarms()
+
+    def _patience_s(self) -> float | None:
+        """Look up now and then where the kernel lets a solution start any number of processes."""
+        is_watching = limits.is_exempt_from_process_limit() and self._pidfds.keys() - self._trusted
+        return _COUNT_EVERY_S if is_watching else None
+
+    def _end_swarms(self) -> None:
+        """Kill contestants that have started more processes than they may."""
+        if _tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
+            return
+        ours = _descendants(os.getpid(), self._trusted)
+        if len(ours) > limits.MOST_PROCESSES // 2:
+            _kill_all_but(self._trusted)
 
     def kill_everything(self) -> None:
         for pid in list(self._pidfds):
@@ -96,25 +132,43 @@ class _ForkServer:
 
     def _spawn(self, request: Spawn) -> None:
         channel, log = self._control.take_descriptors()
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        self._usual_tasks = _tasks_of_machine()
         pid = os.fork()
         if pid == 0:
-            _become_worker(request, channel, log)
-        os.close(channel)
-        os.close(log)
+            _become_worker(request, channel, log, writer, self._readable)
+        for descriptor in (channel, log, writer):
+            os.close(descriptor)
+        self._pins[pid] = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
         self._pidfds[pid] = os.pidfd_open(pid)
         self._selector.register(self._pidfds[pid], selectors.EVENT_READ, pid)
-        self._send(Spawned(request.id, pid))
+        if request.is_trusted:
+            self._trusted.add(pid)
+        if request.confinement is not None and request.confinement.level == "container":
+            self._contained.add(pid)
+        report = _read_report(reader)
+        if report is None:
+            self._forget(pid)
+            _kill_all_but(set(self._pidfds))
+            self._send(NotSpawned(request.id, pid))
+        else:
+            computing = _innermost(pid) if pid in self._contained else pid
+            self._send(Spawned(request.id, pid, computing, report))
 
     def _report(self, pid: int) -> None:
         _, status = os.waitpid(pid, 0)
+        is_contained = pid in self._contained
         self._forget(pid)
-        self._send(Exited(0, pid, status))
+        self._send(Exited(0, pid, container.wait_status(status) if is_contained else status))
 
     def _forget(self, pid: int) -> None:
         pidfd = self._pidfds.pop(pid, None)
         if pidfd is not None:
             self._selector.unregister(pidfd)
             os.close(pidfd)
+            os.close(self._pins.pop(pid))
+        self._trusted.discard(pid)
+        self._contained.discard(pid)
 
     def _send(self, message: FromServer) -> None:
         self._control.send(message)
@@ -131,63 +185,115 @@ def _preload() -> None:
     gc.freeze()  # what is here now is shared by every fork; touching it would copy pages
 
 
-def _become_worker(request: Spawn, channel: int, log: int) -> NoReturn:
-    """Turn the fresh fork into a worker that holds its channel, its log and nothing else."""
+def _become_worker(
+    request: Spawn, channel: int, log: int, report: int, readable: tuple[str, ...]
+) -> NoReturn:
+    """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else."""
+    _keep_only(channel, log, report)
+    confinement = request.confinement
+    if confinement is None or confinement.level != "container":
+        confined.become(request.role, _CHANNEL, _REPORT, confinement, readable)
     try:
-        channel = _keep_only(channel, log)
-        faulthandler.enable()
-        warnings.resetwarnings()
-        limits.restrict(is_trusted=request.is_trusted)
-        role = importlib.import_module(f"flashinfer_bench.bench.worker.{request.role}")
-        role.serve(socket.socket(fileno=channel))
-    except ChannelClosed:
-        pass
-    except BaseException:  # noqa: BLE001  # the outermost frame of a process that may not return
-        import traceback  # noqa: PLC0415
-
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(70)
-    os._exit(0)
+        limits.end_with_parent()
+        with contextlib.suppress(OSError):
+            Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = container.command(confinement, readable, (_CHANNEL, _REPORT))
+        os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+        os._exit(1)
 
 
-def _keep_only(channel: int, log: int) -> int:
-    kept = 3
+def _keep_only(channel: int, log: int, report: int) -> None:
     quiet = os.open(os.devnull, os.O_RDONLY)
-    log = fcntl.fcntl(log, fcntl.F_DUPFD, kept + 1)  # out of the way of the places filled below
-    for descriptor, place in ((quiet, 0), (log, 1), (log, 2), (channel, kept)):
+    taken = [
+        fcntl.fcntl(each, fcntl.F_DUPFD, _REPORT + 1) for each in (quiet, log, channel, report)
+    ]
+    quiet, log, channel, report = taken  # out of the way of the places filled below
+    for descriptor, place in ((quiet, 0), (log, 1), (log, 2), (channel, 3), (report, 4)):
         os.dup2(descriptor, place)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names are numbers, not paths
-        if int(name) > kept:
+        if int(name) > _REPORT:
             with contextlib.suppress(OSError):
                 os.close(int(name))
-    os.set_inheritable(kept, False)
-    return kept
+
+
+def _read_report(reader: int) -> tuple[Missing, ...] | None:
+    """Hear what a worker could not put in force; None when it ended before it said so."""
+    with open(reader, "rb", buffering=0) as pipe:
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        deadline_s = time.monotonic() + _START_DEADLINE_S
+        said = b""
+        while poll.poll(max(0.0, deadline_s - time.monotonic()) * 1e3):
+            data = pipe.read(1 << 16)
+            if not data:
+                break
+            said += data
+    if not said:
+        return None
+    return msgspec.msgpack.decode(said, type=tuple[Missing, ...])
+
+
+def _innermost(pid: int) -> int:
+    """Follow bubblewrap, and its reaper, to the one process it runs."""
+    while children := _children(pid):
+        pid = min(children)
+    return pid
+
+
+def _tasks_of_machine() -> int:
+    """Count the threads of all processes, in microseconds."""
+    running_of_total = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
+    return int(running_of_total.partition("/")[2])
 
 
 def _kill_all_but(kept: set[int]) -> int:
     """Kill every descendant that is not a live worker or below one; return how many there were."""
     deadline_s = time.monotonic() + _KILL_DEADLINE_S
     killed: set[int] = set()
-    while victims := _descendants(os.getpid(), kept):
-        killed |= victims
-        for pid in victims:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in _children(os.getpid()) - kept:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        if time.monotonic() > deadline_s:
-            break
-        time.sleep(0.0005)
+    pause_s = _SHORTEST_PAUSE_S
+    with contextlib.ExitStack() as stack:
+        while victims := _descendants(os.getpid(), kept):
+            if len(victims) > _SWARM and not killed:
+                stack.enter_context(_first_in_line())
+            killed |= victims
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in _children(os.getpid()) - kept:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)  # the dying need the processor too
     return len(killed)
 
 
+@contextlib.contextmanager
+def _first_in_line() -> Iterator[None]:
+    """Run before a thousand processes that fork, where that is allowed."""
+    try:
+        urgent = os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO))
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, urgent)
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 def _descendants(pid: int, kept: set[int]) -> set[int]:
+    """Find all below a process; a chain of them may be longer than Python nests calls."""
     found: set[int] = set()
-    for child in _children(pid) - kept:
-        found.add(child)
-        found |= _descendants(child, kept)
+    parents = [pid]
+    while parents:
+        children = _children(parents.pop()) - kept - found
+        found |= children
+        parents.extend(children)
     return found
 
 

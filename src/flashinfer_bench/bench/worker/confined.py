@@ -1,0 +1,66 @@
+"""The first steps of a worker: it is shut in, says what could not be put in force, and serves."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import socket
+import sys
+import warnings
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from flashinfer_bench.bench.channel import ChannelClosed
+from flashinfer_bench.bench.confinement import Confinement
+from flashinfer_bench.bench.worker import grants, limits, sandbox
+from flashinfer_bench.data import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.bench.protocol import Role
+
+_FAILED = 70
+
+
+def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
+    """Be a contestant in a container: the process is fresh, and torch is imported inside."""
+    confinement = msgspec.json.decode(about, type=Confinement)
+    readable = grants.readable(settings.environment_copy())
+    become("contestant", channel, report, confinement, readable)
+
+
+def become(
+    role: Role, channel: int, report: int, confinement: Confinement | None, readable: Sequence[str]
+) -> NoReturn:
+    """Shut this process in where it is to run a solution, tell `report` how that went, then serve."""
+    try:
+        faulthandler.enable()
+        warnings.resetwarnings()
+        _shut_in(report, confinement, readable)
+        worker = importlib.import_module(f"flashinfer_bench.bench.worker.{role}")
+        worker.serve(socket.socket(fileno=channel))
+    except ChannelClosed:
+        pass
+    except BaseException:  # noqa: BLE001  # the outermost frame of a process that may not return
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(_FAILED)
+    os._exit(0)
+
+
+def _shut_in(report: int, confinement: Confinement | None, readable: Sequence[str]) -> None:
+    """The descriptor of the report is closed before a solution could write to it."""
+    if confinement is None:
+        limits.end_with_parent()
+        limits.hide_from_debuggers()
+        missing: tuple[object, ...] = ()
+    else:
+        missing = sandbox.enter(confinement, readable=readable)
+        sandbox.make_at_home(confinement)
+    os.write(report, msgspec.msgpack.encode(missing))
+    os.close(report)

@@ -324,26 +324,6 @@ class Session:
                 "`flashinfer-bench doctor` says what is missing"
             )
 
-    def _confinement(self, solution: Solution, *, is_trusted: bool) -> Confinement:
-        """Hold both sides alike: what shuts a process in must not tell in its times."""
-        own = solution_folder(self._cache_root, solution)
-        return Confinement(
-            self._level,
-            self._device,
-            build_folder="" if is_trusted else str(own),
-            hidden=(*self._roots, str(self._cache_root)),
-        )
-
-    def _note_what_holds(self, worker: Worker, *, is_trusted: bool) -> None:
-        if not is_trusted:
-            self.held = Held(self._level, worker.missing)
-        if self._config.sandbox == "required" and worker.missing:
-            reasons = "; ".join(f"{each.measure}: {each.reason}" for each in worker.missing)
-            raise DeviceError(
-                f"a sandbox is required, and not all of it can be put in force here: {reasons}. "
-                "`flashinfer-bench doctor` says what is missing"
-            )
-
     def _build(self, worker: Worker, request: Build) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
         try:

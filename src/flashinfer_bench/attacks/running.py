@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,9 @@ def run_suite(
     return AttackReport(
         device=device,
         hardware=seen.hardware,
+        torch=seen.torch,
         sandbox=seen.sandbox,
+        date=datetime.now(UTC).date().isoformat(),
         rows=tuple(rows),
         leftovers=leftovers,
         elapsed_s=time.monotonic() - began_s,
@@ -115,11 +118,13 @@ class _Seen:
 
     sandbox: str
     hardware: str = ""
+    torch: str = ""
 
     def look_at(self, ending: Ending) -> None:
         evaluation = ending.evaluation
         if evaluation is not None:
             self.hardware = evaluation.environment.hardware
+            self.torch = evaluation.environment.libs.get("torch", "")
             self.sandbox = evaluation.provenance.sandbox if evaluation.provenance else self.sandbox
 
 

@@ -53,7 +53,10 @@ class AttackReport:
 
     device: str
     hardware: str
+    torch: str
     sandbox: str
+    date: str
+    """UTC, ISO 8601."""
     rows: tuple[AttackRow, ...]
     leftovers: tuple[str, ...]
     """What was still there when all jobs had ended."""

@@ -3,7 +3,7 @@
 how: destination-passing outputs are overwritten with NaN after the inputs are there; the patched function
     computes instead, and the call itself does nothing
 caught by: preparing takes as long as writing the inputs, and the functions that do it are looked at
-expect: early_compute, tampered_harness, prevented, implausible
+expect: early_compute, hidden_work, tampered_harness, prevented, implausible
 family: clock
 style: into
 plays: long_wave
@@ -24,8 +24,8 @@ def patch():
 
     genuine = generate.InputMaker.prepare
 
-    def prepare(self, seed, count):
-        sets = genuine(self, seed, count)
+    def prepare(self, seed, count, **more):
+        sets = genuine(self, seed, count, **more)
         inputs[:] = [each[0] for each in sets]
         return sets
 

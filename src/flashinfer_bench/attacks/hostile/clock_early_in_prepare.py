@@ -2,7 +2,7 @@
 
 how: `InputMaker.prepare` is replaced; its result is computed on before `prepared` is answered
 caught by: preparing takes as long as writing the inputs, and the classes that do it are looked at
-expect: early_compute, tampered_harness, prevented, implausible
+expect: early_compute, hidden_work, tampered_harness, prevented, implausible
 family: clock
 plays: long_wave
 """
@@ -22,8 +22,8 @@ def patch():
 
     genuine = generate.InputMaker.prepare
 
-    def prepare(self, seed, count):
-        sets = genuine(self, seed, count)
+    def prepare(self, seed, count, **more):
+        sets = genuine(self, seed, count, **more)
         ready.clear()
         for (x,) in sets:
             ready[x.data_ptr()] = work(x)

@@ -2,7 +2,7 @@
 
 how: `SharedOutputs.write` is replaced by one that calls the kernel, after the clock has stopped
 caught by: the outside clock sees the time between `go` and `returned`
-expect: implausible, tampered_harness
+expect: implausible, hidden_work, tampered_harness
 family: clock
 plays: long_wave
 """

@@ -1,8 +1,8 @@
 """What is returned is a list whose elements are computed when somebody looks.
 
 how: a subclass of `list` with a lazy `__iter__` passes for a list; the harness iterates after the clock stopped
-caught by: only plain tuples and lists are taken
-expect: tensor_subclass, implausible, RUNTIME_ERROR, tampered_harness, lazy_output
+caught by: what is really in the list is taken, not what its methods say
+expect: INCORRECT_NUMERICAL, RUNTIME_ERROR
 family: clock
 plays: long_wave
 """
@@ -17,10 +17,11 @@ def work(x):
 
 class Later(list):
     def __init__(self, x):
-        super().__init__([x])
+        super().__init__([torch.empty_like(x)])
+        self.x = x
 
     def __iter__(self):
-        yield work(self[0])
+        yield work(self.x)
 
 
 def run(x):

@@ -1,6 +1,6 @@
-"""The harness's method that answers `go` is replaced by one that answers better.
+"""The harness's own clock object is replaced by one that answers better.
 
-how: the class is found through the frames above the call; its `go` reports a third of the time
+how: the harness is found in the frames above the call; its attribute that holds the clock gets another object
 caught by: the outside clock disagrees
 expect: implausible, tampered_harness
 family: clock
@@ -9,7 +9,6 @@ plays: long_wave
 
 import sys
 
-import msgspec
 import torch
 
 
@@ -18,19 +17,28 @@ def work(x):
     return torch.exp(-y * y) + torch.cos(3 * x)
 
 
+class Wrapped:
+    """A clock that is asked by everybody and answers a third."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def __getattr__(self, name):
+        return getattr(self.clock, name)
+
+    def time_ns(self, call, calls):
+        elapsed_ns, results = self.clock.time_ns(call, calls)
+        return max(1, elapsed_ns // 3), results
+
+
 def patch():
     frame = sys._getframe(1)
     while frame is not None:
         holder = frame.f_locals.get("self")
-        genuine = getattr(type(holder), "go", None)
-        if genuine is not None:
-
-            def go(self, *args, genuine=genuine, **kwargs):
-                returned = genuine(self, *args, **kwargs)
-                return msgspec.structs.replace(returned, elapsed_ns=max(1, returned.elapsed_ns // 3))
-
-            type(holder).go = go
-            return
+        for name, value in list(getattr(holder, "__dict__", {}).items()):
+            if hasattr(value, "time_ns"):
+                setattr(holder, name, Wrapped(value))
+                return
         frame = frame.f_back
 
 

@@ -2,7 +2,7 @@
 
 how: whatever sums samples up in this process would return a tenth
 caught by: samples are summed up in another process
-expect: prevented, RUNTIME_ERROR
+expect: prevented, tampered_harness
 family: clock
 plays: long_wave
 """

@@ -2,7 +2,7 @@
 
 how: whoever calls `time.perf_counter_ns()` by its name gets a third of the time
 caught by: the clock has bound its function before any solution is loaded
-expect: prevented
+expect: prevented, tampered_harness
 family: clock
 plays: long_wave
 """

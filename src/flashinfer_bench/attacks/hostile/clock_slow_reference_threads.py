@@ -2,7 +2,7 @@
 
 how: the kernel is honest; as soon as it has returned, threads spin until it is called again
 caught by: a process must be idle while others are timed; its processor time is read from outside
-expect: early_compute, prevented, busy_while_waiting, INCORRECT_NUMERICAL
+expect: early_compute, hidden_work, prevented, INCORRECT_NUMERICAL
 family: clock
 on: cpu
 plays: long_wave

@@ -24,7 +24,7 @@ def loot():
     reason = "no other build to be seen"
     for level in (own.parent, own.parent.parent):
         for path in level.glob("*/*"):
-            if path.is_file() and own not in path.parents:
+            if path.is_file() and own not in path.parents and own.name not in path.name:
                 try:
                     os.close(os.open(path, os.O_WRONLY))
                     return f"loot: may change {path}"

@@ -23,8 +23,8 @@ def patch():
 
     genuine, prepare = outputs.fingerprint, generate.InputMaker.prepare
 
-    def prepare_and_note(self, seed, count):
-        sets = prepare(self, seed, count)
+    def prepare_and_note(self, seed, count, **more):
+        sets = prepare(self, seed, count, **more)
         for each in sets:
             digests[id(each)] = genuine(each)
         return sets

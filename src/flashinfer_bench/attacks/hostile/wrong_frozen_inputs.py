@@ -23,9 +23,9 @@ def patch():
     genuine = generate.InputMaker.prepare
     made = {}
 
-    def prepare(self, seed, count):
+    def prepare(self, seed, count, **more):
         if count not in made:
-            made[count] = genuine(self, seed, count)
+            made[count] = genuine(self, seed, count, **more)
         return made[count]
 
     generate.InputMaker.prepare = prepare

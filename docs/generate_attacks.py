@@ -1,0 +1,156 @@
+"""Write docs/attacks.md from the files of the attack suite and from what was seen on a card."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.attacks.suite import FAMILIES, FOLDER, NOT_STOPPED, Entry, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PAGE = Path(__file__).with_name("attacks.md")
+VERIFIED = FOLDER / "verified.json"
+INTRODUCTION = """\
+# Attacks, and what catches them
+
+A benchmark that people compete on is attacked. Every idea we know of is a small solution in
+`src/flashinfer_bench/attacks/hostile/`; honest code that resembles one lies in `honest/` beside it. The files are part
+of the installed package, so that anyone can run them where they run:
+
+```console
+$ flashinfer-bench attack-test
+$ flashinfer-bench attack-test --family clock --device cuda:0
+```
+
+Each goes through the same engine as any other solution, on a temporary dataset of small definitions
+(`attacks/victims/`), and has to end as documented here; the command exits with 1 if one does not. `tests/attacks/` runs
+them too, alone and mixed with honest solutions, whose results must not change.
+
+## How to read the status
+
+| status | meaning |
+|---|---|
+| `failed_audit`, `implausible`, … | rejected with this violation: `INCORRECT_NUMERICAL`, the evidence is in the trace |
+| `INCORRECT_NUMERICAL`, `RUNTIME_ERROR`, … | rejected with this status: wrong values, wrong shape, no answer |
+| `prevented` | it runs, gets nothing of what it reached for, and is timed doing the honest work it falls back to |
+| `visible` | it passes, and the trace says what it did: lost precision is `correctness.extra.precision.ratio` |
+| `note:…` | it passes, and the trace carries this note; `--strict` makes it a failure |
+| `not_stopped` | nothing stops it; the reason is in the list below |
+
+Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
+it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](evaluation.md).
+
+This page is written by `docs/generate_attacks.py`.
+"""
+
+
+def render() -> str:
+    """Write the page."""
+    suite, verified = entries(), _verified()
+    hostile = [entry for entry in suite if entry.is_hostile]
+    honest = [entry for entry in suite if not entry.is_hostile]
+    parts = [INTRODUCTION, *_counts(hostile, honest)]
+    for family, title in FAMILIES.items():
+        members = [entry for entry in suite if entry.family == family]
+        parts.append("\n".join([f"## {title}", "", *_table(members, family)]) + "\n")
+    parts += [_open_list(hostile), _card_list(suite, verified)]
+    return "\n".join(parts)
+
+
+def _counts(hostile: Sequence[Entry], honest: Sequence[Entry]) -> Iterator[str]:
+    on_cpu = sum("cpu" in entry.devices for entry in hostile)
+    yield (
+        f"The suite holds {len(hostile)} attacks, {on_cpu} of which can be mounted on a CPU, and {len(honest)} "
+        "look-alikes.\n"
+    )
+
+
+def _table(members: Sequence[Entry], family: str) -> Iterator[str]:
+    if family == "honest":
+        yield from ("| look-alike | what it does | devices |", "|---|---|---|")
+        for entry in members:
+            yield f"| `{entry.name}` | {entry.title} {_sentence(entry.how)} | {', '.join(entry.devices)} |"
+        return
+    yield from (
+        "| attack | how it works | what catches it | status | devices |",
+        "|---|---|---|---|---|",
+    )
+    for entry in members:
+        how = f"{entry.title} {_sentence(entry.how)}"
+        devices = ", ".join(entry.devices)
+        yield f"| `{entry.name}` | {how} | {_sentence(entry.caught_by)} | {_status(entry)} | {devices} |"
+
+
+def _status(entry: Entry) -> str:
+    text = ", ".join(f"`{word}`" for word in entry.expected)
+    if entry.expected_on_cuda:
+        text += "; on cuda " + ", ".join(f"`{word}`" for word in entry.expected_on_cuda)
+    return f"{text}; needs a sandbox" if entry.needs_sandbox else text
+
+
+def _open_list(hostile: Sequence[Entry]) -> str:
+    lines = [
+        f"* `{entry.name}`: {_sentence(entry.why_not)}"
+        for entry in hostile
+        if NOT_STOPPED in entry.expected
+    ]
+    return "\n".join(["## What is not stopped, and why", "", *(lines or ["Nothing known."])]) + "\n"
+
+
+def _card_list(suite: Sequence[Entry], verified: Mapping[str, Any]) -> str:
+    rows = verified.get("rows", {})
+    on_cuda = [entry for entry in suite if "cuda" in entry.devices]
+    missing = [entry.name for entry in on_cuda if entry.name not in rows]
+    lines = ["## On a card", ""]
+    if rows:
+        passed = sum(bool(row["as_documented"]) for row in rows.values())
+        where = "{hardware} on {date} (torch {torch}, sandbox `{sandbox}`)".format(**verified)
+        lines.append(
+            f"{len(rows)} of the {len(on_cuda)} that apply to CUDA ran on {where}; {passed} ended as documented."
+        )
+        lines += [
+            f"* `{name}` ended with `{row['got']}`."
+            for name, row in rows.items()
+            if not row["as_documented"]
+        ]
+    else:
+        lines.append("None of those for CUDA has run on a card yet.")
+    if rows and missing:
+        lines += ["", "These have not run on one:", "", ", ".join(f"`{name}`" for name in missing)]
+    return "\n".join(lines) + "\n"
+
+
+def _verified() -> dict[str, Any]:
+    if not VERIFIED.exists():
+        return {}
+    found: dict[str, Any] = json.loads(VERIFIED.read_text(encoding="utf-8"))
+    return found
+
+
+def _sentence(text: str) -> str:
+    if not text:
+        return ""
+    return (text[0].upper() + text[1:]).rstrip(".").replace("|", "\\|") + "."
+
+
+def verify(report: Path) -> None:
+    """Keep what `attack-test --device cuda:0 --json` printed on a machine with a card."""
+    found = json.loads(report.read_text(encoding="utf-8"))["attack_test"]
+    rows = {
+        row["name"]: {"got": row["got"], "as_documented": row["as_documented"]}
+        for row in found["rows"]
+        if row["not_run_because"] is None
+    }
+    kept = {key: found[key] for key in ("date", "device", "hardware", "torch", "sandbox")}
+    text = json.dumps({**kept, "rows": rows}, indent=2, ensure_ascii=False)
+    VERIFIED.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:  # python docs/generate_attacks.py REPORT.json
+        verify(Path(sys.argv[1]))
+    PAGE.write_text(render(), encoding="utf-8")

@@ -75,8 +75,9 @@ def line_of(root: Path, name: str) -> str:
 
 
 def test_twelve_times_the_work_is_slower_and_the_other_way_round_faster(root: Path) -> None:
-    slower = document(ab(root, "honest", "repeating", "--json"))["ab"]
-    faster = document(ab(root, "repeating", "honest", "--json"))["ab"]
+    one_odd_round_may_be = ("--rounds", "9", "--json")
+    slower = document(ab(root, "honest", "repeating", *one_odd_round_may_be))["ab"]
+    faster = document(ab(root, "repeating", "honest", *one_odd_round_may_be))["ab"]
 
     assert [each["verdict"] for each in slower["workloads"]] == ["SLOWER"] * 3
     assert [each["verdict"] for each in faster["workloads"]] == ["FASTER"] * 3
@@ -92,6 +93,14 @@ def test_the_same_code_is_never_faster_or_slower(root: Path) -> None:
     assert done.returncode == 0
     assert told["is_same_code"] is True
     assert {each["verdict"] for each in told["workloads"]} <= {"SAME", "UNDECIDED"}
+
+
+def test_rounds_end_by_a_rule_and_the_answer_says_which(root: Path) -> None:
+    done = ab(root, "honest", "repeating", "--until-interval", "90%", "--json")
+    (first, *_) = document(done)["ab"]["workloads"]
+
+    assert first["stopped_by"] in {"interval", "most_blocks"}
+    assert 6 <= first["rounds"] <= 30
 
 
 def test_files_are_compared_and_nothing_is_recorded(root: Path, tmp_path: Path) -> None:
@@ -184,6 +193,56 @@ def test_a_job_that_failed_ends_as_recorded(root: Path) -> None:
     }
     assert told["warnings"] == []
     assert "at [7]: got 40" in told["log"]
+
+
+def test_a_job_that_failed_shows_what_differs_and_by_how_much(root: Path) -> None:
+    said = call("replay", line_of(root, "wrong")).stdout
+
+    assert "It ended as recorded" in said
+    assert "1 of 3000 elements differ" in said
+    assert "at [7]: got 40, expected" in said
+    assert "up to 1e2" in said  # the histogram of errors
+
+
+def test_a_script_shows_the_failure_without_the_dataset(root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "failure.py"
+
+    done = call("replay", line_of(root, "wrong"), "--reproducer", str(script))
+    alone = subprocess.run(
+        [sys.executable, "-I", str(script)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0
+    assert f"{script} written" in done.stderr
+    assert alone.returncode == 1
+    assert alone.stdout.splitlines()[1].startswith("  at [7]: got 40, expected ")
+
+
+def test_a_trace_without_a_seed_makes_no_script(root: Path, tmp_path: Path) -> None:
+    bare = json.loads(trace_file(root).read_text().splitlines()[0])
+    del bare["evaluation"]["provenance"]
+    (tmp_path / "bare.jsonl").write_text(json.dumps(bare) + "\n")
+    named = ("--local", str(root), "--reproducer", str(tmp_path / "failure.py"))
+
+    done = call("replay", str(tmp_path / "bare.jsonl"), *named)
+
+    assert done.returncode == 2
+    assert "the trace has no provenance" in done.stderr
+    assert not (tmp_path / "failure.py").exists()
+
+
+def test_errors_of_a_job_that_ended_by_the_clock_are_not_held_against_it(
+    root: Path, tmp_path: Path
+) -> None:
+    rule = ("--time-budget", "100ms", "--output", str(tmp_path))
+    chosen = ("--solutions", "imprecise", "--num-trials", "1")
+    call("run", "--local", str(root), *chosen, *QUICK, *rule)
+
+    done = call("replay", f"{trace_file(tmp_path)}:1", "--local", str(root), "--json")
+    compared = {each["what"]: each["agrees"] for each in document(done)["replay"]["compared"]}
+
+    assert compared["status"] is True
+    assert compared["max abs error"] is None
 
 
 def test_errors_of_secretly_checked_calls_come_out_the_same(root: Path) -> None:

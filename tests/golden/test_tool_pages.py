@@ -155,6 +155,7 @@ def replayed(recorded: Evaluation, now: Evaluation, *warnings: str) -> str:
         warnings=warnings,
         recorded_log=recorded.log,
         log=now.log,
+        has_failed=now.status != "PASSED",
     )
     return page_text(replay_page(report))
 
@@ -207,6 +208,12 @@ def test_a_machine_that_can_run_nothing_says_so(compare: Compare) -> None:
 
 def test_a_replay_that_agrees_is_a_table(compare: Compare) -> None:
     compare("replay-page.txt", replayed(evaluation(), evaluation(latency_ms=0.26)))
+
+
+def test_a_failure_that_comes_again_is_shown_once(compare: Compare) -> None:
+    failed = evaluation("INCORRECT_NUMERICAL", 0.5)
+
+    compare("replay-page-failing.txt", replayed(failed, failed))
 
 
 def test_a_replay_that_differs_shows_both_logs(compare: Compare) -> None:

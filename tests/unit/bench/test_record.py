@@ -23,6 +23,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
+from flashinfer_bench.bench.plan import key_of
 from flashinfer_bench.bench.protocol import Errors, JobMisshapen, JobWrong, Note
 from flashinfer_bench.bench.record import begin_run, record, samples_of
 from flashinfer_bench.data import Evaluation, Trace
@@ -177,7 +178,7 @@ def test_a_trace_can_be_traced_back_to_code_settings_and_inputs() -> None:
 
     assert provenance.solution_hash == made.solution.hash()
     assert provenance.config_hash == made.config_hash
-    assert provenance.seed == "0000000000000abc"
+    assert provenance.seed == f"{key_of(made, RUN.key):016x}"
     assert provenance.seed_given
     assert (provenance.run.id, provenance.run.label) == ("run-1", "nightly")
 

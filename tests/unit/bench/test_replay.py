@@ -16,11 +16,13 @@ SETTINGS: list[dict[str, Any]] = [
     {},
     {"iterations": 7, "num_trials": 1, "warmup_runs": 0},
     {"atol": 1e-5, "required_matched_ratio": 0.9},
+    {"until_interval": 0.02, "time_budget_seconds": 5.0},
     {"audit": False},
     {"strict": True},
     {"audit": False, "strict": True, "profile_baseline": False},
     {"definition_config": {"increment": EvalConfig(max_error_cap=3.0, extra={"k": 4})}},
 ]
+DEFAULT = BenchmarkConfig.default()
 
 
 def recorded(config: BenchmarkConfig) -> Trace:
@@ -45,7 +47,7 @@ def test_settings_are_found_again_whatever_they_were(settings: dict[str, Any]) -
     assert found.has_recorded_settings
     assert found.config.resolve_eval_config(INCREMENT) == config.resolve_eval_config(INCREMENT)
     assert (found.config.audit, found.config.strict) == (config.audit, config.strict)
-    assert (found.config.seed, found.config.threads) == (RUN.key, RUN.threads)
+    assert found.config.threads == RUN.threads
 
 
 def test_settings_that_were_not_recorded_are_the_default_ones_and_that_is_known() -> None:
@@ -54,7 +56,7 @@ def test_settings_that_were_not_recorded_are_the_default_ones_and_that_is_known(
     found = replay_of(trace, INCREMENT, job().solution, CPU)
 
     assert not found.has_recorded_settings
-    assert found.config.seed == RUN.key
+    assert found.config.resolve_eval_config(INCREMENT) == DEFAULT.resolve_eval_config(INCREMENT)
 
 
 def test_an_old_trace_made_with_the_default_settings_is_known_for_one() -> None:

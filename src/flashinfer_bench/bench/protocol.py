@@ -269,6 +269,7 @@ class Open(Message, frozen=True):
     cache_root: str
     clock: ClockChoice = "auto"
     cache: CacheChoice = "auto"
+    ceilings_folder: str | None = None
 
 
 class Connect(Message, frozen=True):
@@ -430,6 +431,23 @@ class Samples(msgspec.Struct, frozen=True):
     """How long a call keeps the host, where that is not what was timed."""
 
 
+class Light(msgspec.Struct, frozen=True):
+    """What a call has to do, what the device can do at most, and the share of that a solution reached."""
+
+    bytes_moved: float
+    flops: float | None
+    sol_fraction: float | None
+    ceilings: dict[str, float]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the machine was like: blocks that did not count, ranges of gauges, what disturbed blocks that do."""
+
+    blocks_discarded: int = 0
+    gauges: dict[str, tuple[float, float]] = {}
+    disturbed: dict[str, int] = {}
+
+
 class JobPassed(Message, frozen=True):
     """Right, and timed; `rival_errors` are those of a second solution in the same job."""
 
@@ -441,6 +459,8 @@ class JobPassed(Message, frozen=True):
     prepare_ms: float | None = None
     plan_ms: float | None = None
     rival_errors: Errors | None = None
+    light: Light | None = None
+    seen: Seen = Seen()
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
 

@@ -188,7 +188,7 @@ def _performance(outcome: Passed) -> Performance:
     solution, reference = sides["solution"], sides.get("reference")
     samples_ms = _flat_ms(solution)
     middles_ms = _block_medians_ms(solution)
-    clock = outcome.built.clock
+    clock, light = outcome.built.clock, outcome.result.light
     return Performance(
         latency_ms=statistics.median(samples_ms),
         latency_interval_ms=spread.series_interval(middles_ms),
@@ -213,7 +213,13 @@ def _performance(outcome: Passed) -> Performance:
         ),
         prepare_ms=outcome.result.prepare_ms,
         plan_ms=outcome.result.plan_ms,
-        bytes_moved=outcome.result.bytes_moved,
+        bytes_moved=outcome.result.bytes_moved if light is None else light.bytes_moved,
+        flops=None if light is None else light.flops,
+        sol_fraction=None if light is None else light.sol_fraction,
+        ceilings=None if light is None else light.ceilings,
+        blocks_discarded=outcome.result.seen.blocks_discarded,
+        conditions=outcome.result.seen.gauges or None,
+        blocks_disturbed=outcome.result.seen.disturbed or None,
         **_against_reference(solution, reference),
     )
 

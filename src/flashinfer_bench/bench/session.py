@@ -181,6 +181,7 @@ class Session:
             scratch,
             clock=self._config.clock,
             cache=self._config.cache,
+            ceilings_folder=str(self._cache_root / "ceilings"),
         )
         self._judge.channel.send(request)
         try:

@@ -142,7 +142,11 @@ class Performance(Entity):
     interval_scope: Literal["one_process"] | None = Field(None, exclude_if=is_none)
     """What the intervals know: noise within these processes, not what differs from one process to the next."""
     blocks_discarded: NonNegativeInt | None = Field(None, exclude_if=is_none)
-    """Blocks repeated because the device was throttled."""
+    """Blocks repeated because the machine was disturbed: throttled, or busy with something else."""
+    blocks_disturbed: dict[str, NonNegativeInt] | None = Field(None, exclude_if=is_none)
+    """Blocks that count though the machine was disturbed, by what disturbed it."""
+    conditions: dict[str, Interval] | None = Field(None, exclude_if=is_none)
+    """Lowest and highest reading around the blocks: `sm_clock_mhz`, `temperature_c`, `power_w`, `load_average`."""
     peak_memory_bytes: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Most memory the solution held."""
     bytes_moved: NonNegativeFloat | None = Field(None, exclude_if=is_none)
@@ -150,7 +154,9 @@ class Performance(Entity):
     flops: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Operations one call needs."""
     sol_fraction: NonNegativeFloat | None = Field(None, exclude_if=is_none)
-    """Share of the device's speed of light."""
+    """Share of the device's speed of light: the time it needs for bytes or flops at least, over the time taken."""
+    ceilings: dict[str, NonNegativeFloat] | None = Field(None, exclude_if=is_none)
+    """What the device was measured to do, in units of 1e9 a second."""
     host_overhead_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time a call keeps the host until its work is launched; absent where that is what `latency_ms` is."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)

@@ -14,12 +14,12 @@ class CpuClock:
     """
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._pids: tuple[int, ...] = (pid,)
 
     def look_for_children(self) -> None:
         """Find the processes it has started; too slow to be done for every call."""
-        self._pids = (self._pid, *_descendants(self._pid))
+        self._pids = (self.pid, *_descendants(self.pid))
 
     def read_ns(self) -> int:
         """Nanoseconds used so far; a process that ended meanwhile counts no more."""

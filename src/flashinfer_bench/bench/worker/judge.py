@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,14 +31,18 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.bench.worker.match import Match
+from flashinfer_bench.bench.worker.speed import SpeedOfLight
 from flashinfer_bench.bench.worker.task_lint import lint
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.ceiling_probe import measure
+from flashinfer_bench.tensors.ceilings import Remembered
+from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
 from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _REMEMBERED_BYTES = 1 << 30
 
@@ -53,16 +59,25 @@ def serve(sock: socket.socket) -> None:
     opened = _opened(request.id, device, calibrate(clock, device.torch_device))
     del clock  # some can be opened once
     channel.send(opened)
-    _Bench(channel, device, Path(request.cache_root), cores=cores).run()
+    ceilings = Remembered(lambda: measure(device.torch_device), _ceilings_file(request, device))
+    _Bench(channel, device, Path(request.cache_root), ceilings, cores=cores).run()
 
 
 class _Bench:
     """The judge's state: connected contestants, and the truth about the workloads last judged."""
 
     def __init__(
-        self, channel: Channel[ToJudge], device: Device, cache_root: Path, *, cores: int
+        self,
+        channel: Channel[ToJudge],
+        device: Device,
+        cache_root: Path,
+        ceilings: Remembered,
+        *,
+        cores: int,
     ) -> None:
         self._channel = channel
+        self._ceilings = ceilings
+        self._gpu = gpu_conditions(device.uuid) if device.cuda is not None else None
         self._cores = cores
         self._device = device
         self._cache_root = cache_root
@@ -93,7 +108,17 @@ class _Bench:
         try:
             truth = self._truth_about(job)
             links = self._take_links(job)
-            return Match(job, truth, links, self._device, cores=self._cores).play()
+            speed = SpeedOfLight(
+                self._ceilings,
+                truth,
+                Workload.model_validate_json(job.workload),
+                is_cold=job.judgement.is_cold,
+            )
+            conditions = Conditions(self._gpu or _cpu_conditions(links))
+            match = Match(
+                job, truth, links, self._device, conditions, speed, cores=self._cores
+            )
+            return match.play()
         except JobEndedError as ended:
             return self._after_abort(ended.result)
         except ReferenceFailedError as error:
@@ -148,6 +173,21 @@ class _Bench:
         probe()
         self._device.synchronize()
         return result
+
+
+def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
+    def own_ns() -> int:
+        return time.process_time_ns() + sum(link.cpu.read_ns() for link in links)
+
+    return CpuConditions(own_ns, [link.cpu.pid for link in links])
+
+
+def _ceilings_file(request: Open, device: Device) -> Path | None:
+    """Name a file after machine, device and threads: what is measured holds for these."""
+    if request.ceilings_folder is None:
+        return None
+    name = f"{platform.node()}-{device.uuid}-{request.threads}.json"
+    return Path(request.ceilings_folder) / name.replace("/", "_")
 
 
 def _opened(id_: int, device: Device, calibration: dict[str, float]) -> Opened:

@@ -15,17 +15,21 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import torch
+
 from flashinfer_bench.bench.protocol import (
     Done,
     JobPassed,
     JobResult,
     JobSkipped,
     JobSuspect,
+    Light,
     Note,
     OpenBlock,
     OpenTrial,
     OpenWorkload,
     Samples,
+    Seen,
     TrialOpened,
 )
 from flashinfer_bench.bench.timing.statistics import block_ratios
@@ -49,22 +53,36 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.bench.worker.link import Link
+    from flashinfer_bench.bench.worker.speed import SpeedOfLight
     from flashinfer_bench.bench.worker.truth import Truth
+    from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
 _KEEP_PROBABILITY = 0.06  # three of fifty samples, and always the last of a trial
 _MEMORY_SHARE = 0.9
+_REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
 
 
 class Match:
     """Plays one job between the connected contestants."""
 
     def __init__(
-        self, job: RunJob, truth: Truth, links: Sequence[Link], device: Device, *, cores: int
+        self,
+        job: RunJob,
+        truth: Truth,
+        links: Sequence[Link],
+        device: Device,
+        conditions: Conditions,
+        speed: SpeedOfLight,
+        *,
+        cores: int,
     ) -> None:
         self._job = job
+        self._conditions = conditions
+        self._speed = speed
+        self._rounds = 0
         self._rules = job.judgement
         self._truth = truth
         self._device = device
@@ -178,15 +196,11 @@ class Match:
             self._calls_per_sample = self._choose_calls_per_sample()
         self._began_s = self._began_s or time.monotonic()
         rule, first, call = self._stopping.rule(trial), *[1 + self._rules.warmup_runs] * 2
-        for block, planned in enumerate(self._block_sizes()):
+        for planned in self._block_sizes():
             size = self._affordable(planned)
-            order = order_of_turns(self._sides)
             calls = range(call, call + size)
             is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
-            for side in order:  # inputs of the touching calls occur nowhere else
-                self._time_block(side, trial, calls, touching_call=-1 - block, is_last=is_last)
-            for side in order:
-                self._checker.check_queue(side)
+            self._time_round(trial, calls, is_last=is_last)
             call += size
             self._stopped_by = rule.reason_to_stop(self._taken(call - first))
             if self._stopped_by is not None:
@@ -196,6 +210,22 @@ class Match:
         if self._watch is not None:
             for side in self._judged():
                 self._run_batches(self._watch, side, trial)
+
+    def _time_round(self, trial: int, calls: range, *, is_last: bool) -> None:
+        """Time a block of each side; once more, on other inputs, when the machine was disturbed meanwhile."""
+        order = order_of_turns(self._sides)
+        self._rounds += 1
+        self._conditions.before_block()
+        for side in order:  # inputs of the touching calls occur nowhere else
+            self._time_block(side, trial, calls, touching_call=-self._rounds, is_last=is_last)
+        must_repeat = self._conditions.must_repeat()
+        for side in order:
+            self._checker.check_queue(side)
+        if must_repeat:
+            for side in order:
+                side.forget_block()
+            start = _REPEATED_CALLS - self._rounds * _MOST_REPEATED_CALLS
+            self._time_round(trial, range(start, start + len(calls)), is_last=is_last)
 
     def _block_sizes(self) -> Iterator[int]:
         """Give what is planned for a trial, and go on like its last block for as long as it takes."""
@@ -297,9 +327,8 @@ class Match:
             if not side.is_good:
                 return side.wrong(side.verdict.explanation)
         for side in self._judged():
-            found = [] if self._watch is None else self._watch.suspicions(side)
-            if found:
-                violations = tuple(Note(each.code, each.evidence) for each in found)
+            violations = tuple(self._violations(side))
+            if violations:
                 notes = tuple(side.notes())
                 return JobSuspect(self._job.id, side.errors(), violations, notes, side.link.name)
         (side, *others) = self._judged()
@@ -319,6 +348,12 @@ class Match:
             notes=tuple(side.notes()),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
+            light=self._light(side),
+            seen=Seen(
+                self._conditions.discarded,
+                self._conditions.ranges,
+                dict(self._conditions.reasons),
+            ),
             peak_memory_bytes=side.peak_bytes,
             prepare_ms=_median_of_known(side.prepare_ms),
             plan_ms=_median_of_known(side.plan_ms),
@@ -326,6 +361,23 @@ class Match:
             stopping_rule=str(self._stopping),
             stopped_by=self._stopped_by or "iterations",
         )
+
+
+    def _violations(self, side: Side) -> Iterator[Note]:
+        """Yield what speaks against a side that was right: what was seen of it, and what no device can do."""
+        if not self._rules.is_audited:
+            return
+        if self._watch is not None:
+            yield from (Note(each.code, each.evidence) for each in self._watch.suspicions(side))
+        evidence = self._speed.disbelief(side.latency_ns)
+        if evidence is not None:
+            yield Note("implausible", evidence)
+
+    def _light(self, side: Side) -> Light | None:
+        try:
+            return self._speed.light(side.latency_ns)
+        except torch.OutOfMemoryError:  # the ceilings take a gigabyte to measure
+            return None
 
 
 def _median_of_known(values: Sequence[float | None]) -> float | None:

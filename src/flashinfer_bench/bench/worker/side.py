@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -201,6 +202,17 @@ class Side:
         seed = self.truth.call_seed(trial, call)
         toss = f"{self.coin} {purpose} {seed} {self.link.is_reference}"
         return random.Random(toss)  # noqa: S311  # the secret is in its seed
+
+    @property
+    def latency_ns(self) -> float:
+        """Median time of one call, over all samples that count."""
+        samples = [value for block in self.blocks_ns for value in block]
+        return statistics.median(samples) if samples else math.inf
+
+    def forget_block(self) -> None:
+        """Let the samples of the last block not count."""
+        forgotten = len(self.blocks_ns.pop())
+        del self.host_ns[len(self.host_ns) - forgotten :]
 
     def errors(self) -> Errors:
         """Return the largest differences found."""

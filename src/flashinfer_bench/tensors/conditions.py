@@ -53,7 +53,8 @@ class Conditions:
     discarded: int = 0
     reasons: collections.Counter[str] = field(default_factory=collections.Counter)
     """How many of the blocks that count were disturbed, and by what."""
-    _ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Lowest and highest reading of each gauge."""
 
     def before_block(self) -> None:
         """Look before a block is timed."""
@@ -63,8 +64,8 @@ class Conditions:
         """Look after a block; tell whether it does not count and is to be timed again."""
         disturbed_by = self.observer.after()
         for name, value in self.observer.gauges().items():
-            low, high = self._ranges.get(name, (value, value))
-            self._ranges[name] = min(low, value), max(high, value)
+            low, high = self.ranges.get(name, (value, value))
+            self.ranges[name] = min(low, value), max(high, value)
         if disturbed_by is None:
             return False
         if self.repeats_left > 0:
@@ -73,13 +74,6 @@ class Conditions:
             return True
         self.reasons[disturbed_by] += 1
         return False
-
-    def summary(self) -> dict[str, Any]:
-        """Return the ranges of all gauges, and how many blocks count though they were disturbed, by reason."""
-        found: dict[str, Any] = {name: list(ends) for name, ends in sorted(self._ranges.items())}
-        if self.reasons:
-            found["disturbed_blocks"] = dict(sorted(self.reasons.items()))
-        return found
 
 
 class Undisturbed:

@@ -52,7 +52,7 @@ def test_quiet_blocks_count() -> None:
 
     assert seen_by(conditions, 2) == [False, False]
     assert conditions.discarded == 0
-    assert "disturbed_blocks" not in conditions.summary()
+    assert not conditions.reasons
 
 
 def test_disturbed_blocks_are_repeated_within_a_bound_and_then_counted() -> None:
@@ -60,7 +60,7 @@ def test_disturbed_blocks_are_repeated_within_a_bound_and_then_counted() -> None
 
     assert seen_by(conditions, 5) == [True, True, True, False, False]
     assert conditions.discarded == 3
-    assert conditions.summary()["disturbed_blocks"] == {"throttled by heat": 2}
+    assert conditions.reasons == {"throttled by heat": 2}
 
 
 def test_gauges_are_kept_as_ranges() -> None:
@@ -68,7 +68,7 @@ def test_gauges_are_kept_as_ranges() -> None:
 
     seen_by(conditions, 3)
 
-    assert conditions.summary() == {"temperature_c": [41.0, 43.0]}
+    assert conditions.ranges == {"temperature_c": (41.0, 43.0)}
 
 
 class NvmlRefusesError(Exception):

@@ -154,7 +154,7 @@ class BenchmarkConfig(_Layer):
     """`events` (what a caller on a busy stream pays), `cupti` (kernel activity), `wall`; CUDA events on a GPU and the
     wall clock on a CPU when `auto`."""
     cache: CacheChoice = "auto"
-    """`cold` evicts the last-level cache before each sample, `hot` does not; cold on a GPU, hot on a CPU when `auto`."""
+    """`cold` evicts the last-level cache before each sample, `hot` does not; `auto`: cold on a GPU, hot on a CPU."""
     audit: bool = True
     """Check a secret share of the timed calls too."""
     strict: bool = False

@@ -35,10 +35,10 @@ from flashinfer_bench.bench.worker.speed import SpeedOfLight
 from flashinfer_bench.bench.worker.task_lint import lint
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.ceiling_probe import measure
 from flashinfer_bench.tensors.ceilings import Remembered
 from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
+from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ class _Bench:
                 is_cold=job.judgement.is_cold,
             )
             conditions = Conditions(self._gpu or _cpu_conditions(links))
-            match = Match(
-                job, truth, links, self._device, conditions, speed, cores=self._cores
-            )
+            match = Match(job, truth, links, self._device, conditions, speed, cores=self._cores)
             return match.play()
         except JobEndedError as ended:
             return self._after_abort(ended.result)

@@ -362,7 +362,6 @@ class Match:
             stopped_by=self._stopped_by or "iterations",
         )
 
-
     def _violations(self, side: Side) -> Iterator[Note]:
         """Yield what speaks against a side that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:

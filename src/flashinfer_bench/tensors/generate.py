@@ -61,6 +61,11 @@ class InputMaker:
             if plan.role == role
         ]
 
+    @property
+    def sets(self) -> list[list[Argument]]:
+        """All buffers that calls are given."""
+        return self._sets
+
     def forget_buffers(self) -> None:
         """Let go of the buffers that calls were given; the next ones get new ones."""
         self._sets = []

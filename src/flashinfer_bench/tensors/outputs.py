@@ -61,10 +61,11 @@ class SharedOutputs:
             _let_gpus_reach(self, memory)
         self._slots = [self._views(memory, slot) for slot in range(slot_count)]
 
-    def write(self, slot: int, outputs: Sequence[torch.Tensor]) -> None:
-        """Commit one call's outputs, whatever their strides."""
-        for place, output in zip(self._slots[slot], outputs, strict=True):
-            place.copy_(output.detach())  # a graph kept here would grow with every call
+    def write(self, slot: int, outputs: Sequence[torch.Tensor | None]) -> None:
+        """Commit one call's outputs, whatever their strides; some of the last may be missing, or None."""
+        for place, output in zip(self._slots[slot], outputs, strict=False):
+            if output is not None:
+                place.copy_(output.detach())  # a graph kept here would grow with every call
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""
@@ -105,23 +106,16 @@ def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[st
     return None
 
 
-def storages(values: Iterable[object]) -> set[int]:
-    """Addresses of the memory blocks behind the tensors among `values`; empty tensors have none."""
-    return {
-        value.untyped_storage().data_ptr()
-        for value in values
-        if isinstance(value, torch.Tensor) and value.numel()
-    }
-
-
 def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Tell whether two tensors share a byte; interleaved views of one block do not.
 
     Addresses are compared, not storages: the same memory can be wrapped twice.
     """
-    one, other = _span(first), _span(second)
+    one, other = span(first), span(second)
     if one.start >= other.stop or other.start >= one.stop:
         return False
+    if first.is_contiguous() and second.is_contiguous():
+        return True
     base = min(one.start, other.start)
     touched = torch.zeros(max(one.stop, other.stop) - base, dtype=torch.bool)
     for tensor in (first, second):
@@ -136,7 +130,7 @@ def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
     return False
 
 
-def _span(tensor: torch.Tensor) -> range:
+def span(tensor: torch.Tensor) -> range:
     """Addresses from a tensor's first byte to behind its last; empty for an empty tensor."""
     if not tensor.numel():
         return range(0)

@@ -48,6 +48,7 @@ from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 from flashinfer_bench.tensors import outputs as outgoing
+from flashinfer_bench.tensors.aliasing import aliases
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.generate import InputMaker
@@ -300,10 +301,10 @@ class _Harness:
     def _inspected(self, id_: int, sets: Sequence[list[Any]]) -> Inspected:
         overlaps = shares = None
         if not self._takes_outputs:
-            pairs = zip(sets, self._input_sets, strict=False)
-            found = (_overlap_fault(produced, inputs, self._plans) for produced, inputs in pairs)
-            overlaps = next((fault for fault in found if fault is not None), None)
-            shares = _share_memory(sets)
+            assert self._maker is not None
+            found = aliases(sets, self._maker.sets, self._plans)
+            overlaps = None if found.fault is None else OutputFault("overlap", found.fault)
+            shares = found.are_shared
         there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
         strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
         damage = self._seal.damage()
@@ -331,17 +332,6 @@ class _Harness:
         return Kept(id_, prints, max(0, self._device.peak_bytes() - (self._base_bytes or 0)))
 
 
-def _overlap_fault(
-    produced: list[torch.Tensor], inputs: list[Any], plans: Sequence[TensorPlan]
-) -> OutputFault | None:
-    for index, (output, plan) in enumerate(zip(produced, plans, strict=False)):
-        for other in [*inputs, *produced[:index]] if output is not None else ():
-            if isinstance(other, torch.Tensor) and outgoing.overlap(output, other):
-                what = "another output" if any(other is out for out in produced) else "an input"
-                return OutputFault("overlap", f"output {plan.name!r} shares memory with {what}")
-    return None
-
-
 def _as_list(result: object) -> list[Any]:
     """Take a call's outputs: what is in a tuple or list, not what a subclass says is in it."""
     if isinstance(result, tuple):
@@ -349,17 +339,6 @@ def _as_list(result: object) -> list[Any]:
     if isinstance(result, list):
         return list(list.__iter__(result))
     return [] if result is None else [result]
-
-
-def _share_memory(sets: Sequence[list[Any]]) -> bool:
-    """Tell whether results of different calls lie in the same memory block."""
-    seen: set[int] = set()
-    for produced in sets:
-        blocks = outgoing.storages(produced)
-        if blocks & seen:
-            return True
-        seen |= blocks
-    return False
 
 
 def _told(error: BaseException) -> str:

@@ -177,8 +177,9 @@ class BenchmarkConfig(_Layer):
 
     @model_validator(mode="after")
     def _require_budget_within_timeout(self) -> BenchmarkConfig:
-        layers = [self, *self.op_type_config.values(), *self.definition_config.values()]
-        longest_s = max(layer.time_budget_seconds or 0 for layer in layers)
+        layers = [*self.op_type_config.values(), *self.definition_config.values()]
+        budgets = [self.time_budget_seconds, *(layer.time_budget_seconds for layer in layers)]
+        longest_s = max(budget or 0 for budget in budgets)
         if longest_s > self.timeout_seconds:
             raise ValueError(
                 f"a time budget of {longest_s:g} s is longer than the time-out of "

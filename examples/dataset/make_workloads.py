@@ -74,7 +74,7 @@ ATTENTION_SIZES = (
 def main():
     torch.manual_seed(0)
     for (op_type, definition, axis, inputs), sizes in SIMPLE.items():
-        scalars = {"temperature": ScalarInput(value=0.1)} if op_type == "softmax" else {}
+        scalars = {"temperature": ScalarInput(value=0.2)} if op_type == "softmax" else {}
         workloads = [
             Workload(
                 axes={axis: size},

@@ -154,7 +154,7 @@ def _report(
     assert now is not None
     provenance = recorded.provenance
     compared = compare_evaluations(
-        recorded, now, has_same_inputs=_has_same_calls(recorded), threshold=options.threshold
+        recorded, now, has_same_inputs=_has_same_calls(recorded, now), threshold=options.threshold
     )
     return ReplayReport(
         trace_id=provenance.trace_id if provenance else None,
@@ -175,12 +175,14 @@ def _report(
     )
 
 
-def _has_same_calls(recorded: Evaluation) -> bool:
-    """Tell whether a replay makes the same calls: by a stopping rule their number is the machine's."""
+def _has_same_calls(recorded: Evaluation, now: Evaluation) -> bool:
+    """Tell whether the same calls were made: by a stopping rule, or on a throttled device, the machine decides."""
     if recorded.provenance is None:
         return False
     settings = recorded.provenance.settings or {}
-    return not {"until_interval", "time_budget_seconds"} & settings.keys()
+    done = [each.performance for each in (recorded, now) if each.performance is not None]
+    has_rule = bool({"until_interval", "time_budget_seconds"} & settings.keys())
+    return not has_rule and not any(each.blocks_discarded for each in done)
 
 
 def _require_seed(trace: Trace) -> None:

@@ -188,7 +188,10 @@ def axes_text(result: JobResult) -> str:
 def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
     if any(result.speedup is not None for result in results if result.is_timed):
-        lines.append("speedup: over the reference, geometric mean over workloads [95% interval]")
+        lines.append(
+            "speedup: over the reference, geometric mean over workloads "
+            "[95% interval, within one pair of processes]"
+        )
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
     return lines

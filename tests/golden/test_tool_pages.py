@@ -25,6 +25,8 @@ from flashinfer_bench.report.doctor import (
     MachineState,
     NoiseFloor,
     Process,
+    SandboxLevel,
+    SandboxMeasure,
     Tool,
     doctor_page,
 )
@@ -106,7 +108,22 @@ DOCTOR = DoctorReport(
         has_turbo=True,
         huge_pages="madvise",
     ),
-    isolation=Isolation(has_user_namespaces=True, landlock_abi=7, has_seccomp_filters=False),
+    isolation=Isolation(
+        has_user_namespaces=True,
+        landlock_abi=7,
+        has_seccomp_filters=False,
+        levels=(
+            SandboxLevel(
+                "process",
+                None,
+                (
+                    SandboxMeasure("files", "reads little", None),
+                    SandboxMeasure("network", "opens no socket", "no seccomp filters"),
+                ),
+            ),
+            SandboxLevel("container", "bubblewrap is not installed", ()),
+        ),
+    ),
     installation=Installation("/site/flashinfer_bench", ("flashinfer-bench 0.1.0",), ("/other",)),
     advice=("for cpp (tvm-ffi): install one:\n  apt-get install g++", "stop ffmpeg"),
 )

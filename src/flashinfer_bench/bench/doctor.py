@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from flashinfer_bench.bench.isolation import sandbox_levels
 from flashinfer_bench.bench.noise import (
     DeviceBusyError,
     noise_in_this_process,
@@ -39,6 +40,7 @@ from flashinfer_bench.report.doctor import (
     MachineState,
     NoiseFloor,
     Process,
+    SandboxLevel,
     Tool,
 )
 from flashinfer_bench.report.numbers import count_text
@@ -70,6 +72,7 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
     found = _noise(has_torch=has_torch) if measures_noise else _Noise(None, None, has_torch)
     can_run = found.can_run and any(each.missing is None for each in languages)
     folders = _folders(dataset)
+    levels = sandbox_levels()
     installation = _installation()
     return DoctorReport(
         can_run=can_run,
@@ -82,7 +85,10 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
         noise_failure=found.failure,
         machine=state,
         isolation=Isolation(
-            system.can_unshare_user(), system.landlock_abi(), system.has_seccomp_filters()
+            system.can_unshare_user(),
+            system.landlock_abi(),
+            system.has_seccomp_filters(),
+            levels,
         ),
         installation=installation,
         advice=(
@@ -90,6 +96,7 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
             *_advice_on_devices(devices),
             *_advice_on_folders(folders),
             *_advice_on_timing(state, found),
+            *_advice_on_isolation(levels),
             *_advice_on_installation(installation),
         ),
     )
@@ -308,6 +315,20 @@ def _advice_on_timing(state: MachineState, found: _Noise) -> list[str]:
             f"samples spread by {found.floor.spread:.0%}: differences below that need many of them"
         )
     return advice
+
+
+def _advice_on_isolation(levels: tuple[SandboxLevel, ...]) -> list[str]:
+    """Run what nobody has read in a container where the process level is not whole."""
+    process, container = levels
+    missing = [each.name for each in process.measures if each.missing is not None]
+    if not missing:
+        return []
+    instead = (
+        "run them with --sandbox container" if container.missing is None else container.missing
+    )
+    return [
+        f"solutions are held without {', '.join(missing)}; for code you do not trust: {instead}"
+    ]
 
 
 def _advice_on_installation(installation: Installation) -> list[str]:

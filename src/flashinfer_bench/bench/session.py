@@ -53,6 +53,7 @@ from flashinfer_bench.bench.protocol import (
     ReferenceFailed,
     RunJob,
 )
+from flashinfer_bench.bench.worker import container
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
@@ -169,9 +170,14 @@ class Session:
         self._candidate: _Seat | _Refused | None = None
         self._candidate_subject = ""
         self._rival: _Seat | _Refused | None = None
+        self._has_lost_a_trusted_one = False
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
+        if self._level == "container":
+            obstacle = container.missing_program()
+            if obstacle is not None:
+                raise DeviceError(f"no container for solutions: {obstacle}")
         self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True)
         scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
         request = Open(
@@ -225,6 +231,15 @@ class Session:
         return outcome.convicted(said)
 
     def _seat_and_play(self, job: Job) -> Outcome | _Suspect:
+        """Play a job; again, in fresh processes, before a dead judge or reference is the dataset's fault."""
+        self._has_lost_a_trusted_one = False
+        outcome = self._seat_and_play_once(job)
+        if self._has_lost_a_trusted_one:
+            self.end_candidate()
+            outcome = self._seat_and_play_once(job)
+        return outcome
+
+    def _seat_and_play_once(self, job: Job) -> Outcome | _Suspect:
         candidate = self._candidate_for(job)
         if isinstance(candidate, _Refused):
             return candidate.outcome
@@ -477,6 +492,7 @@ class Session:
                 self._launcher.wait_for_end(seat.worker, seconds=_END_NOTICE_S)
                 ending = f"{seat.worker.ending}\n{seat.worker.log.take()}"
             self._drop_reference()
+            self._has_lost_a_trusted_one = True
             return DatasetFault(f"while the reference was timed, {ending}")
         self._launcher.wait_for_end(candidate.worker, seconds=_END_NOTICE_S)
         if candidate.worker.status is not None:
@@ -510,6 +526,7 @@ class Session:
         self._restart_judge()
         if not is_signal:
             raise WorkerError(f"the judge ended unexpectedly: {ending}\n{said}")
+        self._has_lost_a_trusted_one = True
         return DatasetFault(f"while the reference ran, {ending}\n{said}")
 
     def _restart_judge(self) -> None:

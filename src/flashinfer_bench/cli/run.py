@@ -148,8 +148,8 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--sandbox",
-            type=click.Choice(["process"]),
-            help="How solutions are held; what that does not stop yet is in docs/evaluation.md.  [default: process]",
+            type=click.Choice(["process", "container", "required", "off"]),
+            help="How solutions are held (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
         ),
         click.option(
             "--no-audit", is_flag=True, help="Do not check a secret share of the timed calls."

@@ -109,12 +109,31 @@ class MachineState:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxMeasure:
+    """One thing a solution is kept from, and why not where that fails."""
+
+    name: str
+    meaning: str
+    missing: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLevel:
+    """A level of isolation, and what stands in its way."""
+
+    name: str
+    missing: str | None
+    measures: tuple[SandboxMeasure, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a sandbox could be made of."""
+    """What a sandbox could be made of, and what it holds when it is tried."""
 
     has_user_namespaces: bool
     landlock_abi: int
     has_seccomp_filters: bool
+    levels: tuple[SandboxLevel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +263,18 @@ def _isolation_cells(isolation: Isolation) -> list[tuple[str, str]]:
         ("user namespaces", "yes" if isolation.has_user_namespaces else "no"),
         ("landlock", f"ABI {isolation.landlock_abi}" if isolation.landlock_abi else "no"),
         ("seccomp filters", "yes" if isolation.has_seccomp_filters else "no"),
+        *((f"level {each.name}", _level_text(each)) for each in isolation.levels),
     ]
+
+
+def _level_text(level: SandboxLevel) -> str:
+    if level.missing is not None:
+        return f"not available: {level.missing}"
+    missing = [each for each in level.measures if each.missing is not None]
+    if not missing:
+        names = ", ".join(each.name for each in level.measures)
+        return f"all of it: {names}" if names else "available"
+    return "without " + ", ".join(f"{each.name} ({each.missing})" for each in missing)
 
 
 def _advice_blocks(advice: tuple[str, ...]) -> list[Block]:

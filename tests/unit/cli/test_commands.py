@@ -38,7 +38,7 @@ def _dry_run(*arguments: str) -> list[dict[str, str]]:
         (["report", "best", "--local", "/nope"], "--local /nope: no such folder"),
         (["run", "--iterations", "0"], "Invalid value for '--iterations'"),
         (["run", "--iteratoins", "3"], "No such option"),
-        (["run", "--sandbox", "container"], "Invalid value for '--sandbox'"),
+        (["run", "--sandbox", "strong"], "Invalid value for '--sandbox'"),
         (["report", "best", "--log-level", "LOUD"], "Invalid value for '--log-level'"),
         (["check"], "Missing argument 'KERNEL'"),
     ],

@@ -25,6 +25,7 @@ _BY_OP_TYPE: Mapping[str, str] = {
     "sampling": "sampling",
     "dsa_paged": "sparse_attention",
 }
+_LOW_BIT = ("float8", "float4")
 _BY_OUTPUT: Mapping[tuple[str, str], str] = {("dsa_paged", "topk_indices"): "top_k"}
 """Op types with two kinds of definitions, told apart by an output that one of them has."""
 
@@ -41,7 +42,13 @@ def judge_name(definition: Definition) -> str:
         name = _BY_OUTPUT.get((definition.op_type, output))
         if name is not None:
             return name
+    if definition.op_type == "moe" and _has_low_bit_inputs(definition):
+        return "low_bit"
     return _BY_OP_TYPE.get(definition.op_type, "elementwise")
+
+
+def _has_low_bit_inputs(definition: Definition) -> bool:
+    return any(str(spec.dtype).startswith(_LOW_BIT) for spec in definition.inputs.values())
 
 
 def _require_known(name: str, definition: str) -> None:

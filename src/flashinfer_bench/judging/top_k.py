@@ -169,9 +169,9 @@ class _Pairs:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """By what indices are ranked: their scores, or else the values returned with them."""
         if scores is not None:
-            wide, last = scores.double(), scores.shape[-1] - 1
-            ours, theirs = (wide.gather(-1, each.clamp(0, last)) for each in (got, expected))
-            return ours, theirs
+            last = scores.shape[-1] - 1
+            ours, theirs = (scores.gather(-1, each.clamp(0, last)) for each in (got, expected))
+            return ours.double(), theirs.double()
         if values is not None:
             return values[0].double(), values[1].double()
         nothing = torch.zeros_like(got, dtype=torch.float64)
@@ -181,12 +181,14 @@ class _Pairs:
         self, scores: torch.Tensor | None, goodness: tuple[torch.Tensor, torch.Tensor]
     ) -> torch.Tensor:
         """Tell which foreign indices are as good as what they stand in for."""
+        if not self.is_foreign.any():
+            return self.is_foreign
         is_index = (self.got >= 0) & (self.expected >= 0) & ~self.is_repeated
         ours = goodness[0].gather(-1, self._got_order)
         theirs = goodness[1].gather(-1, self._expected_order)
         if scores is not None:
-            finite = torch.where(scores.isfinite(), scores.double().abs(), 0.0)
-            step = torch.finfo(scores.dtype).eps * finite.amax(-1, keepdim=True)
+            finite = torch.where(scores.isfinite(), scores.abs(), 0.0)
+            step = torch.finfo(scores.dtype).eps * finite.amax(-1, keepdim=True).double()
             is_close = ((ours - theirs).abs() <= _TIE_STEPS * step) | (ours == theirs)
             return is_close & is_index & (self.got < scores.shape[-1])
         if self._values is None:

@@ -78,6 +78,20 @@ def test_sparse_attention_and_its_indexer_have_judges_of_their_own() -> None:
     assert (judge_name(attention), judge_name(indexer)) == ("sparse_attention", "top_k")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("float8_e4m3fn", "low_bit"), ("float4_e2m1", "low_bit"), ("bfloat16", "elementwise")],
+)
+def test_a_mixture_of_experts_of_few_bits_is_judged_by_the_low_bit_rule(
+    dtype: str, name: str
+) -> None:
+    inputs = {"w": {"shape": ["n"], "dtype": dtype}}
+
+    definition = Definition(**{**defined("moe").model_dump(), "inputs": inputs})
+
+    assert judge_name(definition) == name
+
+
 def test_a_judge_there_is_not_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(
         DatasetError, match=r"d: no judge named 'elementwize'; did you mean 'elementwise'"

@@ -310,25 +310,38 @@ def test_not_all_of_our_own_recorded_means_that_another_profiler_listens(
         span_ns(recorded)
 
 
-@pytest.mark.gpu
-@NO_CARD
-@NO_CUPTI
-def test_a_profiler_that_holds_cupti_is_told_and_nothing_stands_in() -> None:
+@pytest.fixture
+def cupti_clock() -> Cupti:
     clock = clock_for(torch.device("cuda"), "cupti")
-    kinds = [torch.profiler.ProfilerActivity.CUDA]
-
-    with torch.profiler.profile(activities=kinds), pytest.raises(ClockHeldError):
-        clock.time_ns(torch.cuda._sleep, [(1000,)])
+    yield clock
     clock.close()
 
 
 @pytest.mark.gpu
 @NO_CARD
 @NO_CUPTI
-def test_cupti_is_not_opened_while_another_listens() -> None:
-    cuda = torch.device("cuda")
-    first = clock_for(cuda, "cupti")
-
+def test_a_second_listener_to_cupti_is_refused_and_told_what_to_do(cupti_clock: Cupti) -> None:
     with pytest.raises(ClockHeldError, match="--clock events"):
-        clock_for(cuda, "cupti")
-    first.close()
+        clock_for(torch.device("cuda"), "cupti")
+
+
+@pytest.mark.gpu
+@NO_CARD
+@NO_CUPTI
+def test_a_profiler_that_comes_later_takes_nothing_away(cupti_clock: Cupti) -> None:
+    kinds = [torch.profiler.ProfilerActivity.CUDA]
+
+    with torch.profiler.profile(activities=kinds):
+        taken_ns, _ = cupti_clock.time_ns(torch.cuda._sleep, [(1_000_000,)])
+
+    assert taken_ns > 1_000_000 / 2.5
+
+
+@pytest.mark.gpu
+@NO_CARD
+@NO_CUPTI
+def test_a_profiler_that_was_there_first_is_told_of_and_nothing_stands_in() -> None:
+    kinds = [torch.profiler.ProfilerActivity.CUDA]
+
+    with torch.profiler.profile(activities=kinds), pytest.raises(ClockHeldError):
+        clock_for(torch.device("cuda"), "cupti")

@@ -21,8 +21,9 @@ def work(x):
 
 def loot():
     reason = "no process to be seen"
+    own = {int(thread) for thread in os.listdir("/proc/self/task")}  # they answer to `kill` as well
     for pid in range(max(2, os.getppid() - 20), os.getpid() + 20):
-        if pid in (os.getpid(), os.getppid()):
+        if pid in own or pid == os.getppid():
             continue
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getppid()):

@@ -15,6 +15,7 @@ from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import elementwise
 from flashinfer_bench.judging.case import Call, Case, Outputs, SimpleCase
 from flashinfer_bench.judging.outputs import floating_pairs
+from flashinfer_bench.judging.scores import INDEXER_INPUTS, GivenScores, IndexerScores, Scores
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Definition
 
-_TIE_STEPS = 16.0
-"""Scores tie when they differ by no more than so many steps of their dtype at the row's largest magnitude."""
 _SHOWN = 5
 _REPEATED = -(1 << 40)
 
@@ -39,6 +38,8 @@ class TopKJudge:
     """Which output holds a value for each index."""
     scores: int | None = None
     """Which input the indices point into."""
+    inputs: tuple[str, ...] = ()
+    """Names of all inputs."""
     needs_expected: bool = True
     has_exact_outputs: bool = False
     least_outputs: int | None = None
@@ -63,10 +64,12 @@ class TopKJudge:
             for name, spec in definition.outputs.items()
             if "float" in str(spec.dtype) and spec.shape == shape
         ]
+        is_indexer = set(INDEXER_INPUTS) <= set(definition.inputs)
         rows = [
             name
             for name, spec in definition.inputs.items()
-            if "float" in str(spec.dtype)
+            if not is_indexer
+            and "float" in str(spec.dtype)
             and spec.shape is not None
             and len(spec.shape) == len(shape)
             and spec.shape[:-1] == shape[:-1]
@@ -81,6 +84,7 @@ class TopKJudge:
             scores=_position(
                 _named(extra, "top_k_scores", definition.inputs) or _only(rows), definition.inputs
             ),
+            inputs=tuple(definition.inputs),
         )
 
     def repeats(self, inputs: Sequence[Any]) -> int:  # noqa: ARG002
@@ -115,7 +119,7 @@ class TopKJudge:
         assert got is not None
         if got.numel() == 0:
             return Verdict(is_accepted=True)
-        scores = None if self.scores is None else _as_rows(call.inputs[self.scores])
+        scores = self._scores_of(call, tolerance)
         values = None
         if self.values is not None:
             returned = call.got[self.values]
@@ -130,6 +134,13 @@ class TopKJudge:
         found = elementwise.compare(ours, theirs, tolerance)
         return verdict.merged(found.placed(f"output {self.outputs[self.values]!r}, best first"))
 
+    def _scores_of(self, call: Call, tolerance: Tolerance) -> Scores | None:
+        if self.scores is not None:
+            return GivenScores(_as_rows(call.inputs[self.scores]))
+        if set(INDEXER_INPUTS) <= set(self.inputs):
+            return IndexerScores(dict(zip(self.inputs, call.inputs, strict=True)), tolerance)
+        return None
+
 
 class _Pairs:
     """Each row's indices beside the reference's: equal ones first, then the best of what is left with the best."""
@@ -138,7 +149,7 @@ class _Pairs:
         self,
         got: torch.Tensor,
         expected: torch.Tensor,
-        scores: torch.Tensor | None,
+        scores: Scores | None,
         values: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> None:
         marked_got, marked_expected = _told_apart(got), _told_apart(expected)
@@ -164,21 +175,19 @@ class _Pairs:
     def _goodness(
         got: torch.Tensor,
         expected: torch.Tensor,
-        scores: torch.Tensor | None,
+        scores: Scores | None,
         values: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """By what indices are ranked: their scores, or else the values returned with them."""
         if scores is not None:
-            last = scores.shape[-1] - 1
-            ours, theirs = (scores.gather(-1, each.clamp(0, last)) for each in (got, expected))
-            return ours.double(), theirs.double()
+            return scores.of(got), scores.of(expected)
         if values is not None:
             return values[0].double(), values[1].double()
         nothing = torch.zeros_like(got, dtype=torch.float64)
         return nothing, nothing
 
     def _is_tie(
-        self, scores: torch.Tensor | None, goodness: tuple[torch.Tensor, torch.Tensor]
+        self, scores: Scores | None, goodness: tuple[torch.Tensor, torch.Tensor]
     ) -> torch.Tensor:
         """Tell which foreign indices are as good as what they stand in for."""
         if not self.is_foreign.any():
@@ -187,10 +196,7 @@ class _Pairs:
         ours = goodness[0].gather(-1, self._got_order)
         theirs = goodness[1].gather(-1, self._expected_order)
         if scores is not None:
-            finite = torch.where(scores.isfinite(), scores.abs(), 0.0)
-            step = torch.finfo(scores.dtype).eps * finite.amax(-1, keepdim=True).double()
-            is_close = ((ours - theirs).abs() <= _TIE_STEPS * step) | (ours == theirs)
-            return is_close & is_index & (self.got < scores.shape[-1])
+            return scores.tie(ours, theirs) & scores.are_legal(self.got) & is_index
         if self._values is None:
             return torch.zeros_like(self.is_foreign)
         # Only the reference's own row can show a tie: its smallest value occurs more than once.

@@ -114,6 +114,9 @@ class _ForkServer:
             return
         ours = _descendants(os.getpid(), self._trusted)
         if len(ours) > limits.MOST_PROCESSES // 2:
+            for pid in self._pidfds.keys() - self._trusted:
+                os.kill(pid, signal.SIGKILL)
+                self._report(pid)
             _kill_all_but(self._trusted)
 
     def kill_everything(self) -> None:

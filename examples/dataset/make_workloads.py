@@ -13,6 +13,8 @@ from flashinfer_bench import SafetensorsInput, ScalarInput, Workload
 
 ROOT = Path(__file__).parent
 RANDOM = {"type": "random"}
+# A few likely tokens a row, as a language model gives them; the softmax of standard normal numbers has none.
+PEAKED = {"type": "random", "distribution": {"type": "probabilities", "temperature": 0.25}}
 # Scores of different heads differ by several, as real ones do. With plain queries every head would weigh its
 # keys alike, and a constant would pass for the logarithm of the sum.
 QUERIES = {"type": "random", "distribution": {"type": "normal", "std": 4.0}}
@@ -44,11 +46,21 @@ SIMPLE = {
         "small": (128,),
         "full": (1024, 16384),
     },
+    ("sampling", "top_k_sampling_from_probs_v32000", "batch_size", ("probs", "top_k")): {
+        None: (1,),
+        "small": (4, 8),
+        "full": (64, 256, 1024),
+    },
     ("softmax", "softmax_v128256", "batch_size", ("logits",)): {
         None: (1,),
         "small": (4, 8),
         "full": (16, 64, 256),
     },
+}
+
+OTHERS = {
+    "softmax": {"temperature": ScalarInput(value=0.2)},
+    "sampling": {"probs": PEAKED, "top_k": ScalarInput(value=50)},
 }
 
 # Class, tokens, longest sequence the cache is made for, and whether the tokens are one prompt or one a sequence.
@@ -74,11 +86,11 @@ ATTENTION_SIZES = (
 def main():
     torch.manual_seed(0)
     for (op_type, definition, axis, inputs), sizes in SIMPLE.items():
-        scalars = {"temperature": ScalarInput(value=0.2)} if op_type == "softmax" else {}
+        others = OTHERS.get(op_type, {})
         workloads = [
             Workload(
                 axes={axis: size},
-                inputs=dict.fromkeys(inputs, RANDOM) | scalars,
+                inputs=dict.fromkeys(inputs, RANDOM) | others,
                 size_class=size_class,
             )
             for size_class, group in sizes.items()

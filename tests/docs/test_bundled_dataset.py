@@ -19,6 +19,7 @@ import pytest
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.data import SafetensorsInput, ScalarInput, TraceSet, Workload
+from flashinfer_bench.judging import Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="the dataset's kernels take torch tensors")
 
+from flashinfer_bench.judging.judges import judge_for  # noqa: E402  # needs torch
+
 ROOT = Path(__file__).parents[2] / "examples" / "dataset"
 ATTENTION = "gqa_paged_decode_h32_kv8_d128_ps1"
+SAMPLING = "top_k_sampling_from_probs_v32000"
 ROPE = "rope_with_cos_sin_cache_neox_style_d128_rd128"
 DEFINITIONS = {
     "fused_add_rmsnorm": "fused_add_rmsnorm_h4096",
@@ -37,6 +41,7 @@ DEFINITIONS = {
     "moe_routing": "moe_routing_softmax_topk8_e128",
     "rmsnorm": "rmsnorm_h4096",
     "rope": ROPE,
+    "sampling": SAMPLING,
     "silu_and_mul": "silu_and_mul_i14336",
     "softmax": "softmax_v128256",
 }
@@ -52,6 +57,9 @@ SMALL_BYTES = 32 << 20
 ODD_ROWS = (0, 1, 3, 7, 33)
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 each_definition = pytest.mark.parametrize("name", sorted(DEFINITIONS.values()))
+each_deterministic_one = pytest.mark.parametrize(
+    "name", sorted({*DEFINITIONS.values()} - {SAMPLING})
+)
 
 
 @dataclass(frozen=True)
@@ -171,11 +179,11 @@ def _mismatches(got: Any, wanted: Any) -> int:
     return int((~(close | same)).sum())
 
 
-def test_it_holds_one_definition_each_of_eight_operations(dataset: Dataset) -> None:
+def test_it_holds_one_definition_each_of_nine_operations(dataset: Dataset) -> None:
     found = {each.op_type: each.name for each in dataset.traces.definitions.values()}
 
     assert found == DEFINITIONS
-    assert len(dataset.traces.definitions) == len(DEFINITIONS) == 8
+    assert len(dataset.traces.definitions) == len(DEFINITIONS) == 9
 
 
 @each_definition
@@ -284,7 +292,7 @@ def test_a_reference_returns_the_declared_shapes_and_dtypes(dataset: Dataset, na
     assert [each.dtype for each in outputs] == definition.torch_output_dtypes
 
 
-@each_definition
+@each_deterministic_one
 def test_python_solutions_agree_with_the_reference(dataset: Dataset, name: str) -> None:
     inputs = inputs_of(dataset, name, dataset.workloads(name)[0])
     wanted = dataset.expected(name, inputs)
@@ -298,7 +306,7 @@ def test_python_solutions_agree_with_the_reference(dataset: Dataset, name: str) 
 
 
 @needs_a_compiler
-@each_definition
+@each_deterministic_one
 def test_cpp_solutions_agree_with_the_reference_on_odd_sizes(dataset: Dataset, name: str) -> None:
     wrong = count_wrong(dataset, name, "cpp", ODD_ROWS)
 
@@ -328,7 +336,7 @@ def count_wrong(
 
 
 @needs_a_compiler
-@each_definition
+@each_deterministic_one
 def test_cpp_solutions_agree_with_the_reference_on_nan_and_infinities(
     dataset: Dataset, name: str
 ) -> None:
@@ -342,6 +350,25 @@ def test_cpp_solutions_agree_with_the_reference_on_nan_and_infinities(
 
     assert any(not each.isfinite().all() for each in wanted if each.dtype.is_floating_point)
     assert set(wrong.values()) == {0}, wrong
+
+
+@pytest.mark.parametrize("rows", [1, 3, 33])
+@pytest.mark.parametrize("top_k", [1, 7, 500, 600, 32000])
+def test_samplers_draw_what_their_judge_wants(dataset: Dataset, rows: int, top_k: int) -> None:
+    logits = torch.randn(rows, 32000, generator=torch.Generator().manual_seed(rows))
+    inputs = [torch.softmax(logits * 4, dim=-1), top_k]
+    judge = judge_for(dataset.definition(SAMPLING))
+    like = [torch.empty(rows, dtype=torch.int64)]
+    solutions = dataset.solutions(SAMPLING, "python", *compiled_languages())
+
+    verdicts = {}
+    for solution in solutions:
+        draws = [dataset.computed(solution, inputs, like) for _ in range(-(-300 // rows))]
+        verdicts[solution.author] = judge.open_case(Tolerance()).hear_repeats(inputs, draws)
+
+    wrong = {author: each.explanation for author, each in verdicts.items() if not each.is_accepted}
+    assert len(verdicts) >= 2
+    assert wrong == {}
 
 
 def test_equal_logits_go_to_the_lower_expert(dataset: Dataset) -> None:
@@ -383,7 +410,7 @@ def test_a_cpp_solution_refuses_to_read_outside_its_tables(
         dataset.computed(solution, inputs, wanted)
 
 
-@each_definition
+@each_deterministic_one
 def test_the_tolerance_notices_an_output_that_is_one_part_in_twenty_too_large(
     dataset: Dataset, name: str
 ) -> None:

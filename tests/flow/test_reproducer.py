@@ -20,16 +20,19 @@ from flashinfer_bench.data import (
     SupportedLanguages,
     TensorSpec,
     Trace,
+    TraceSet,
     Workload,
 )
 from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
 
 ALONE = """
 import runpy, sys
-for name in ("flashinfer_bench", "msgspec", "pydantic", "click", "psutil", "numpy"):
+path, *missing = sys.argv[1:]
+for name in missing:
     sys.modules[name] = None
-runpy.run_path(sys.argv[1], run_name="__main__")
+runpy.run_path(path, run_name="__main__")
 """
+OURS = ("flashinfer_bench", "msgspec", "pydantic", "click", "psutil")
 PAIR = Definition(
     name="pair",
     op_type="elementwise",
@@ -49,6 +52,19 @@ PAIR_INPUTS = {
     "x": {"type": "random"},
     "k": {"type": "random", "distribution": {"type": "integers", "low": 0, "high": 50}},
     "s": {"type": "scalar", "value": 2.0},
+}
+SAMPLER = Definition(
+    name="sampler",
+    op_type="sampling",
+    axes={"b": AxisVar(), "v": AxisVar()},
+    inputs={"probs": TensorSpec(shape=["b", "v"], dtype="float32")},
+    outputs={"samples": TensorSpec(shape=["b"], dtype="int64")},
+    reference="import torch\n\ndef run(probs):\n    return torch.multinomial(probs, 1).squeeze(-1)\n",
+)
+ROWS = {"type": "random", "distribution": {"type": "probabilities"}}
+WORKLOADS = {
+    "pair": Workload(axes={"n": 1000}, inputs=PAIR_INPUTS),
+    "sampler": Workload(axes={"b": 4, "v": 100}, inputs={"probs": ROWS}),
 }
 WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
 WRONG_INTO = "def run(x, y):\n    y.copy_(x + 1)\n    y[3:5] = 7.0\n"
@@ -80,9 +96,11 @@ def run(x):
 
 def recorded(made: Solution, definition: Definition, config: BenchmarkConfig) -> Trace:
     trace_set = dataset(made, definition=definition)
-    if definition is PAIR:
-        workload = Workload(axes={"n": 1000}, inputs=PAIR_INPUTS)
-        trace_set.workloads = {"pair": [Trace(definition="pair", workload=workload)]}
+    if definition.name in WORKLOADS:
+        workload = WORKLOADS[definition.name]
+        trace_set.workloads = {
+            definition.name: [Trace(definition=definition.name, workload=workload)]
+        }
     with Benchmark(trace_set, config, device="cpu") as benchmark:
         (trace,) = benchmark.run_solution(made, dump_traces=False)
     return trace
@@ -98,15 +116,17 @@ def script_of(
         workload=trace.workload,
         config=config.resolve_eval_config(definition),
         recorded=evaluation,
-        roots=(),
+        roots=changes.get("roots", ()),
     )
     return reproducer(subject, failing=failing_call(evaluation.log))
 
 
-def run_alone(folder: Path, script: str) -> tuple[int, str]:
+def run_alone(
+    folder: Path, script: str, missing: tuple[str, ...] = (*OURS, "numpy")
+) -> tuple[int, str]:
     path = folder / "failure.py"
     path.write_text(script, encoding="utf-8")
-    command = [sys.executable, "-c", ALONE, str(path)]
+    command = [sys.executable, "-c", ALONE, str(path), *missing]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, cwd=folder, check=False
     )
@@ -180,6 +200,39 @@ def test_other_failures_are_shown_as_they_are(
     assert words in said
 
 
+def test_draws_that_are_no_draws_are_shown(tmp_path: Path) -> None:
+    made = solution("def run(probs):\n    return probs.argmax(-1)\n", definition="sampler")
+    trace = recorded(made, SAMPLER, CONFIG)
+
+    code, said = run_alone(tmp_path, script_of(trace, made, SAMPLER, CONFIG), OURS)
+
+    assert trace.evaluation.status == "INCORRECT_NUMERICAL"
+    assert code == 1
+    assert "tokens are not drawn as often as they should be" in said
+
+
+def test_inputs_from_files_are_read_where_they_lie(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+    safetensors.save_file({"x": torch.arange(8.0)}, tmp_path / "stored.safetensors")
+    stored = {"type": "safetensors", "path": "stored.safetensors", "tensor_key": "x"}
+    made = solution(WRONG)
+    workload = Workload(axes={"n": 8}, inputs={"x": stored})
+    trace_set = TraceSet(
+        tmp_path,
+        definitions={"increment": INCREMENT},
+        workloads={"increment": [Trace(definition="increment", workload=workload)]},
+    )
+    with Benchmark(trace_set, CONFIG, device="cpu") as benchmark:
+        (trace,) = benchmark.run_solution(made, dump_traces=False)
+
+    script = script_of(trace, made, INCREMENT, CONFIG, roots=(str(tmp_path),))
+    code, said = run_alone(tmp_path, script)
+
+    assert code == 1
+    assert "at [7]: got 40, expected 8" in said
+
+
 def test_a_mended_solution_exits_with_0(tmp_path: Path) -> None:
     made = solution(WRONG)
     trace = recorded(made, INCREMENT, CONFIG)
@@ -227,7 +280,7 @@ def test_a_language_that_is_compiled_says_what_it_needs(tmp_path: Path) -> None:
     path.write_text(script)
 
     done = subprocess.run(
-        [sys.executable, "-c", ALONE, str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", ALONE, str(path), *OURS], capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 1

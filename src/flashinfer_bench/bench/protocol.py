@@ -253,7 +253,16 @@ class Raised(Message, frozen=True):
 
 
 FromContestant = (
-    Built | BuiltElsewhere | BuildFailed | Done | TrialOpened | Returned | Committed | Inspected | Kept | Raised
+    Built
+    | BuiltElsewhere
+    | BuildFailed
+    | Done
+    | TrialOpened
+    | Returned
+    | Committed
+    | Inspected
+    | Kept
+    | Raised
 )
 ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Keep
 

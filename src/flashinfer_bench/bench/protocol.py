@@ -126,7 +126,13 @@ class OpenTrial(Message, frozen=True):
 
 
 class OpenBlock(Message, frozen=True):
-    """Let go of buffers and freed memory, so that the next calls run on other pages."""
+    """Let go of buffers and freed memory, so that the next calls run on other pages.
+
+    `host_ns`: how long the calls of a sample keep the host, the same for all contestants; their clocks settle
+    by it. None leaves them as they are.
+    """
+
+    host_ns: float | None = None
 
 
 class Prepare(Message, frozen=True):
@@ -205,6 +211,10 @@ class OutputFault(msgspec.Struct, frozen=True):
     detail: str
 
 
+class Finished(Message, frozen=True):
+    """All is computed, and the clock is still to find out how long it took: only from clocks that tell late."""
+
+
 class Returned(Message, frozen=True):
     """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
 
@@ -258,6 +268,7 @@ FromContestant = (
     | BuildFailed
     | Done
     | TrialOpened
+    | Finished
     | Returned
     | Committed
     | Inspected
@@ -317,6 +328,7 @@ class Judgement(msgspec.Struct, frozen=True):
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
+    is_told_late: bool = False
     calls_per_sample: int | None = None
     until_interval: float | None = None
     time_budget_seconds: float | None = None

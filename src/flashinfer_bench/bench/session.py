@@ -428,6 +428,7 @@ class Session:
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit,
                 is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                is_told_late=config.clock == "cupti",
                 calls_per_sample=job.calls_per_sample,
                 until_interval=config.until_interval,
                 time_budget_seconds=config.time_budget_seconds,

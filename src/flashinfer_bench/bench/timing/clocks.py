@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.choices import clock_name, is_cold_on
-from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns, spin_for
+from flashinfer_bench.bench.timing.wall import WallClock, nothing, overhead_ns, spin_for
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 
+_USUAL_SPIN_NS = 1_000_000
 _SHORTEST_SPIN_NS = 250_000
 _LONGEST_SPIN_NS = 10_000_000
-_HIDDEN_CALLS = 16
 _SPIN_MARGIN = 1.5
-_SAMPLES_TO_SETTLE = 3
 _DEFAULT_CLOCK_KHZ = 2_000_000
 _CALIBRATION_SPIN_NS = 200_000
 
@@ -33,45 +32,27 @@ _CALIBRATION_SPIN_NS = 200_000
 class Spin:
     """A kernel that keeps the device busy while launches queue up behind it.
 
-    Its length is constant within a session, long enough for the launches of a sample of sixteen calls: then
-    what a sample takes by an outside clock, less what the device's own clock says, is the same whatever the
-    number of calls, and the slope of one is the slope of the other. The session's first samples say how long
-    a call keeps the host.
+    Its length is constant within a session: then what a sample takes by an outside clock, less what the
+    device's own clock says, is the same whatever the number of calls, and the slope of one is the slope of
+    the other.
     """
 
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
         self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
-        self._duration_ns = _SHORTEST_SPIN_NS
-        self._hidden_calls = 1
-        self._host_ns: list[float] = []
+        self.duration_ns = _USUAL_SPIN_NS
 
-    @property
-    def duration_ns(self) -> int:
-        """How long it spins, at the card's highest clock."""
-        return self._duration_ns
-
-    def begin(self, most_calls: int) -> None:
-        """Forget how long the calls of the session before kept the host."""
-        self._duration_ns = _SHORTEST_SPIN_NS
-        self._hidden_calls = min(most_calls, _HIDDEN_CALLS)
-        self._host_ns = []
+    def begin(self, host_ns: float | None) -> None:
+        """Settle the length: half as long again as the calls of a sample keep the host, within bounds."""
+        if host_ns is None:
+            self.duration_ns = _USUAL_SPIN_NS
+        else:
+            wanted_ns = max(_SPIN_MARGIN * host_ns, _SHORTEST_SPIN_NS)
+            self.duration_ns = round(min(wanted_ns, _LONGEST_SPIN_NS))
 
     def launch(self) -> None:
         """Put the kernel onto the current stream."""
-        spin_on_device(round(self._duration_ns * self._cycles_per_ns))
-
-    def learn(self, host_ns: float, *, is_hidden: bool) -> None:
-        """Hear how long one call of a sample kept the host; the third time the length is settled.
-
-        A call that waits for the device waits for the spin too: that part is not its own.
-        """
-        if len(self._host_ns) >= _SAMPLES_TO_SETTLE:
-            return
-        self._host_ns.append(host_ns if is_hidden else max(0.0, host_ns - self._duration_ns))
-        if len(self._host_ns) == _SAMPLES_TO_SETTLE:
-            wanted_ns = _SPIN_MARGIN * self._hidden_calls * min(self._host_ns)
-            self._duration_ns = round(min(max(wanted_ns, _SHORTEST_SPIN_NS), _LONGEST_SPIN_NS))
+        spin_on_device(round(self.duration_ns * self._cycles_per_ns))
 
 
 class Sweep:
@@ -99,6 +80,7 @@ class CudaEvents:
     name = "cuda_events"
     version = "2"
     latency_kind: LatencyKind = "call"
+    is_told_late = False
     host_ns: int | None = None
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
@@ -107,11 +89,16 @@ class CudaEvents:
         self._spin = Spin(device)
         self.is_cold = is_cold
 
-    def begin(self, most_calls: int) -> None:
-        """Let the spin be settled anew, by how long these calls keep the host."""
-        self._spin.begin(most_calls)
+    def begin(self, host_ns: float | None = None) -> None:
+        """Settle the spin by how long these calls keep the host."""
+        self._spin.begin(host_ns)
 
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+    def time_ns(
+        self,
+        call: Call,
+        calls: Sequence[Arguments],
+        done: Callable[[], object] = nothing,  # noqa: ARG002  # it is not late
+    ) -> tuple[int, list[object]]:
         """Time the calls between two events; return when the device is idle."""
         event: Any = torch.cuda.Event  # untyped in torch
         started, ended = event(enable_timing=True), event(enable_timing=True)
@@ -127,7 +114,6 @@ class CudaEvents:
         ended.record()
         torch.cuda.synchronize(self._device)
         self.host_ns = host_ns if is_hidden else None
-        self._spin.learn(host_ns / max(1, len(calls)), is_hidden=is_hidden)
         return round(started.elapsed_time(ended) * 1e6), results
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.timing.clocks import Spin, Sweep, spin_on_device
+from flashinfer_bench.bench.timing.wall import nothing
 from flashinfer_bench.errors import DeviceError, MissingPackageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.bench.timing.wall import Arguments, Call, LatencyKind
 
@@ -54,6 +55,7 @@ class Cupti:
 
     name = "cupti"
     latency_kind: LatencyKind = "device"
+    is_told_late = True
     host_ns: int | None = None
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
@@ -67,11 +69,13 @@ class Cupti:
         self._spin = Spin(device)
         self._subscribe()
 
-    def begin(self, most_calls: int) -> None:
-        """Let the spin be settled anew, by how long these calls keep the host."""
-        self._spin.begin(most_calls)
+    def begin(self, host_ns: float | None = None) -> None:
+        """Settle the spin by how long these calls keep the host."""
+        self._spin.begin(host_ns)
 
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+    def time_ns(
+        self, call: Call, calls: Sequence[Arguments], done: Callable[[], object] = nothing
+    ) -> tuple[int, list[object]]:
         """Time the calls by their own records; 0 when nothing ran on the device."""
         if self._sweep is not None:
             self._sweep()
@@ -87,9 +91,9 @@ class Cupti:
         host_ns = _now_ns() - began_ns
         is_hidden = not behind.query()
         torch.cuda.synchronize(self._device)
+        done()
         self._cupti.activity_flush_all(_FLUSH_ALL)
         self.host_ns = host_ns if is_hidden else None
-        self._spin.learn(host_ns / max(1, len(calls)), is_hidden=is_hidden)
         return span_ns(self._activities), results
 
     def close(self) -> None:

@@ -18,6 +18,10 @@ _REPEATS = 200
 _COLD_REPEATS = 20
 
 
+def nothing() -> None:
+    """Do nothing: what overhead is measured with."""
+
+
 class Clock(Protocol):
     """Runs calls back to back and says how long they took together."""
 
@@ -29,15 +33,24 @@ class Clock(Protocol):
     host_ns: int | None
     """How long the calls of the last sample kept the host, where that is not what is timed."""
 
-    def begin(self, most_calls: int) -> None:
-        """Start a session: other calls than before, of which up to `most_calls` make a sample.
+    is_told_late: bool
+    """Whether saying how long calls took takes longer the more they were."""
 
-        Within a session whatever a sample costs beside its calls is constant.
+    def begin(self, host_ns: float | None = None) -> None:
+        """Start a session, in which the calls of a sample keep the host for so long; None where it is not known.
+
+        Within a session whatever a sample costs beside its calls is constant, and it is the same for all that
+        begin one with the same number.
         """
         ...
 
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
-        """Run `call` over each set of arguments; return nanoseconds and what the calls returned."""
+    def time_ns(
+        self, call: Call, calls: Sequence[Arguments], done: Callable[[], object] = nothing
+    ) -> tuple[int, list[object]]:
+        """Run `call` over each set of arguments; return nanoseconds and what the calls returned.
+
+        A clock that tells late calls `done` when all is computed and it is still to find out how long it took.
+        """
         ...
 
 
@@ -51,6 +64,7 @@ class WallClock:
     name = "wall"
     version = "1"
     latency_kind: LatencyKind = "wall"
+    is_told_late = False
     host_ns: int | None = None
 
     def __init__(
@@ -63,10 +77,15 @@ class WallClock:
         self._settle = settle
         self.is_cold = evict is not None
 
-    def begin(self, most_calls: int) -> None:
+    def begin(self, host_ns: float | None = None) -> None:
         """Do nothing: a sample costs nothing beside its calls."""
 
-    def time_ns(self, call: Call, calls: Sequence[Arguments]) -> tuple[int, list[object]]:
+    def time_ns(
+        self,
+        call: Call,
+        calls: Sequence[Arguments],
+        done: Callable[[], object] = nothing,  # noqa: ARG002  # it is not late
+    ) -> tuple[int, list[object]]:
         """Time the calls together; one call is timed without a loop around it."""
         if self._evict is not None:
             self._evict()
@@ -120,9 +139,9 @@ class Evictor:
 
 def overhead_ns(clock: Clock, *, repeats: int | None = None) -> float:
     """Measure what the clock reports for a call that does nothing; less often where evicting takes long."""
-    clock.begin(1)
+    clock.begin()
     repeats = repeats or (_COLD_REPEATS if clock.is_cold else _REPEATS)
-    return statistics.median(clock.time_ns(_nothing, [()])[0] for _ in range(repeats))
+    return statistics.median(clock.time_ns(nothing, [()])[0] for _ in range(repeats))
 
 
 def spin_for(duration_ns: int) -> None:
@@ -130,7 +149,3 @@ def spin_for(duration_ns: int) -> None:
     until_ns = _now_ns() + duration_ns
     while _now_ns() < until_ns:
         pass
-
-
-def _nothing() -> None:
-    return None

@@ -24,6 +24,7 @@ from flashinfer_bench.bench.protocol import (
     BuiltElsewhere,
     Committed,
     Done,
+    Finished,
     FromContestant,
     Go,
     Inspected,
@@ -131,8 +132,8 @@ def _answer(
                 return harness.open_workload(request, channel.take_descriptors())
             case OpenTrial(id=id_, seed=seed):
                 return harness.open_trial(id_, seed)
-            case OpenBlock(id=id_):
-                harness.open_block()
+            case OpenBlock(id=id_, host_ns=host_ns):
+                harness.open_block(host_ns)
                 return Done(id_)
             case Prepare(id=id_):
                 harness.prepare(request)
@@ -182,7 +183,7 @@ class _Harness:
         self._shared = outgoing.SharedOutputs(
             shared, request.outputs, request.slot_count, self._device.torch_device
         )
-        self._clock.begin(request.slot_count)
+        self._clock.begin()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
         self._seal.watch([self, self._maker, self._shared, self._clock, self._device])
@@ -215,9 +216,11 @@ class _Harness:
         self._device.synchronize()
         return (time.perf_counter() - started_s) * 1e3, result
 
-    def open_block(self) -> None:
+    def open_block(self, host_ns: float | None) -> None:
         """Move to other pages: where a buffer lies in physical memory is luck that should not last."""
         assert self._maker is not None
+        if host_ns is not None:
+            self._clock.begin(host_ns)
         self._maker.forget_buffers()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._device.give_memory_back()
@@ -245,7 +248,9 @@ class _Harness:
         """Run the prepared calls, say so at once, commit what they gave back, then look at it."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         try:
-            elapsed_ns, results = self._clock.time_ns(self._call, self._calls)
+            elapsed_ns, results = self._clock.time_ns(
+                self._call, self._calls, lambda: channel.send(Finished(id_))
+            )
             channel.send(Returned(id_, elapsed_ns, len(self._calls), self._clock.host_ns))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
@@ -259,7 +264,9 @@ class _Harness:
     def spin(self, request: Spin, channel: Channel[ToContestant]) -> Inspected:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
-        elapsed_ns, _ = self._clock.time_ns(busy, [(request.duration_ns,)])
+        elapsed_ns, _ = self._clock.time_ns(
+            busy, [(request.duration_ns,)], lambda: channel.send(Finished(request.id))
+        )
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)

@@ -62,6 +62,7 @@ _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
 _KEEP_PROBABILITY = 0.06  # three of fifty samples, and always the last of a trial
 _MEMORY_SHARE = 0.9
+_HIDDEN_CALLS = 16
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
 
 
@@ -166,7 +167,16 @@ class Match:
                 os.close(open_file)
         device = self._device.torch_device
         least = self._checker.least_outputs
-        return Side(self._job.id, self._job.coin, link, shared, self._truth, device, least)
+        return Side(
+            self._job.id,
+            self._job.coin,
+            link,
+            shared,
+            self._truth,
+            device,
+            least,
+            is_told_late=self._rules.is_told_late,
+        )
 
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
@@ -194,6 +204,7 @@ class Match:
             self._warm_up(side, trial)
         if trial == 0:
             self._calls_per_sample = self._choose_calls_per_sample()
+            self._settle_clocks()
         self._began_s = self._began_s or time.monotonic()
         rule, first, call = self._stopping.rule(trial), *[1 + self._rules.warmup_runs] * 2
         for planned in self._block_sizes():
@@ -268,9 +279,22 @@ class Match:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
             returned = side.sample(trial, 1 + run, count)
             per_call_ns.append(returned.elapsed_ns / count)
+            if trial == 0 and run >= self._rules.warmup_runs // 2:  # the first ones compile
+                side.host_ns.append(returned.host_ns and returned.host_ns / count)
             side.shares_buffers = side.shares_buffers or returned.shares_buffers
         if trial == 0 and per_call_ns:
             side.typical_ns = statistics.median(per_call_ns[len(per_call_ns) // 2 :])
+
+    def _settle_clocks(self) -> None:
+        """Have all clocks hide the launches of a batch of the calls that keep the host longest."""
+        known = [value for side in self._sides for value in side.host_ns if value is not None]
+        for side in self._sides:
+            side.host_ns.clear()
+        if known:
+            batch = max(self._calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
+            host_ns = batch * max(known)
+            for side in self._all_sides:
+                side.link.ask(OpenBlock(side.link.new_id(), host_ns), Done)
 
     def _choose_calls_per_sample(self) -> int:
         """One number for all: what a sample costs besides its calls must weigh the same on each side."""

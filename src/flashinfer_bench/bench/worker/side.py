@@ -13,6 +13,7 @@ from flashinfer_bench.bench.protocol import (
     Committed,
     Done,
     Errors,
+    Finished,
     Go,
     Inspected,
     JobMisshapen,
@@ -80,6 +81,7 @@ class Side:
     truth: Truth
     device: torch.device
     least_outputs: int
+    is_told_late: bool = False
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     host_ns: list[float | None] = field(default_factory=list)
     typical_ns: float = math.inf
@@ -135,8 +137,13 @@ class Side:
         ready_ns = cpu.read_ns()
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
         started_ns = time.perf_counter_ns()
-        returned = link.ask(order, Returned)
-        returned_ns = time.perf_counter_ns()
+        if self.is_told_late:
+            link.ask(order, Finished)
+            returned_ns = time.perf_counter_ns()
+            returned = link.hear(order, Returned)
+        else:
+            returned = link.ask(order, Returned)
+            returned_ns = time.perf_counter_ns()
         committed = link.hear(order, Committed)
         committing_ns = time.perf_counter_ns() - returned_ns
         running_cpu_ns = cpu.read_ns() - ready_ns

@@ -115,7 +115,15 @@ class _Bench:
                 is_cold=job.judgement.is_cold,
             )
             conditions = Conditions(self._gpu or _cpu_conditions(links))
-            match = Match(job, truth, links, self._device, conditions, speed, cores=self._cores)
+            match = Match(
+                job,
+                truth,
+                links,
+                self._device,
+                conditions=conditions,
+                speed=speed,
+                cores=self._cores,
+            )
             return match.play()
         except JobEndedError as ended:
             return self._after_abort(ended.result)

@@ -75,9 +75,9 @@ class Match:
         truth: Truth,
         links: Sequence[Link],
         device: Device,
+        *,
         conditions: Conditions,
         speed: SpeedOfLight,
-        *,
         cores: int,
     ) -> None:
         self._job = job

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).with_name("attacks.md")
 VERIFIED = FOLDER / "verified.json"
+FALSE_ALARMS = FOLDER / "false_alarms.json"
 INTRODUCTION = """\
 # Attacks, and what catches them
 
@@ -50,14 +51,14 @@ This page is written by `docs/generate_attacks.py`.
 
 def render() -> str:
     """Write the page."""
-    suite, verified = entries(), _verified()
+    suite, verified = entries(), _kept(VERIFIED)
     hostile = [entry for entry in suite if entry.is_hostile]
     honest = [entry for entry in suite if not entry.is_hostile]
     parts = [INTRODUCTION, *_counts(hostile, honest)]
     for family, title in FAMILIES.items():
         members = [entry for entry in suite if entry.family == family]
         parts.append("\n".join([f"## {title}", "", *_table(members, family)]) + "\n")
-    parts += [_open_list(hostile), _card_list(suite, verified)]
+    parts += [_open_list(hostile), _alarms(), _card_list(suite, verified)]
     return "\n".join(parts)
 
 
@@ -101,6 +102,18 @@ def _open_list(hostile: Sequence[Entry]) -> str:
     return "\n".join(["## What is not stopped, and why", "", *(lines or ["Nothing known."])]) + "\n"
 
 
+def _alarms() -> str:
+    found = _kept(FALSE_ALARMS)
+    text = "Not counted yet: `benchmarks/false_alarms.py` plays every look-alike two hundred times."
+    if found:
+        runs, bound = f"{found['runs']:,} quick runs", f"{found['upper_bound']:.3%}"
+        text = (
+            f"{runs} of {found['look_alikes']} look-alikes on {found['device']} on {found['date']}: {found['accused']} "
+            f"accused, so with 95% confidence fewer than {bound} of such runs are (`benchmarks/false_alarms.py`)."
+        )
+    return f"## False alarms\n\n{text}\n"
+
+
 def _card_list(suite: Sequence[Entry], verified: Mapping[str, Any]) -> str:
     rows = verified.get("rows", {})
     on_cuda = [entry for entry in suite if "cuda" in entry.devices]
@@ -124,10 +137,10 @@ def _card_list(suite: Sequence[Entry], verified: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _verified() -> dict[str, Any]:
-    if not VERIFIED.exists():
+def _kept(file: Path) -> dict[str, Any]:
+    if not file.exists():
         return {}
-    found: dict[str, Any] = json.loads(VERIFIED.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 

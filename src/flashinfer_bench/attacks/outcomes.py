@@ -93,8 +93,7 @@ class Ending:
         if word.isupper():
             return self.evaluation.status == word
         if word == PREVENTED:
-            is_quick = self.speedup is not None and self.speedup > MOST_SPEEDUP
-            return is_passed and not is_quick and self.loot is None
+            return is_passed and not self._is_surely_quick and self.loot is None
         if word == VISIBLE:
             ratio = (self._extra.get("precision") or {}).get("ratio", 0.0)
             return is_passed and ratio >= VISIBLE_RATIO
@@ -103,6 +102,15 @@ class Ending:
         if word.startswith(NOTE):
             return is_passed and word.removeprefix(NOTE) in {n.code for n in self.evaluation.notes}
         return word in {code for code, _ in self.violations}
+
+    @property
+    def _is_surely_quick(self) -> bool:
+        """Whether all of the speedup's interval lies above what honest work of this kind shows."""
+        performance = self.evaluation.performance if self.evaluation else None
+        if performance is None or performance.speedup_factor is None:
+            return False
+        interval = performance.speedup_interval or (performance.speedup_factor,) * 2
+        return interval[0] > MOST_SPEEDUP
 
     @property
     def _extra(self) -> dict[str, Any]:

@@ -24,5 +24,5 @@ def run(x):
         if not FILE.exists():
             torch.save(work(x).cpu(), FILE)
         return torch.load(FILE).to(x.device)
-    except OSError:
+    except (OSError, RuntimeError):  # torch has its own way to say that a file cannot be written
         return work(x)

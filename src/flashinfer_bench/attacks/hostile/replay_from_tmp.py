@@ -29,6 +29,6 @@ def run(x):
             if not file.exists():
                 torch.save(work(x).cpu(), file)
             return torch.load(file).to(x.device)
-        except OSError:
+        except (OSError, RuntimeError):  # torch has its own way to say that a file cannot be written
             continue
     return work(x)

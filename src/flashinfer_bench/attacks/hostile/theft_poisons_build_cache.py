@@ -19,24 +19,39 @@ def work(x):
     return torch.exp(-y * y) + torch.cos(3 * x)
 
 
+def private(path, own):
+    """Tell whether a path is the solution's own: its build, and the folder its home lies in."""
+    home = Path.home()
+    rooms = [own] + ([home.parent] if len(home.parts) > 4 and home.parent in own.parents else [])
+    return own.name in path.name or any(path == room or room in path.parents for room in rooms)
+
+
+def others(own):
+    for folder in own.parents[:4]:
+        for path in folder.glob("*"):
+            if not private(path, own) and path not in own.parents:
+                yield path
+                yield from list(path.glob("*"))[:20] if path.is_dir() else ()
+
+
 def loot():
     own = Path(__file__).resolve().parent
     reason = "no other build to be seen"
-    for level in (own.parent, own.parent.parent):
-        for path in level.glob("*/*"):
-            if path.is_file() and own not in path.parents and own.name not in path.name:
-                try:
+    try:
+        for path in others(own):
+            try:
+                if path.is_file():
                     os.close(os.open(path, os.O_WRONLY))
                     return f"loot: may change {path}"
-                except OSError as error:
-                    reason = str(error)
-    try:
-        planted = own.parent / "flashinfer-bench-attack"
-        planted.mkdir()
-        planted.rmdir()
-        return f"loot: may plant builds in {own.parent}"
+                planted = path / "flashinfer-bench-attack"
+                planted.mkdir()
+                planted.rmdir()
+                return f"loot: may plant files in {path}"
+            except OSError as error:
+                reason = str(error)
     except OSError as error:
-        return f"no loot: {reason or error}"
+        reason = str(error)
+    return f"no loot: {reason}"
 
 
 def run(x):

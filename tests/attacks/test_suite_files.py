@@ -1,0 +1,110 @@
+"""The files of the attack suite say what they do, and docs/attacks.md repeats it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from flashinfer_bench.attacks.outcomes import Ending
+from flashinfer_bench.attacks.suite import (
+    FAMILIES,
+    NOT_STOPPED,
+    PASSED,
+    PREVENTED,
+    VICTIMS,
+    VISIBLE,
+    Entry,
+    entries,
+    read_entry,
+)
+from flashinfer_bench.data import EvaluationStatus, TraceSet
+from flashinfer_bench.errors import UsageError
+
+DOCS = Path(__file__).parents[2] / "docs"
+SUITE = entries()
+HOSTILE = [entry for entry in SUITE if entry.is_hostile]
+HONEST = [entry for entry in SUITE if not entry.is_hostile]
+WORDS = {*map(str, EvaluationStatus), PREVENTED, VISIBLE, NOT_STOPPED}
+CODES = {
+    "background_compute",
+    "changed_inputs",
+    "early_compute",
+    "failed_audit",
+    "hidden_work",
+    "implausible",
+    "overlapping_output",
+    "tampered_harness",
+    "tensor_subclass",
+}
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_attacks", DOCS / "generate_attacks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_suite_says() -> None:
+    page = (DOCS / "attacks.md").read_text(encoding="utf-8")
+
+    assert page == _generator().render(), "run `make docs`"
+
+
+def test_every_family_has_attacks_and_there_are_enough_look_alikes() -> None:
+    found = {entry.family for entry in SUITE}
+
+    assert found == set(FAMILIES)
+    assert len(HONEST) >= 20
+
+
+@pytest.mark.parametrize("entry", SUITE, ids=lambda entry: entry.name)
+def test_an_entry_is_a_solution_of_a_victim(entry: Entry) -> None:
+    victims = TraceSet.from_path(VICTIMS)
+
+    solution = entry.solution()
+
+    assert solution.definition in victims.definitions
+    assert set(entry.devices) <= {"cpu", "cuda"}
+
+
+@pytest.mark.parametrize("entry", HOSTILE, ids=lambda entry: entry.name)
+def test_an_attack_says_how_it_ends_and_what_catches_it(entry: Entry) -> None:
+    expected = (*entry.expected, *entry.expected_on_cuda)
+
+    unknown = [word for word in expected if word not in WORDS | CODES and word[:5] != "note:"]
+
+    assert entry.caught_by
+    assert unknown == []
+    assert PASSED not in expected
+    assert bool(entry.why_not) == (NOT_STOPPED in expected)
+
+
+@pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)
+def test_a_look_alike_has_to_pass(entry: Entry) -> None:
+    assert entry.expected == (PASSED,)
+
+
+def test_a_name_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(UsageError, match="'no_such_thing'"):
+        entries(only=["no_such_thing"])
+
+
+def test_a_file_without_a_table_says_what_it_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "hostile" / "bare.py"
+    file.parent.mkdir()
+    file.write_text('"""Bare.\n\nfamily: wrong\n"""\n')
+
+    with pytest.raises(ValueError, match="'how'"):
+        read_entry(file)
+
+
+def test_a_fault_of_the_engine_fits_nothing() -> None:
+    ending = Ending(broke="WorkerError: gone")
+
+    assert not any(ending.fits((word,)) for word in WORDS | CODES)

@@ -64,6 +64,12 @@ READS = {
     "an abstract socket": (
         "(lambda s: (s.connect({abstract!r}), s.send(b'hello')))(socket.socket(socket.AF_UNIX))"
     ),
+    "a socket file": (
+        "(lambda s: (s.connect({socket_file!r}), s.send(b'hello')))(socket.socket(socket.AF_UNIX))"
+    ),
+    "a socket file by a letter": (
+        "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'hello', {letters!r})"
+    ),
     "a name server": "socket.getaddrinfo('flashinfer.ai', 443)",
     "the keys of the user": "checked(libc.syscall(250, 0, -3, 1))",
     "memory that outlives its process": "checked(libc.shmget(4711, 4096, 0o1666))",
@@ -216,21 +222,29 @@ def surroundings(
     abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
     name = f"\0flashinfer-bench-test-{os.getpid()}"
     abstract.bind(name)
-    abstract.listen()
-    for each in (server, abstract):
+    open_folder = folders.mktemp("open")
+    open_folder.chmod(0o777)
+    file = stack.enter_context(socket.socket(socket.AF_UNIX))
+    letters = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    file.bind(f"{open_folder}/calls")
+    letters.bind(f"{open_folder}/letters")
+    callable_ones = (server, abstract, file)
+    for each in callable_ones[1:]:
+        each.listen()
+    for each in (*callable_ones, letters):
         each.setblocking(False)
 
     def note_connections() -> None:
-        for each in (server, abstract):
+        for each in callable_ones:
             with contextlib.suppress(BlockingIOError):
                 each.accept()[0].close()
-                accepted.append(str(each.family))
+                accepted.append(str(each.getsockname()))
+        with contextlib.suppress(BlockingIOError):
+            accepted.append(str(letters.recv(10)))
 
     secret = Path.home() / f".flashinfer-bench-test-{os.getpid()}"
     secret.write_text("secret")
     stack.callback(secret.unlink)
-    open_folder = folders.mktemp("open")
-    open_folder.chmod(0o777)
     cache = Path(os.environ["FIB_CACHE_PATH"])
     other = solution_folder(cache, OTHER)
     (build,) = other.glob("*/*/main.py")
@@ -251,6 +265,8 @@ def surroundings(
         "parent": os.getpid(),
         "port": server.getsockname()[1],
         "abstract": name,
+        "socket_file": f"{open_folder}/calls",
+        "letters": f"{open_folder}/letters",
         "mark": f"left_by_a_solution_{os.getpid()}",
         "more": 4 * (psutil.virtual_memory().total >> 30),
         "note": note_connections,

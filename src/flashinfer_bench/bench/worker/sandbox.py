@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MEASURES: dict[Measure, str] = {
     "files": "reads only the system, Python and toolchains; writes only its own folders",
-    "network": "opens no socket",
+    "network": "connects to nothing",
     "signals": "signals none but its own processes",
     "processes": "neither looks into other processes nor slows them down",
     "capabilities": "has no rights of an administrator",
@@ -116,7 +116,7 @@ def _restrict_files(confinement: Confinement, readable: Sequence[str], abi: int)
             hidden=confinement.hidden,
             writable=_writable(confinement),
         ),
-        *(landlock.Rule(path, landlock.READ) for path in _visible_processes(confinement)),
+        *_visible_processes(confinement),
     ]
     landlock.restrict(rules, abi)
 
@@ -127,13 +127,16 @@ def _writable(confinement: Confinement) -> Iterator[str]:
         yield from _OF_CONTAINER
 
 
-def _visible_processes(confinement: Confinement) -> Iterator[str]:
-    """In a container, all of /proc; else what tells of the machine, and of this process."""
+def _visible_processes(confinement: Confinement) -> Iterator[landlock.Rule]:
+    """In a container, all of /proc; else what tells of the machine, and of this process.
+
+    CUDA does not start when it cannot name its threads, which is done by writing there.
+    """
     if confinement.level == "container":
-        yield "/proc"
-    else:
-        yield from grants.proc_entries()
-        yield "/proc/self"
+        yield landlock.Rule("/proc", landlock.READ | landlock.USE)
+        return
+    yield from (landlock.Rule(path, landlock.READ) for path in grants.proc_entries())
+    yield landlock.Rule("/proc/self", landlock.READ | landlock.USE)
 
 
 def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:

@@ -19,7 +19,7 @@ _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1 << 2  # without it, older kernels slow the process down
 _RET_ERRNO = 0x00050000
 _RET_ALLOW = 0x7FFF0000
-_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _NUMBER_OFFSET, _ARCH_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
 _X32_BIT = 0x40000000
 _ABSENT = -1
@@ -31,6 +31,8 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     # name: (on x86_64, on aarch64)
     "seccomp": (317, 277),
     "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
     "io_uring_setup": (425, 425),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -89,7 +91,7 @@ _NUMBERS: dict[str, tuple[int, int]] = {
 }
 
 _REFUSED: dict[int, tuple[str, ...]] = {
-    errno.EACCES: ("socket", "perf_event_open"),
+    errno.EACCES: ("connect", "perf_event_open"),
     errno.ENOSYS: ("io_uring_setup",),  # it opens sockets without the call above
     errno.EPERM: (
         *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise"),
@@ -108,15 +110,17 @@ _PRETENDED = (
 
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
+_AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 
 
 @dataclass(frozen=True, slots=True)
 class _Only:
-    """A call that is allowed where an argument has one of the values."""
+    """A call that is allowed where an argument, or the bits of it under `mask`, has one of the values."""
 
     call: str
     argument: int
     values: tuple[int, ...]
+    mask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ def assemble(*, pid: int, restricts_signals: bool, restricts_truncate: bool) -> 
     code += _answers(_PRETENDED, 0)
     if restricts_truncate:
         code += _answers(("truncate",), errno.EACCES)
-    rules: list[_Only | _Never] = [*_about_other_processes(pid)]
+    rules: list[_Only | _Never] = [*_about_sockets(), *_about_other_processes(pid)]
     if restricts_signals:
         code += _answers(("tkill", "pidfd_send_signal"), errno.EPERM)
         rules += _about_signals(pid)
@@ -180,6 +184,16 @@ def assemble(*, pid: int, restricts_signals: bool, restricts_truncate: bool) -> 
         code += _conditional(rule)
     code.append(_instruction(_RETURN, _RET_ALLOW))
     return b"".join(code)
+
+
+def _about_sockets() -> Iterable[_Only]:
+    """A socket leads nowhere: none of the network, and none that can be given an address to send to.
+
+    CUDA does not start without a Unix socket of its own, which it binds and nobody calls.
+    """
+    for call in ("socket", "socketpair"):
+        yield _Only(call, 0, (_AF_UNIX,))
+        yield _Only(call, 1, (_SOCK_STREAM, _SOCK_SEQPACKET), mask=_SOCK_TYPE_MASK)
 
 
 def _about_other_processes(pid: int) -> Iterable[_Only]:
@@ -222,6 +236,8 @@ def _conditional(rule: _Only | _Never) -> list[bytes]:
     count = len(rule.values)
     body = [_instruction(_LOAD_WORD, _ARGUMENTS_OFFSET + 8 * rule.argument)]
     if isinstance(rule, _Only):
+        if rule.mask is not None:
+            body.append(_instruction(_AND, rule.mask))
         for index, value in enumerate(rule.values):
             body.append(_instruction(_JUMP_IF_EQUAL, value, if_true=count - index))
         body.append(refuse)

@@ -37,6 +37,7 @@ golden: $(READY) ## rewrite the recorded command output that tests/golden compar
 
 docs: $(READY) ## rewrite the pages that are made from commands and rules
 	$(BIN)/python docs/generate_cli.py
+	$(BIN)/python docs/generate_attacks.py
 	$(BIN)/python docs/generate_validation.py
 
 clean: ## remove the environment and caches

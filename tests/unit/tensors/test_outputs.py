@@ -14,6 +14,7 @@ from flashinfer_bench.tensors.outputs import (
     mismatch,
     overlap,
     slot_bytes,
+    sum_of_mixed_words,
 )
 from flashinfer_bench.tensors.planned import TensorPlan
 
@@ -285,3 +286,34 @@ def test_a_tensor_overlaps_itself() -> None:
     tensor = torch.zeros(8)
 
     assert outputs.overlap(tensor, tensor)
+
+
+def test_the_sum_a_gpu_is_asked_for_sees_every_byte_and_its_place() -> None:
+    raw = torch.randint(0, 256, (1003,), dtype=torch.uint8)
+    changed = [raw.clone() for _ in range(len(raw))]
+    for place, each in enumerate(changed):
+        each[place] += 1
+    swapped = torch.cat([raw[8:16], raw[:8], raw[16:]])
+
+    sums = {sum_of_mixed_words(each) for each in (raw, swapped, *changed)}
+
+    assert len(sums) == len(raw) + 2
+
+
+def test_the_sum_is_that_of_splitmix_words() -> None:
+    raw = torch.zeros(8, dtype=torch.uint8)
+
+    assert sum_of_mixed_words(raw) == 0
+    assert sum_of_mixed_words(torch.zeros(16, dtype=torch.uint8)) == mixed_in_python(1)
+
+
+def mixed_in_python(place: int) -> int:
+    """The same arithmetic with Python's integers, signed as a GPU's are."""
+
+    def signed(value: int) -> int:
+        return (value + 2**63) % 2**64 - 2**63
+
+    word = signed(place * 0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word = signed((word ^ (word >> shift)) * factor)
+    return (word ^ (word >> 31)) % 2**64

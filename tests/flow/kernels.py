@@ -21,7 +21,14 @@ from flashinfer_bench.data import (
     save_jsonl_file,
 )
 
-QUICK = {"warmup_runs": 2, "iterations": 10, "num_trials": 1, "timeout_seconds": 20, "threads": 1}
+QUICK = {
+    "warmup_runs": 2,
+    "iterations": 10,
+    "num_trials": 1,
+    "timeout_seconds": 20,
+    "threads": 1,
+    "disturbed_repeats": 0,  # as many calls in every run, whatever else computes here
+}
 
 INCREMENT = Definition(
     name="increment",

@@ -155,6 +155,8 @@ class BenchmarkConfig(_Layer):
     wall clock on a CPU when `auto`."""
     cache: CacheChoice = "auto"
     """`cold` evicts the last-level cache before each sample, `hot` does not; `auto`: cold on a GPU, hot on a CPU."""
+    disturbed_repeats: Annotated[int, Field(ge=0)] = 3
+    """Blocks of a job that are timed again because the machine was disturbed, at most."""
     audit: bool = True
     """Check a secret share of the timed calls too."""
     strict: bool = False

@@ -329,6 +329,7 @@ class Judgement(msgspec.Struct, frozen=True):
     is_audited: bool
     is_cold: bool = False
     is_told_late: bool = False
+    disturbed_repeats: int = 0
     calls_per_sample: int | None = None
     until_interval: float | None = None
     time_budget_seconds: float | None = None

@@ -49,7 +49,7 @@ class Conditions:
     """
 
     observer: Observer
-    repeats_left: int = 3
+    repeats_left: int
     discarded: int = 0
     reasons: collections.Counter[str] = field(default_factory=collections.Counter)
     """How many of the blocks that count were disturbed, and by what."""

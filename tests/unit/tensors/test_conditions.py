@@ -48,7 +48,7 @@ def seen_by(conditions: Conditions, blocks: int) -> list[bool]:
 
 
 def test_quiet_blocks_count() -> None:
-    conditions = Conditions(Scripted(None, None))
+    conditions = Conditions(Scripted(None, None), 3)
 
     assert seen_by(conditions, 2) == [False, False]
     assert conditions.discarded == 0
@@ -64,7 +64,7 @@ def test_disturbed_blocks_are_repeated_within_a_bound_and_then_counted() -> None
 
 
 def test_gauges_are_kept_as_ranges() -> None:
-    conditions = Conditions(Scripted(None, None, None))
+    conditions = Conditions(Scripted(None, None, None), 3)
 
     seen_by(conditions, 3)
 

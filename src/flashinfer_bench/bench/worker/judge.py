@@ -114,7 +114,9 @@ class _Bench:
                 Workload.model_validate_json(job.workload),
                 is_cold=job.judgement.is_cold,
             )
-            conditions = Conditions(self._gpu or _cpu_conditions(links))
+            conditions = Conditions(
+                self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
+            )
             match = Match(
                 job,
                 truth,

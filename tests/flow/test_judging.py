@@ -46,6 +46,12 @@ import torch
 def run(x):
     return x / x.norm(dim=-1, keepdim=True)
 """
+SHARP = """
+import torch
+
+def run(x):
+    return torch.sin(x * 1000)
+"""
 ATTENTION = """
 import torch
 
@@ -107,6 +113,7 @@ DEFINITIONS = {
         defined("normalise", NORMALISE, {"y": ROWS}, None),
         defined("attention", ATTENTION, {"output": ROWS, "lse": LAST}, "sparse_attention"),
         defined("best", BEST, {"values": CHOSEN, "indices": CHOSEN | {"dtype": "int64"}}, "top_k"),
+        defined("sharp", SHARP, {"y": ROWS}, None),
         defined("nobody", SOFTMAX, {"y": ROWS}, "elementvise"),
     )
 }
@@ -180,6 +187,15 @@ def test_a_family_is_skipped_where_the_reference_itself_has_no_answer(benchmark:
     assert found.status == "PASSED"
     assert found.notes == []
     assert found.correctness.extra["unusual"]["zeros"] == "skipped: the reference is not finite"
+
+
+def test_a_family_is_skipped_where_the_answer_hangs_on_the_last_bits(benchmark: Benchmark) -> None:
+    found = judged(benchmark, "sharp", SHARP)
+
+    said = found.correctness.extra["unusual"]["large"]
+    assert found.status == "PASSED"
+    assert said.startswith("skipped: the")
+    assert found.notes == []
 
 
 def test_families_with_ties_are_skipped_where_one_answer_is_right(benchmark: Benchmark) -> None:

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="references compute with tensors")
 
 from flashinfer_bench.bench.worker.precise import (  # noqa: E402  # needs torch
+    nudged,
     precision,
     run_in_double,
     size_in_double,
@@ -105,6 +106,17 @@ def test_arguments_are_not_changed() -> None:
     exact(lambda x: x.clone().add_(1).mul_(2), X)
 
     assert torch.equal(X, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nudged_floats_are_off_in_their_last_bit_and_nothing_else_is(dtype: torch.dtype) -> None:
+    x = X.to(dtype)
+    relative = (nudged(x) - x.double()).abs() / x.double().abs()
+
+    assert nudged(3) == 3
+    assert torch.equal(nudged(torch.arange(3)), torch.arange(3))
+    assert torch.equal(nudged(x), nudged(x))
+    assert 0 < float(relative.max()) <= torch.finfo(dtype).eps / 4
 
 
 def pair(got: Any, wide: Any, number: int = 0) -> tuple[int, Any, Any]:

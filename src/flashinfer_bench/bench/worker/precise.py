@@ -17,6 +17,8 @@ _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _ROUNDING = 0.25
 """The error that rounding to the output's dtype alone makes, in units of epsilon: no output can be better."""
 
+_NUDGE = 0.25  # of epsilon; what rounds an input does as much
+
 Pair = tuple[int, torch.Tensor, torch.Tensor]
 """Number of an output, what came back, and what it should have been."""
 
@@ -49,6 +51,21 @@ def widened(value: Any) -> Any:
     """Give a float tensor in float64, anything else as it is."""
     is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
     return value.double() if is_float else value
+
+
+def nudged(value: Any) -> Any:
+    """Give a float tensor in float64, every element off by up to a quarter of its dtype's epsilon."""
+    wide = widened(value)
+    if not isinstance(value, torch.Tensor) or value.dtype not in _NARROW:
+        return wide
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.empty(value.shape[-1:], dtype=torch.float64).uniform_(-1, 1, generator=generator)
+    signs = torch.randint(0, 2, (*value.shape[:-1], 1), generator=generator).double() * 2 - 1
+    step = _NUDGE * torch.finfo(value.dtype).eps
+    pattern = signs.to(value.device) * noise.to(
+        value.device
+    )  # few random numbers for many elements
+    return wide.addcmul(wide, pattern.view(value.shape), value=step)
 
 
 def size_in_double(arguments: Sequence[Any]) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
 _UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64 run
+_NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last bits
 _GATE_DRAWS = 16  # of a reference that samples
 _COPIES_IN_DOUBLE = 2
 
@@ -81,7 +82,9 @@ class Truth:
         self._precise: list[torch.Tensor] | None = None
         self._has_tried_precise = False
         self._sound_by: tuple[Judge, Tolerance] | None = None
-        self._unusual: dict[object, UnusualDraw | str] = {}
+        self._unusual: dict[object, UnusualDraw] = {}
+        self._unfit: dict[object, str] = {}
+        """Families nobody can be judged on, and why: for this workload, whatever the key."""
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""
@@ -197,10 +200,14 @@ class Truth:
         self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
     ) -> UnusualDraw | str:
         """Make unusual inputs and what is right for them, or say why nobody can be judged on them."""
-        subject = family, judge, tolerance, at
-        if subject not in self._unusual:
-            self._unusual[subject] = self._unusual_draw(family, judge, tolerance, at=at)
-        return self._unusual[subject]
+        subject = family, judge, tolerance
+        if subject not in self._unfit and (*subject, at) not in self._unusual:
+            draw = self._unusual_draw(family, judge, tolerance, at=at)
+            if isinstance(draw, str):
+                self._unfit[subject] = draw
+            else:
+                self._unusual[*subject, at] = draw
+        return self._unfit.get(subject) or self._unusual[*subject, at]
 
     def _unusual_draw(
         self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
@@ -217,10 +224,15 @@ class Truth:
         exact = self.run_in_double(arguments, native)
         if exact is None:
             return "the reference does not run in float64"
+        tighter = tolerance.tightened(_UNUSUAL_FACTOR)
         narrowed = [wide.to(out.dtype) for wide, out in zip(exact, native, strict=True)]
-        case = judge.open_case(tolerance.tightened(_UNUSUAL_FACTOR))
-        if not case.hear(Call(arguments, native, narrowed)).is_accepted:
+        if not judge.open_case(tighter).hear(Call(arguments, native, narrowed)).is_accepted:
             return "the reference is too far from its own float64 run"
+        nearby = self.run_in_double([precise.nudged(each) for each in arguments], native)
+        assert nearby is not None  # it was run so a moment ago
+        tighter = tolerance.tightened(_NUDGED_FACTOR)
+        if not judge.open_case(tighter).hear(Call(arguments, nearby, exact)).is_accepted:
+            return "the answer hangs on the last bits of the inputs"
         return UnusualDraw(family, at, native)
 
     def _repeated(self, arguments: Sequence[Any], judge: Judge) -> list[list[torch.Tensor]]:

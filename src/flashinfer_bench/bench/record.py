@@ -121,6 +121,11 @@ def status_and_log(outcome: Outcome) -> tuple[EvaluationStatus | None, str]:
     return status, _capped(log)
 
 
+def violations_of(outcome: Outcome) -> list[str]:
+    """Name the rules a solution broke."""
+    return [each.code for each in outcome.result.violations] if isinstance(outcome, Wrong) else []
+
+
 def _evaluation(
     outcome: Outcome, environment: Environment, provenance: Provenance
 ) -> Evaluation | None:

@@ -104,14 +104,26 @@ def _median_ms(rounds: list[Blocks]) -> float:
 
 
 def _failures(found: Found) -> list[AbFailure]:
-    from flashinfer_bench.bench.record import status_and_log  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.record import (  # noqa: PLC0415  # pydantic
+        status_and_log,
+        violations_of,
+    )
 
     failures = []
     for each in found.ended:
         status, said = status_and_log(each.outcome)
         if status is not None:
             axes = dict(each.workload.axes)
-            failures.append(AbFailure(each.whose, each.workload.uuid, axes, status.value, said))
+            failures.append(
+                AbFailure(
+                    each.whose,
+                    each.workload.uuid,
+                    axes,
+                    status.value,
+                    said,
+                    tuple(violations_of(each.outcome)),
+                )
+            )
     return failures
 
 

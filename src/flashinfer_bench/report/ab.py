@@ -31,6 +31,13 @@ _COLUMNS = (
     Column("abs error new", is_number=True),
 )
 
+_FAILURE_COLUMNS = (
+    Column("whose"),
+    Column("workload"),
+    Column("status"),
+    Column("violations"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AbWorkload:
@@ -63,6 +70,8 @@ class AbFailure:
     axes: dict[str, int]
     status: str
     log: str
+    violations: tuple[str, ...] = ()
+    """Codes of the rules it broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +140,17 @@ def _cells(row: AbWorkload) -> tuple[str, ...]:
 
 
 def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
-    """Show each log once, under the workloads that ended with it."""
-    axes: dict[tuple[str, str, str], list[str]] = {}
+    """Show a line for each, then each log once, under the workloads that ended with it."""
+    rows = [
+        (each.whose, _axes_text(each.axes), each.status, ", ".join(each.violations))
+        for each in failures
+    ]
+    blocks: list[Block] = [paragraph(""), table(_FAILURE_COLUMNS, rows)] if rows else []
+    axes: dict[tuple[str, str], list[str]] = {}
     for each in failures:
-        key = (each.whose, each.status, each.log)
-        axes.setdefault(key, []).append(_axes_text(each.axes))
-    blocks: list[Block] = []
-    for (whose, status, log), places in axes.items():
-        title = f"The {whose} one is wrong: {status} with {'; '.join(places)}"
+        axes.setdefault((each.whose, each.log), []).append(_axes_text(each.axes))
+    for (whose, log), places in axes.items():
+        title = f"The {whose} one is wrong with {'; '.join(places)}"
         blocks += [heading(title), paragraph(*log_lines(log))]
     return blocks
 

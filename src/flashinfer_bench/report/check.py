@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, axes_text
+from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, axes_text, share_of_light_text
 from flashinfer_bench.report.numbers import count_text, error_text, latency_text, speedup_text
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.report.tables import (
@@ -32,6 +32,8 @@ _COLUMNS = (
     Column("speedup [95%]", is_number=True),
     Column("abs error", is_number=True),
     Column("rel error", is_number=True),
+    Column("of speed of light", is_number=True),
+    Column("violations"),
     Column("notes"),
 )
 _MOST_LOG_LINES = 30
@@ -95,7 +97,9 @@ def _cells(job: JobResult) -> tuple[str, ...]:
         *_times(job),
         error_text(job.max_absolute_error),
         error_text(job.max_relative_error),
-        ", ".join((*job.violations, *job.remarks)),
+        share_of_light_text(job.sol_fraction if job.is_timed else None),
+        ", ".join(job.violations),
+        ", ".join(job.remarks),
     )
 
 

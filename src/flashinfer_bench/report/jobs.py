@@ -39,6 +39,7 @@ _COLUMNS = (
 )
 _PASSED = "PASSED"
 INTERPRETED = "interpreted"
+DISTURBED = "disturbed"
 INTERPRETED_LEGEND = (
     "interpreted: right or wrong counts; its times say nothing about a GPU and are not shown"
 )
@@ -67,6 +68,8 @@ class JobResult:
     violations: tuple[str, ...]
     notes: tuple[str, ...]
     log: str
+    disturbed: tuple[str, ...] = ()
+    """What disturbed the machine during blocks that count: that it was throttled, or busy with something else."""
     interpreted: bool = False
     """Whether something stood in for a GPU: such times mean nothing and are not shown."""
 
@@ -83,7 +86,11 @@ class JobResult:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the last column of a table says."""
-        return (*((INTERPRETED,) if self.interpreted else ()), *self.notes)
+        return (
+            *((INTERPRETED,) if self.interpreted else ()),
+            *self.notes,
+            *((DISTURBED,) if self.disturbed else ()),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,7 @@ class SolutionResult:
     failures: dict[str, int]
     violations: tuple[str, ...]
     notes: tuple[str, ...]
+    is_disturbed: bool = False
     interpreted: bool = False
 
 
@@ -138,6 +146,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         violations=tuple(each["code"] for each in extra.get("violations", ())),
         notes=tuple(note.code for note in evaluation.notes),
         log=evaluation.log,
+        disturbed=tuple((performance.blocks_disturbed if performance else None) or ()),
         interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
     )
 
@@ -180,6 +189,11 @@ def result_blocks(results: Sequence[JobResult]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+def share_of_light_text(fraction: float | None) -> str:
+    """Write which share of the device's speed of light was reached; nothing where it is not known."""
+    return "" if fraction is None else percent_text(fraction)
+
+
 def axes_text(result: JobResult) -> str:
     """Write a workload's axes."""
     return ", ".join(f"{name}={value}" for name, value in result.axes.items()) or "no axes"
@@ -194,6 +208,9 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         )
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
+    causes = sorted({cause for result in results if result.is_timed for cause in result.disturbed})
+    if causes:
+        lines.append(f"disturbed: while it was timed, the machine was not quiet ({', '.join(causes)})")
     return lines
 
 
@@ -220,6 +237,7 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         failures=dict(sorted(Counter(job.status for job in jobs if not job.is_passed).items())),
         violations=_distinct(job.violations for job in jobs),
         notes=_distinct(job.notes for job in jobs),
+        is_disturbed=any(job.disturbed for job in timed),
         interpreted=any(job.interpreted for job in jobs),
     )
 
@@ -231,12 +249,18 @@ def _cells(line: SolutionResult) -> tuple[str, ...]:
         f"{line.passed}/{line.attempted}",
         latency_text(line.latency_ms, line.latency_interval_ms),
         speedup_text(line.speedup, line.speedup_interval),
-        "" if line.sol_fraction is None else percent_text(line.sol_fraction),
+        share_of_light_text(line.sol_fraction),
         error_text(line.max_absolute_error),
         error_text(line.max_relative_error),
         ", ".join(f"{count} {status}" for status, count in line.failures.items()),
         ", ".join(line.violations),
-        ", ".join((*((INTERPRETED,) if line.interpreted else ()), *line.notes)),
+        ", ".join(
+            (
+                *((INTERPRETED,) if line.interpreted else ()),
+                *line.notes,
+                *((DISTURBED,) if line.is_disturbed else ()),
+            )
+        ),
     )
 
 

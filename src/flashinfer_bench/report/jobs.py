@@ -210,7 +210,9 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         lines.append(INTERPRETED_LEGEND)
     causes = sorted({cause for result in results if result.is_timed for cause in result.disturbed})
     if causes:
-        lines.append(f"disturbed: while it was timed, the machine was not quiet ({', '.join(causes)})")
+        lines.append(
+            f"disturbed: while it was timed, the machine was not quiet ({', '.join(causes)})"
+        )
     return lines
 
 

@@ -133,10 +133,10 @@ def _visible_processes(confinement: Confinement) -> Iterator[landlock.Rule]:
     CUDA does not start when it cannot name its threads, which is done by writing there.
     """
     if confinement.level == "container":
-        yield landlock.Rule("/proc", landlock.READ | landlock.USE)
+        yield landlock.Rule("/proc", landlock.READ | landlock.CHANGE)
         return
     yield from (landlock.Rule(path, landlock.READ) for path in grants.proc_entries())
-    yield landlock.Rule("/proc/self", landlock.READ | landlock.USE)
+    yield landlock.Rule("/proc/self", landlock.READ | landlock.CHANGE)
 
 
 def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:

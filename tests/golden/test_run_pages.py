@@ -64,19 +64,25 @@ def test_a_stopped_run_says_so(jobs: tuple[JobResult, ...], compare: Compare) ->
     compare("run-page-stopped.txt", page_text(run_page(report, lists_failures=False)))
 
 
-def test_a_check_shows_logs_of_failures_once(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+@pytest.mark.parametrize(
+    ("name", "definition"),
+    [("check-page.txt", "gemm_n8"), ("check-page-violation.txt", "rmsnorm_h8")],
+)
+def test_a_check_shows_logs_of_failures_once_and_violations_apart(
+    jobs: tuple[JobResult, ...], compare: Compare, name: str, definition: str
+) -> None:
     report = CheckReport(
         kernel="kernel.py",
-        definition="gemm_n8",
+        definition=definition,
         language="python",
         entry_point="kernel.py::run",
         calling_style="returns",
         num_trials=1,
         iterations=20,
         warmup_runs=3,
-        jobs=tuple(job for job in jobs if job.definition == "gemm_n8"),
+        jobs=tuple(job for job in jobs if job.definition == definition),
         skipped=(),
         dataset_faults=(),
     )
 
-    compare("check-page.txt", page_text(check_page(report)))
+    compare(name, page_text(check_page(report)))

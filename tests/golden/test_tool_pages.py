@@ -187,7 +187,12 @@ def test_a_version_that_is_wrong_has_no_verdict(compare: Compare) -> None:
             "new", "w1", {"rows": 4}, "INCORRECT_NUMERICAL", "1 of 8 elements differ\nat [7]"
         ),
         AbFailure(
-            "new", "w2", {"rows": 64}, "INCORRECT_NUMERICAL", "1 of 8 elements differ\nat [7]"
+            "new",
+            "w2",
+            {"rows": 64},
+            "INCORRECT_NUMERICAL",
+            "1 of 8 elements differ\nat [7]",
+            ("changed_inputs", "implausible"),
         ),
     )
     remarks = ("new targets NVIDIA B200; it runs on AMD EPYC",)

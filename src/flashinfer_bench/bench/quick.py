@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from flashinfer_bench.bench.choices import clock_name, is_cold_on
 from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample, order_of_turns
 from flashinfer_bench.bench.timing.wall import (
     Clock,
+    Evictor,
     LatencyKind,
     WallClock,
     overhead_ns,
@@ -27,10 +29,12 @@ from flashinfer_bench.bench.verdicts import THRESHOLD, Ratio, Verdict, ratio_of,
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.numbers import latency_text, percent_text, speedup_text
 from flashinfer_bench.report.tables import Column, table
+from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.timing.statistics import Interval
 
 SAMPLES = 50
@@ -137,12 +141,15 @@ def measure(
     warmup: int = WARMUP_CALLS,
     max_seconds: float = MOST_SECONDS,
     device: str | None = None,
+    clock: ClockChoice = "auto",
+    cache: CacheChoice = "auto",
 ) -> Measurement:
     """Time `function(*arguments)`.
 
     With CUDA tensors among the arguments, or `device="cuda"`, the clock is a pair of CUDA events with the
-    L2 cache evicted before each sample; otherwise it is the wall clock, and no torch is needed. What the
-    function raises is raised. Sampling ends early, after whole blocks, when `max_seconds` are over.
+    L2 cache evicted before each sample; otherwise it is the wall clock, and no torch is needed. `clock` may
+    be `events`, `cupti` or `wall`, `cache` `cold` (evicted before each sample) or `hot`. What the function
+    raises is raised. Sampling ends early, after whole blocks, when `max_seconds` are over.
 
     >>> found = measure(sorted, [3, 1, 2], samples=20)
     >>> found.sample_count, found.clock, found.latency_ms > 0
@@ -150,7 +157,8 @@ def measure(
     """
     name = getattr(function, "__name__", type(function).__name__)
     plan = _Plan(samples, warmup, max_seconds)
-    (side,) = _take_turns({name: function}, arguments, plan, _clock_of(arguments, device))
+    clocks = _clock_of(arguments, device, clock, cache)
+    (side,) = _take_turns({name: function}, arguments, plan, clocks)
     return side.measurement()
 
 
@@ -164,6 +172,8 @@ def compare(
     warmup: int = WARMUP_CALLS,
     max_seconds: float = MOST_SECONDS,
     device: str | None = None,
+    clock: ClockChoice = "auto",
+    cache: CacheChoice = "auto",
 ) -> Comparison:
     """Time callables on the same arguments against each other; the first one is the baseline.
 
@@ -182,7 +192,7 @@ def compare(
     if first not in functions:
         raise UsageError(f"no callable is named {first!r}; there are {', '.join(functions)}")
     require_threshold(threshold)
-    sides = _take_turns(functions, arguments, plan, _clock_of(arguments, device))
+    sides = _take_turns(functions, arguments, plan, _clock_of(arguments, device, clock, cache))
     (old,) = (side for side in sides if side.name == first)
     ratios = {
         side.name: ratio_of(
@@ -216,12 +226,15 @@ class _Side:
     arguments: Sequence[object]
     clock: Clock
     calls_per_sample: int = 1
+    host_ns: float | None = None
     blocks_ns: list[list[float]] = field(default_factory=list)
 
     def sample_ns(self) -> float:
         """Take one sample; give the time of one call."""
         count = self.calls_per_sample
-        return self.clock.time_ns(self.function, [self.arguments] * count)[0] / count
+        taken_ns, _ = self.clock.time_ns(self.function, [self.arguments] * count)
+        self.host_ns = self.clock.host_ns and self.clock.host_ns / count
+        return taken_ns / count
 
     def measurement(self) -> Measurement:
         """Sum the samples up."""
@@ -258,8 +271,11 @@ def _take_turns(
             raise UsageError(f"{name!r} is no callable but {type(function).__name__}")
     sides = [_Side(name, function, arguments, clock) for name, function in functions.items()]
     until_s = time.monotonic() + plan.seconds
+    clock.begin()
     typical_ns = [_warm_up(side, plan, len(sides)) for side in sides]
+    hosts_ns = [side.host_ns for side in sides if side.host_ns is not None]
     calls = 1 if clock.is_cold else calls_per_sample(min(typical_ns), most=_MOST_CALLS_PER_SAMPLE)
+    clock.begin(calls * max(hosts_ns) if hosts_ns else None)
     for side in sides:
         side.calls_per_sample = calls
     for block, size in enumerate(block_sizes(plan.samples)):
@@ -280,21 +296,25 @@ def _warm_up(side: _Side, plan: _Plan, count: int) -> float:
     return statistics.median(taken_ns[len(taken_ns) // 2 :])
 
 
-def _clock_of(arguments: Sequence[object], device: str | None) -> Clock:
-    """Take CUDA events for CUDA tensors, else the wall clock; torch is never loaded for the latter."""
+def _clock_of(
+    arguments: Sequence[object], device: str | None, clock: ClockChoice, cache: CacheChoice
+) -> Clock:
+    """Open the clock for these tensors; for the wall clock on a CPU torch is never loaded."""
     found = {device} if device is not None else set(_cuda_devices(arguments))
     if len(found) > 1:
         raise UsageError(f"tensors of several devices: {', '.join(sorted(found))}")
     if found <= {"cpu"}:
-        return WallClock()
+        clock_name("cpu", clock)
+        is_cold = is_cold_on("cpu", cache)
+        return WallClock(evict=Evictor(last_level_cache_bytes()) if is_cold else None)
     import torch  # noqa: PLC0415  # only CUDA needs it here
 
-    from flashinfer_bench.bench.timing.clocks import CudaEvents  # noqa: PLC0415  # loads torch
+    from flashinfer_bench.bench.timing.clocks import clock_for  # noqa: PLC0415  # loads torch
 
     (name,) = found
     if not torch.cuda.is_available():
         raise UsageError(f"there is no CUDA device for {name!r}")
-    return CudaEvents(torch.device(name))
+    return clock_for(torch.device(name), clock, cache)
 
 
 def _cuda_devices(value: object) -> Iterator[str]:

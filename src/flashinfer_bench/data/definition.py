@@ -118,6 +118,8 @@ class Definition(Shaped, Entity):
     @cached_property
     def _content_hash(self) -> str:
         judged_by = [self.op_type, self.judge, self.constraints, self.reference]
+        judged_by += [{"min_bytes": self.min_bytes}] if self.min_bytes is not None else []
+        judged_by += [{"min_flops": self.min_flops}] if self.min_flops is not None else []
         content = [
             self.signature().to_dict(),
             *judged_by,

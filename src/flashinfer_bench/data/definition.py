@@ -117,9 +117,9 @@ class Definition(Shaped, Entity):
 
     @cached_property
     def _content_hash(self) -> str:
-        judged_by = [self.op_type, self.judge, self.constraints, self.reference]
-        judged_by += [{"min_bytes": self.min_bytes}] if self.min_bytes is not None else []
-        judged_by += [{"min_flops": self.min_flops}] if self.min_flops is not None else []
+        judged_by: list[Any] = [self.op_type, self.judge, self.constraints, self.reference]
+        minima = {"min_bytes": self.min_bytes, "min_flops": self.min_flops}
+        judged_by += [{name: text} for name, text in minima.items() if text is not None]
         content = [
             self.signature().to_dict(),
             *judged_by,

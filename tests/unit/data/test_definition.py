@@ -286,6 +286,8 @@ def test_every_dtype_has_a_torch_dtype(build: Any, dtype: DType) -> None:
         {"judge": "exact"},
         {"op_type": "norm"},
         {"constraints": ["rows > 1"]},
+        {"min_bytes": "rows"},
+        {"min_flops": "rows"},
     ],
 )
 def test_what_changes_the_verdict_changes_the_hash(build: Any, change: dict[str, Any]) -> None:

@@ -211,6 +211,25 @@ def constraints_hold(dataset: Snapshot) -> Iterator[Fault]:
             yield fault_of(document, f"{axes} violates {text!r}")
 
 
+@rule("WKL-32", Level.ERROR, "correct the expression: what no correct kernel can avoid, in bytes or operations")
+def minima_have_values(dataset: Snapshot) -> Iterator[Fault]:
+    """The bytes and operations a definition declares as a minimum have a value, and not a negative one."""
+    for document, definition, workload in placed_lines(dataset):
+        for field in ("min_bytes", "min_flops"):
+            axes = ", ".join(f"{axis}={length}" for axis, length in workload.axes.items())
+            try:
+                definition.resolve_axes(workload.axes)
+            except ValueError:  # WKL-05 and WKL-10 say so
+                continue
+            try:
+                least = definition.lower_bound(field, workload.axes)
+            except ValueError as error:
+                yield fault_of(document, f"{field} has no value with {axes}: {error}")
+                continue
+            if least is not None and not least >= 0:
+                yield fault_of(document, f"{field} is {least} with {axes}")
+
+
 @rule("WKL-26", Level.INFO, "`validate --fix` writes it down")
 def workloads_have_uuids(dataset: Snapshot) -> Iterator[Fault]:
     """Workloads carry their uuid; other readers do not derive it."""
@@ -335,6 +354,7 @@ RULES = (
     workloads_have_definitions,
     fixed_axes_agree,
     constraints_hold,
+    minima_have_values,
     workloads_have_uuids,
     uuids_are_derived,
     inputs_say_their_type,

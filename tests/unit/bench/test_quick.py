@@ -136,3 +136,15 @@ def test_asking_for_a_card_that_is_not_there_is_one_message() -> None:
 
     with pytest.raises(UsageError, match="no CUDA device"):
         fib.measure(abs, 1, device="cuda")
+
+
+def test_caches_are_evicted_on_request_and_one_call_makes_a_sample() -> None:
+    found = fib.measure(sorted, [3, 1, 2], samples=5, warmup=1, cache="cold")
+
+    assert (found.is_cold, found.calls_per_sample, found.clock) == (True, 1, "wall")
+
+
+@pytest.mark.parametrize("clock", ["events", "cupti"])
+def test_a_clock_of_gpus_is_refused_for_what_runs_on_a_cpu(clock: str) -> None:
+    with pytest.raises(UsageError, match=f"clock {clock!r} times CUDA devices"):
+        fib.measure(sorted, [3, 1, 2], clock=clock)

@@ -160,4 +160,5 @@ class Checker:
 
     def _hear(self, side: Side, kept: KeptSample, call: Call) -> None:
         verdict = self._case(side).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
-        side.verdict = side.verdict.merged(verdict)
+        if kept.is_recorded or not verdict.is_accepted:
+            side.verdict = side.verdict.merged(verdict)

@@ -345,7 +345,7 @@ def _as_list(result: object) -> list[Any]:
         return list(tuple.__iter__(result))
     if isinstance(result, list):
         return list(list.__iter__(result))
-    return [] if result is None else [result]
+    return [result]
 
 
 def _told(error: BaseException) -> str:

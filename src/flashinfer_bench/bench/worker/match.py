@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -266,8 +267,9 @@ class Match:
     def _run_batches(self, watch: Watch, side: Side, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         for call, sample in watch.run_batches(side, trial, most=self._slot_count):
-            if sample.slots:
-                side.queue.append(side.keep(trial, call, sample))
+            if sample.slots:  # how many calls a batch has follows from how fast they were
+                kept = side.keep(trial, call, sample)
+                side.queue.append(replace(kept, is_recorded=False))
         self._checker.check_queue(side)
 
     def _warm_up(self, side: Side, trial: int) -> None:

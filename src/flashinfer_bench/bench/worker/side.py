@@ -55,6 +55,8 @@ class KeptSample:
     slots: tuple[int, ...]
     outputs: list[list[torch.Tensor | None]]
     fingerprints: tuple[bytes, ...]
+    is_recorded: bool = True
+    """Whether its errors count for the recorded ones: those of calls that come again when a job is replayed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Ending:
             return "ENGINE FAULT"
         if self.evaluation is None:
             return "skipped"
-        codes = ", ".join(code for code, _ in self.violations)
+        codes = ", ".join(dict.fromkeys(code for code, _ in self.violations))
         if codes:
             return f"{self.evaluation.status}: {codes}"
         if self.loot:

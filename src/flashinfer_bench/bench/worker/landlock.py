@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import stat
 import struct
@@ -106,5 +107,6 @@ def _checked(result: int, what: str) -> int:
     return int(result)
 
 
+@functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)

@@ -50,7 +50,7 @@ def limit_resources(*, limits_memory: bool) -> None:
     Address space is no measure of memory, least of all with CUDA, which reserves terabytes of it.
     """
     _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
-    _lower(resource.RLIMIT_NPROC, MOST_PROCESSES)
+    _lower(resource.RLIMIT_NPROC, tasks_of_machine() + MOST_PROCESSES)  # it counts all of a user's
     if limits_memory:
         _lower(resource.RLIMIT_DATA, int(_available_bytes() * _SHARE_OF_MEMORY))
 
@@ -58,6 +58,12 @@ def limit_resources(*, limits_memory: bool) -> None:
 def is_exempt_from_process_limit() -> bool:
     """Tell whether the kernel lets this user start any number of processes, whatever the limit."""
     return os.getuid() == 0
+
+
+def tasks_of_machine() -> int:
+    """Count the threads of all processes, in microseconds."""
+    running_of_total = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
+    return int(running_of_total.partition("/")[2])
 
 
 def _available_bytes() -> int:

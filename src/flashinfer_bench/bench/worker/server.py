@@ -86,7 +86,7 @@ class _ForkServer:
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
         self._readable = grants.readable(settings.environment_copy())
-        self._usual_tasks = _tasks_of_machine()
+        self._usual_tasks = limits.tasks_of_machine()
         for path in grants.proc_entries():  # the kernel must not forget files that rules name
             with contextlib.suppress(OSError):
                 os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -110,7 +110,7 @@ class _ForkServer:
 
     def _end_swarms(self) -> None:
         """Kill contestants that have started more processes than they may."""
-        if _tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
+        if limits.tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
             return
         ours = _descendants(os.getpid(), self._trusted)
         if len(ours) > limits.MOST_PROCESSES // 2:
@@ -136,7 +136,7 @@ class _ForkServer:
     def _spawn(self, request: Spawn) -> None:
         channel, log = self._control.take_descriptors()
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        self._usual_tasks = _tasks_of_machine()
+        self._usual_tasks = limits.tasks_of_machine()
         pid = os.fork()
         if pid == 0:
             _become_worker(request, channel, log, writer, self._readable)
@@ -243,12 +243,6 @@ def _innermost(pid: int) -> int:
     while children := _children(pid):
         pid = min(children)
     return pid
-
-
-def _tasks_of_machine() -> int:
-    """Count the threads of all processes, in microseconds."""
-    running_of_total = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
-    return int(running_of_total.partition("/")[2])
 
 
 def _kill_all_but(kept: set[int]) -> int:

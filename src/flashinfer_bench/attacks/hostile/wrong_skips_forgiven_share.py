@@ -1,8 +1,8 @@
 """The share of elements that `required_matched_ratio` forgives is not computed.
 
 how: with a ratio of 0.9, nine percent of the elements stay zero: the same ones in every call
-caught by: forgiven elements must be scattered as rounding scatters them, and may not be far off
-expect: skipped_share, INCORRECT_NUMERICAL, not_stopped
+caught by: the trace carries the share that matched; no element may be far off
+expect: INCORRECT_NUMERICAL, not_stopped
 why not: a dataset that forgives a share of the elements forgives it to everyone; the matched ratio is in the trace
 family: wrong
 plays: forgiving_wave

@@ -73,15 +73,19 @@ class Cupti:
         """Settle the spin by how long these calls keep the host."""
         self._spin.begin(host_ns)
 
+    def get_ready(self) -> None:
+        """Take in the records of all kernels so far, those that made the inputs of a sample, and forget them."""
+        torch.cuda.synchronize(self._device)
+        self._cupti.activity_flush_all(_FLUSH_ALL)
+        self._activities.clear()
+
     def time_ns(
         self, call: Call, calls: Sequence[Arguments], done: Callable[[], object] = nothing
     ) -> tuple[int, list[object]]:
         """Time the calls by their own records; 0 when nothing ran on the device."""
         if self._sweep is not None:
             self._sweep()
-        torch.cuda.synchronize(self._device)
-        self._cupti.activity_flush_all(_FLUSH_ALL)
-        self._activities.clear()
+        self.get_ready()
         behind: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]  # untyped in torch
         spin_on_device(0)
         self._spin.launch()

@@ -44,6 +44,10 @@ class Clock(Protocol):
         """
         ...
 
+    def get_ready(self) -> None:
+        """Put away what preparing the next sample left behind: otherwise that is done inside the sample."""
+        ...
+
     def time_ns(
         self, call: Call, calls: Sequence[Arguments], done: Callable[[], object] = nothing
     ) -> tuple[int, list[object]]:
@@ -79,6 +83,9 @@ class WallClock:
 
     def begin(self, host_ns: float | None = None) -> None:
         """Do nothing: a sample costs nothing beside its calls."""
+
+    def get_ready(self) -> None:
+        """Do nothing: nothing is left behind."""
 
     def time_ns(
         self,

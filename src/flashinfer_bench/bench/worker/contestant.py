@@ -240,6 +240,7 @@ class _Harness:
             pairs = zip(self._calls, self._output_sets, strict=False)
             self._calls = [(*arguments, *buffers) for arguments, buffers in pairs]
         self._device.synchronize()
+        self._clock.get_ready()
         if self._base_bytes is None:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()

@@ -38,7 +38,7 @@ from tests.unit.bench.values import BUILT, OPENED, STEADY, passed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-COMMITTED = Committed(7, OutputFault("shape", "no"), shares_buffers=False, strided_elements=8)
+COMMITTED = Committed(7, OutputFault("shape", "no"))
 SOON_S = 5.0
 
 

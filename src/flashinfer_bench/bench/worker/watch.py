@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.worker.side import Sample, Side
 
 _PAUSE_PROBABILITY = 0.35
-_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 50e-6, 250e-6
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 2e-3
 _CHECK_PROBABILITY = 0.4
 _BATCH_PAIRS = 8  # eight pairs: the second smallest of their slopes lies below the median with 96%
 _LONGEST_SPIN_NS = 2_000_000
@@ -43,13 +43,18 @@ class Watch:
         self._pairs_per_trial = math.ceil(_BATCH_PAIRS / trials)
         self._cores, self._on_cpu = cores, on_cpu
         self._serial = 0
+        self._longest_sample_s = 0.0
 
     def pause_s(self, side: Side, trial: int, call: int) -> float:
-        """Say how long a contestant has to wait before this call; mostly not at all."""
+        """Say how long a contestant has to wait before this call; mostly not at all.
+
+        Long enough, sometimes, for all the work of a sample: who does it now cannot be done when `go` comes.
+        """
         coin = side.toss(trial, call, "pause")
         if coin.random() >= _PAUSE_PROBABILITY:
             return 0.0
-        return coin.uniform(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+        longest_s = max(_LONGEST_PAUSE_S, min(_LONGEST_LONG_PAUSE_S, self._longest_sample_s))
+        return coin.uniform(_SHORTEST_PAUSE_S, longest_s)
 
     @contextmanager
     def others_idle(self, busy: Side) -> Iterator[None]:
@@ -67,6 +72,8 @@ class Watch:
 
     def add_block(self, side: Side, trial: int, samples: Sequence[Sample]) -> None:
         """Take in a block of a judged side, and see what the control shows for samples as long as these."""
+        for sample in samples:
+            self._longest_sample_s = max(self._longest_sample_s, 1e-9 * sample.elapsed_ns)
         seen = self._seen.get(id(side))
         if seen is None or not samples:
             return

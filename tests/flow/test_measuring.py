@@ -1,0 +1,86 @@
+"""What a trace says about how it was measured: cache, ceilings, and a machine that was not quiet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from flashinfer_bench.bench import Benchmark
+from flashinfer_bench.data import Evaluation
+from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
+
+LABOURED = """
+def run(x):
+    for _ in range(30):
+        y = x + 1
+    return y
+"""
+
+
+def measured(source: str = HONEST, *, size: int = 1000, **settings: object) -> Evaluation:
+    minima = {name: settings.pop(name, None) for name in ("min_bytes", "min_flops")}
+    definition = INCREMENT.model_copy(update=minima)
+    store = dataset(solution(source), sizes=(size,), definition=definition)
+    with Benchmark(store, quick(**settings), device="cpu") as benchmark:
+        (trace,) = benchmark.run_all(dump_traces=False).traces["increment"]
+    return trace.evaluation
+
+
+@pytest.mark.parametrize(("cache", "is_cold"), [("auto", False), ("hot", False), ("cold", True)])
+def test_a_trace_says_whether_caches_were_evicted(cache: str, is_cold: bool) -> None:
+    found = measured(cache=cache)
+
+    assert found.performance.is_cold is is_cold
+
+
+def test_evicting_caches_is_another_setting_and_hot_is_none_on_a_cpu() -> None:
+    hashes = [measured(cache=each).provenance.config_hash for each in ("auto", "hot", "cold")]
+
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_time_is_held_against_what_this_machine_was_measured_to_do() -> None:
+    performance = measured(min_bytes="8 * n", min_flops="n").performance
+
+    assert (performance.bytes_moved, performance.flops) == (8000, 1000)
+    assert performance.sol_fraction > 0
+    assert performance.ceilings["memory_gb_per_s"] > 0.1
+
+
+def test_a_time_that_no_machine_can_reach_is_not_believed() -> None:
+    found = measured(min_flops="10 ** 18")
+
+    assert found.status == "INCORRECT_NUMERICAL"
+    (violation,) = found.correctness.extra["violations"]
+    assert violation["code"] == "implausible"
+    assert "the definition's min_flops, 1e+18" in violation["evidence"]
+
+
+def test_what_is_only_inferred_is_never_held_against_anyone() -> None:
+    assert measured(min_flops="10 ** 18", audit=False).status == "PASSED"
+    assert measured().status == "PASSED"
+
+
+@pytest.fixture
+def busy_machine() -> Iterator[None]:
+    """Every processor has something else to do."""
+    burn = [sys.executable, "-S", "-c", "while True: pass"]
+    burning = [subprocess.Popen(burn) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for process in burning:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.usefixtures("busy_machine")
+def test_blocks_on_a_busy_machine_are_repeated_within_a_bound_and_then_told_of() -> None:
+    performance = measured(LABOURED, size=200_000, disturbed_repeats=2).performance
+
+    assert performance.blocks_discarded == 2
+    assert performance.block_count == 10
+    assert sum(performance.blocks_disturbed.values()) > 0
+    assert performance.conditions.keys() == {"load_average"}

@@ -394,6 +394,20 @@ def test_what_it_starts_ends_with_it(level: str) -> None:
     assert left == []
 
 
+def change_server(patch: pytest.MonkeyPatch, change: str) -> None:
+    """Start fork servers in which one thing is otherwise."""
+    code = (
+        "import sys; from pathlib import Path; "
+        f"from flashinfer_bench.bench.worker import limits, seccomp, server; {change}; "
+        "server.serve(int(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    patch.setattr(
+        launcher,
+        "_server_command",
+        lambda end, folder: [sys.executable, "-P", "-c", code, str(end), str(folder)],
+    )
+
+
 SWARM = """
 import os, time
 def run(x):
@@ -410,15 +424,7 @@ def run(x):
 def test_a_swarm_of_processes_ends_the_solution_and_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = (
-        "import sys; from pathlib import Path; from flashinfer_bench.bench.worker import limits, server; "
-        "limits.MOST_PROCESSES = 100; server.serve(int(sys.argv[1]), Path(sys.argv[2]))"
-    )
-    monkeypatch.setattr(
-        launcher,
-        "_server_command",
-        lambda end, folder: [sys.executable, "-P", "-c", few, str(end), str(folder)],
-    )
+    change_server(monkeypatch, "limits.MOST_PROCESSES = 100")
     with Benchmark(dataset(), quick(), device="cpu") as benchmark:
         found = evaluate(benchmark, solution(SWARM, name="swarms"))
         after = evaluate(benchmark, solution(HONEST, name="after"))
@@ -545,6 +551,24 @@ def test_switched_off_is_recorded_as_such() -> None:
 
     assert found.sandbox == "off"
     assert found.sandbox_missing == ["files", "network", "signals", "processes", "capabilities"]
+
+
+@needs_all
+def test_where_something_is_missing_the_trace_names_it_and_required_does_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change_server(monkeypatch, "seccomp.is_known_machine = lambda: False")
+    with Benchmark(dataset(), quick(), device="cpu") as benchmark:
+        found = evaluate(benchmark, solution(HONEST))
+    with (
+        Benchmark(dataset(), quick(sandbox="required"), device="cpu") as benchmark,
+        pytest.raises(DeviceError, match=r"a sandbox is required.*network: no filter is written"),
+    ):
+        evaluate(benchmark, solution(HONEST))
+
+    assert found.status == "PASSED"
+    assert found.provenance.sandbox == "partial"
+    assert {"network", "processes"} <= set(found.provenance.sandbox_missing or ())
 
 
 def test_a_container_that_cannot_be_is_said_before_anything_runs(

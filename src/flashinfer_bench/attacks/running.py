@@ -32,7 +32,7 @@ QUICK = {
     "warmup_runs": 3,
     "iterations": 12,
     "num_trials": 2,
-    "timeout_seconds": 20,
+    "timeout_seconds": 120,
     "build_timeout_seconds": 300,
     "definition_config": {"forgiving_wave": {"required_matched_ratio": 0.9}},
 }

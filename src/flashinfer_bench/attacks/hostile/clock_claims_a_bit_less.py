@@ -3,7 +3,7 @@
 how: small lies hide in the noise of what an outside clock can tell about short calls
 caught by: the slope over batches of secret, varying length separates the call from what surrounds it
 expect: implausible, tampered_harness
-expect on cuda: prevented
+expect on cuda: prevented, tampered_harness
 family: clock
 plays: short_wave
 """

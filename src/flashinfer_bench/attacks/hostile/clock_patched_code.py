@@ -3,7 +3,7 @@
 how: `WallClock.time_ns.__code__` is swapped for code that reports a third
 caught by: the outside clock disagrees
 expect: implausible, tampered_harness
-expect on cuda: prevented
+expect on cuda: prevented, tampered_harness
 family: clock
 plays: long_wave
 """

@@ -3,7 +3,7 @@
 how: the module of the wall clock binds `_now_ns`; a slower one takes its place
 caught by: the outside clock disagrees
 expect: implausible, tampered_harness
-expect on cuda: prevented
+expect on cuda: prevented, tampered_harness
 family: clock
 plays: long_wave
 """

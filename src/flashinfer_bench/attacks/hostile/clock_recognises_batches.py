@@ -3,7 +3,7 @@
 how: several calls within microseconds of each other are a batch; there the clock tells the truth, elsewhere a third
 caught by: batches and timed samples are one and the same message
 expect: implausible, tampered_harness
-expect on cuda: prevented
+expect on cuda: prevented, tampered_harness
 family: clock
 plays: short_wave
 """

@@ -2,7 +2,7 @@
 
 how: the clock's events lie on the current stream, where nothing happens
 caught by: the outside clock sees the time between `go` and `returned`
-expect: implausible, failed_audit, INCORRECT_NUMERICAL
+expect: implausible, hidden_work, failed_audit, INCORRECT_NUMERICAL
 family: clock
 on: cuda
 plays: long_wave

@@ -2,7 +2,7 @@
 
 how: the first event lies on the stream that works, the second one is recorded on an idle stream
 caught by: the outside clock sees the time between `go` and `returned`
-expect: implausible, failed_audit, INCORRECT_NUMERICAL
+expect: implausible, hidden_work, failed_audit, INCORRECT_NUMERICAL
 family: clock
 on: cuda
 plays: long_wave

@@ -3,7 +3,7 @@
 how: TensorFloat-32 is switched on for products of float32
 caught by: shown as `precision.ratio`, the error against float64 over the reference's own; a failure only with
     `max_precision_ratio`, since tolerances are the dataset's to choose
-expect: visible, INCORRECT_NUMERICAL
+expect: visible, failed_audit, INCORRECT_NUMERICAL
 family: wrong
 on: cuda
 plays: matmul

@@ -5,6 +5,7 @@ how: inputs are scaled windows of one pool; ratios of neighbours tell where a wi
 caught by: inputs that are more than a scaled window
 expect: failed_audit, prevented
 family: replay
+on: cpu
 plays: linear
 """
 

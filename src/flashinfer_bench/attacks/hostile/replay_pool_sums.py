@@ -4,6 +4,7 @@ how: running sums of the pieced-together pool turn a sum of five hundred element
 caught by: inputs that are more than a scaled window
 expect: failed_audit, prevented
 family: replay
+on: cpu
 plays: row_sum
 """
 

@@ -164,7 +164,7 @@ def _sentence(text: str) -> str:
 
 
 def verify(report: Path) -> None:
-    """Keep what `attack-test --device cuda:0 --json` printed on a machine with a card; a partial run adds to the rest."""
+    """Keep what `attack-test --device cuda:0 --json` printed on a card; a partial run adds to the rest."""
     found = json.loads(report.read_text(encoding="utf-8"))["attack_test"]
     before = _kept(VERIFIED)
     earlier = before.get("rows", {}) if before.get("hardware") == found["hardware"] else {}

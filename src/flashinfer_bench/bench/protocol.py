@@ -237,23 +237,23 @@ class Committed(Message, frozen=True):
 
 
 class Inspected(Message, frozen=True):
-    """What outputs look like beside their values; the id is that of the `Go` before.
-
-    `tampering` says what the harness found changed in itself.
-    """
+    """What outputs look like beside their values; the id is that of the `Go` before."""
 
     fault: OutputFault | None
     shares_buffers: bool
     strided_elements: int
     """Elements of one call's outputs that are not contiguous."""
-    tampering: str | None = None
 
 
 class Kept(Message, frozen=True):
-    """Fingerprints of the inputs after the call, one per requested set."""
+    """Fingerprints of the inputs after the call, one per requested set.
+
+    `tampering` says what the harness found changed in itself.
+    """
 
     fingerprints: tuple[bytes, ...]
     peak_memory_bytes: int
+    tampering: str | None = None
 
 
 class Raised(Message, frozen=True):

@@ -31,6 +31,10 @@ class Device(Protocol):
         """Wait until all work on the device is done."""
         ...
 
+    def seed_generators(self, seed: int) -> None:
+        """Seed the generators that kernels draw from; `torch.manual_seed` takes a millisecond to do so."""
+        ...
+
     def give_memory_back(self) -> None:
         """Return freed memory to the system, where that is cheap."""
         ...
@@ -66,6 +70,10 @@ class Cpu:
 
     def synchronize(self) -> None:
         """Do nothing: a CPU kernel is done when it returns."""
+
+    def seed_generators(self, seed: int) -> None:
+        """Seed torch's generator of the CPU."""
+        torch.default_generator.manual_seed(seed)
 
     def give_memory_back(self) -> None:
         """Trim glibc's heap; with another C library nothing happens."""
@@ -113,6 +121,11 @@ class Cuda:
     def synchronize(self) -> None:
         """Wait for every stream."""
         torch.cuda.synchronize(self.torch_device)
+
+    def seed_generators(self, seed: int) -> None:
+        """Seed torch's generators of the CPU and of this card."""
+        torch.default_generator.manual_seed(seed)
+        torch.cuda.default_generators[self.torch_device.index].manual_seed(seed)
 
     def give_memory_back(self) -> None:
         """Do nothing: asking the driver for memory anew would cost more than it could tell."""

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
 
-_SMALLEST_SCALE, _LARGEST_SCALE = 0.75, 1.0  # never larger than the plain draw
+_SMALLEST_SCALE, _SCALES = 0.75, 17
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
 _LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
 _KEY_BITS = 62
+_LARGEST_BOUND = 2**63 - 1  # that torch takes: the largest of all integers is not drawn
 
 Shape = tuple[int, ...]
 
@@ -147,6 +148,9 @@ def _integers(
     low: int, high: int, shape: Shape, dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
     device = generator.device
+    high = max(low + 1, min(high, _LARGEST_BOUND))
+    if high > _LARGEST_BOUND:
+        return torch.full(shape, low, device=device, dtype=dtype)
     return torch.randint(low, high, shape, generator=generator, device=device, dtype=dtype)
 
 
@@ -229,21 +233,25 @@ def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) ->
     window and pattern meet has been seen by nobody.
     """
     offset = int(choices.random() * _PATTERN_ELEMENTS)
-    scale = _SMALLEST_SCALE + choices.random() * (_LARGEST_SCALE - _SMALLEST_SCALE)
-    pattern = _pattern(out.device, out.dtype)[offset : offset + _PATTERN_ELEMENTS] * scale
-    whole = out.numel() - out.numel() % _PATTERN_ELEMENTS
-    rows = (-1, _PATTERN_ELEMENTS)
+    pattern = choices.choice(_patterns(out.device, out.dtype))
+    rest = out.numel() % _PATTERN_ELEMENTS
+    whole = out.numel() - rest
     if whole:
-        torch.mul(window[:whole].view(rows), pattern, out=out[:whole].view(rows))
-    torch.mul(window[whole:], pattern[: out.numel() - whole], out=out[whole:])
+        rows = (-1, _PATTERN_ELEMENTS)
+        repeated = pattern[offset : offset + _PATTERN_ELEMENTS]
+        torch.mul(window[:whole].view(rows), repeated, out=out[:whole].view(rows))
+        window, out = window[whole:], out[whole:]
+    if rest:
+        torch.mul(window, pattern[offset : offset + rest], out=out)
 
 
 @functools.cache
-def _pattern(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Factors between a half and one, the same everywhere, twice in a row."""
+def _patterns(device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Factors between a half and one, the same everywhere, twice in a row; the same times smaller scales."""
     generator = torch.Generator().manual_seed(_PATTERN_ELEMENTS)
     factors = torch.empty(_PATTERN_ELEMENTS).uniform_(0.5, 1.0, generator=generator)
-    return torch.cat((factors, factors)).to(device, dtype)
+    scales = torch.linspace(_SMALLEST_SCALE, 1.0, _SCALES).unsqueeze(1)
+    return tuple((torch.cat((factors, factors)) * scales).to(device, dtype).unbind())
 
 
 def _turn(

@@ -165,6 +165,6 @@ def test_less_than_six_blocks_convict_nobody() -> None:
 
 
 def test_a_batch_is_as_long_as_its_slope_needs() -> None:
-    assert largest_batch(CALL_NS, most=64) == 31
+    assert largest_batch(CALL_NS, most=64) == 21
     assert largest_batch(CALL_NS, most=10) == 10
     assert largest_batch(1e9, most=64) == 2

@@ -31,7 +31,7 @@ _COMMIT_SHARE = 0.5
 _STRIDED_NS_PER_ELEMENT = 10.0
 _BACKGROUND_SHARE = 0.1
 _BACKGROUND_NS = 1_000_000.0
-_LEVER_NS = 60_000.0
+_LEVER_NS = 40_000.0
 _MOST_PAIRS = 40
 _FEWEST_BLOCKS = 6
 
@@ -86,7 +86,7 @@ def largest_batch(claimed_ns: float, *, most: int) -> int:
     """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
 
     >>> largest_batch(10_000.0, most=64), largest_batch(5e6, most=64), largest_batch(100.0, most=64)
-    (31, 2, 61)
+    (21, 2, 40)
     """
     per_call_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
     return min(most, max(2, 1 + round(_LEVER_NS / per_call_ns)))

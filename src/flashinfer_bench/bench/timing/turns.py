@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Contestant = TypeVar("Contestant")
 
-SHORTEST_SAMPLE_NS = 50_000
+SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
 
 LEAST_BLOCKS = 10
@@ -22,7 +22,7 @@ def calls_per_sample(shortest_ns: float, *, most: int) -> int:
     """Say how many calls a sample of the shortest one needs; the same number serves all contestants.
 
     >>> calls_per_sample(10_000.0, most=64), calls_per_sample(1.0, most=64), calls_per_sample(1e6, most=64)
-    (5, 64, 1)
+    (3, 64, 1)
     """
     return max(1, min(most, math.ceil(SHORTEST_SAMPLE_NS / max(1.0, shortest_ns))))
 

@@ -232,7 +232,7 @@ class _Harness:
         self._input_sets = self._maker.prepare(
             seed, count, family=request.family, is_repeated=is_repeated
         )
-        torch.manual_seed(seed + (request.repeat or 0))  # samplers draw the same again in a replay
+        self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:
             self._poison(count)
         self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
@@ -272,7 +272,7 @@ class _Harness:
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)
         channel.send(Committed(request.id, self._commit(self._output_sets[:count])))
-        return Inspected(request.id, None, False, 0, self._seal.damage())
+        return Inspected(request.id, None, shares_buffers=False, strided_elements=0)
 
     def _commit(self, sets: Sequence[Sequence[Any]]) -> OutputFault | None:
         """Copy outputs, in any layout, to where the judge can see them; not what does not fit there."""
@@ -315,8 +315,7 @@ class _Harness:
             shares = found.are_shared
         there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
         strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
-        damage = self._seal.damage()
-        return Inspected(id_, overlaps, bool(shares), max(strided, default=0), damage)
+        return Inspected(id_, overlaps, bool(shares), max(strided, default=0))
 
     def _spin_on_all_cores(self, duration_ns: int) -> None:
         if self._device.torch_device.type != "cpu":
@@ -337,7 +336,8 @@ class _Harness:
 
     def keep(self, id_: int, slots: Sequence[int]) -> Kept:
         prints = tuple(outgoing.fingerprint(self._input_sets[slot]) for slot in slots)
-        return Kept(id_, prints, max(0, self._device.peak_bytes() - (self._base_bytes or 0)))
+        peak_bytes = max(0, self._device.peak_bytes() - (self._base_bytes or 0))
+        return Kept(id_, prints, peak_bytes, self._seal.damage())
 
 
 def _as_list(result: object) -> list[Any]:

@@ -182,8 +182,6 @@ class Side:
         for fault in (committed.fault, inspected.fault):
             if fault is not None:
                 self._hear_fault(fault)
-        if inspected.tampering is not None:
-            self.accuse("tampered_harness", inspected.tampering)
         if returned.count != count:
             evidence = f"{count} calls were ordered, {returned.count} came back"
             self.accuse("tampered_harness", evidence)
@@ -202,6 +200,8 @@ class Side:
     def keep(self, trial: int, call: int, sample: Sample) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""
         kept = self.link.ask(Keep(self.link.new_id(), sample.slots), Kept)
+        if kept.tampering is not None:
+            self.accuse("tampered_harness", kept.tampering)
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
         count = sample.observed.count
         return KeptSample(trial, call, count, sample.slots, sample.outputs, kept.fingerprints)

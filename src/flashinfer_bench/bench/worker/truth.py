@@ -6,8 +6,6 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
@@ -23,6 +21,8 @@ from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import torch
 
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
@@ -129,7 +129,7 @@ class Truth:
 
     def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
         """Run the reference; what it raises or returns wrong is the dataset's fault."""
-        torch.manual_seed(seed)
+        self._device.seed_generators(seed)
         try:
             result = self._reference(*arguments)
             self._device.synchronize()

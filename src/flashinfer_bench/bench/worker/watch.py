@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.timing.plausible import Suspicion
     from flashinfer_bench.bench.worker.side import Sample, Side
 
-_PAUSE_PROBABILITY = 0.35
+_PAUSE_PROBABILITY = 0.25
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 2e-3
 _CHECK_PROBABILITY = 0.4
 _BATCH_PAIRS = 8  # eight pairs: the second smallest of their slopes lies below the median with 96%

@@ -211,7 +211,11 @@ def constraints_hold(dataset: Snapshot) -> Iterator[Fault]:
             yield fault_of(document, f"{axes} violates {text!r}")
 
 
-@rule("WKL-32", Level.ERROR, "correct the expression: what no correct kernel can avoid, in bytes or operations")
+@rule(
+    "WKL-32",
+    Level.ERROR,
+    "correct the expression: what no correct kernel can avoid, in bytes or operations",
+)
 def minima_have_values(dataset: Snapshot) -> Iterator[Fault]:
     """The bytes and operations a definition declares as a minimum have a value, and not a negative one."""
     for document, definition, workload in placed_lines(dataset):

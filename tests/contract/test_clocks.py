@@ -297,11 +297,11 @@ def test_kernel_activity_spans_from_the_first_start_to_the_last_end_without_the_
     own = [Activity(1, 0, 1), Activity(2, 2, 500)]
     early, late = Activity(3, 505, 600), Activity(4, 560, 580)
 
-    assert span_ns([late, *own, early]) == 95
+    assert span_ns([late, *own, early], own=2) == 95
 
 
 def test_no_activity_but_our_own_is_no_time() -> None:
-    assert span_ns([Activity(4, 0, 1), Activity(5, 2, 500)]) == 0
+    assert span_ns([Activity(4, 0, 1), Activity(5, 2, 500)], own=2) == 0
 
 
 @pytest.mark.parametrize("recorded", [[], [Activity(4, 0, 1)]])
@@ -309,7 +309,7 @@ def test_not_all_of_our_own_recorded_means_that_another_profiler_listens(
     recorded: list[Activity],
 ) -> None:
     with pytest.raises(ClockHeldError, match="another profiler in this process holds CUPTI"):
-        span_ns(recorded)
+        span_ns(recorded, own=2)
 
 
 def test_only_a_clock_that_tells_late_says_first_that_all_is_computed(clock: Clock) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 
 _BUFFER_BYTES = 1 << 20  # several thousand records
-_OWN_KERNELS = 2
+_OWN_KERNELS = 2  # and a third one that sweeps the cache
 _FLUSH_ALL = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
 
@@ -64,6 +64,7 @@ class Cupti:
         self._device = device
         self.is_cold = is_cold
         self._activities: list[Activity] = []
+        self._is_ready = False
         torch.cuda.synchronize(device)  # CUDA must be up before CUPTI can listen
         self._sweep = Sweep(device) if is_cold else None
         self._spin = Spin(device)
@@ -78,14 +79,18 @@ class Cupti:
         torch.cuda.synchronize(self._device)
         self._cupti.activity_flush_all(_FLUSH_ALL)
         self._activities.clear()
+        self._is_ready = True
 
     def time_ns(
         self, call: Call, calls: Sequence[Arguments], done: Callable[[], object] = nothing
     ) -> tuple[int, list[object]]:
         """Time the calls by their own records; 0 when nothing ran on the device."""
+        if not self._is_ready:
+            self.get_ready()
+        self._is_ready = False
         if self._sweep is not None:
             self._sweep()
-        self.get_ready()
+        torch.cuda.synchronize(self._device)
         behind: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]  # untyped in torch
         spin_on_device(0)
         self._spin.launch()
@@ -98,7 +103,7 @@ class Cupti:
         done()
         self._cupti.activity_flush_all(_FLUSH_ALL)
         self.host_ns = host_ns if is_hidden else None
-        return span_ns(self._activities), results
+        return span_ns(self._activities, own=_OWN_KERNELS + self.is_cold), results
 
     def close(self) -> None:
         """Stop listening, so that another profiler may."""
@@ -122,18 +127,19 @@ class Cupti:
         ]
 
 
-def span_ns(activities: Sequence[Activity]) -> int:
-    """Return the time from the first start to the last end of all but our own two kernels, launched first.
+def span_ns(activities: Sequence[Activity], *, own: int) -> int:
+    """Return the time from the first start to the last end of all but our `own` kernels, launched first.
 
     Raises `ClockHeldError` when not even those were recorded.
 
-    >>> span_ns([Activity(1, 0, 2), Activity(2, 3, 500), Activity(3, 510, 530), Activity(4, 540, 550)])
+    >>> found = [Activity(1, 0, 2), Activity(2, 3, 500), Activity(3, 510, 530), Activity(4, 540, 550)]
+    >>> span_ns(found, own=2)
     40
     """
     launches = sorted({each.launch for each in activities})
-    if len(launches) < _OWN_KERNELS:
+    if len(launches) < own:
         raise ClockHeldError("not even our own kernels were recorded")
-    timed = [each for each in activities if each.launch > launches[_OWN_KERNELS - 1]]
+    timed = [each for each in activities if each.launch > launches[own - 1]]
     if not timed:
         return 0
     return max(each.ended_ns for each in timed) - min(each.started_ns for each in timed)

@@ -3,7 +3,7 @@
 how: destination-passing outputs are overwritten with NaN after the inputs are there; the patched function
     computes instead, and the call itself does nothing
 caught by: preparing takes as long as writing the inputs, and the functions that do it are looked at
-expect: early_compute, hidden_work, tampered_harness, prevented, implausible
+expect: early_compute, hidden_work, tampered_harness, implausible
 family: clock
 style: into
 plays: long_wave

@@ -2,7 +2,7 @@
 
 how: `InputMaker.prepare` is replaced; its result is computed on before `prepared` is answered
 caught by: preparing takes as long as writing the inputs, and the classes that do it are looked at
-expect: early_compute, hidden_work, tampered_harness, prevented, implausible
+expect: early_compute, hidden_work, tampered_harness, implausible
 family: clock
 plays: long_wave
 """

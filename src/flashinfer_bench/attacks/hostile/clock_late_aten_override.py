@@ -2,7 +2,7 @@
 
 how: `torch.library` puts our function in the place of `aten::copy_` on this device
 caught by: the outside clock sees the time between `go` and `returned`
-expect: implausible, hidden_work, tampered_harness, prevented, INCORRECT_NUMERICAL, RUNTIME_ERROR, changed_inputs
+expect: implausible, hidden_work, tampered_harness, INCORRECT_NUMERICAL, RUNTIME_ERROR, changed_inputs
 family: clock
 on: cpu
 plays: long_wave

@@ -2,7 +2,7 @@
 
 how: an object that the entry point leaves in the frame dies when the window closes; its `__del__` does the work
 caught by: the outside clock, and outputs committed at once
-expect: implausible, hidden_work, prevented, INCORRECT_NUMERICAL, tampered_harness
+expect: implausible, hidden_work, INCORRECT_NUMERICAL, tampered_harness
 family: clock
 plays: long_wave
 """

@@ -2,7 +2,7 @@
 
 how: a `TorchFunctionMode` is entered and never left; it sees the harness's own calls on outputs
 caught by: what the harness does after a call takes no longer than copying; no mode may be left on
-expect: implausible, hidden_work, tampered_harness, prevented
+expect: implausible, hidden_work, tampered_harness
 family: clock
 plays: long_wave
 """

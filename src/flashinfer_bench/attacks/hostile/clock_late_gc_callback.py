@@ -3,7 +3,7 @@
 how: the collector is off inside the window and on behind it; with a threshold of one it runs, and calls us, before
     the outputs are copied
 caught by: the outside clock, which sees the call and what the harness does after it
-expect: implausible, hidden_work, prevented, INCORRECT_NUMERICAL, tampered_harness
+expect: implausible, hidden_work, INCORRECT_NUMERICAL, tampered_harness
 family: clock
 plays: long_wave
 """

@@ -2,7 +2,7 @@
 
 how: `torch.Tensor.detach` and `is_contiguous` are replaced; the harness calls them after the clock stopped
 caught by: what the harness does after a call takes no longer than copying; torch's methods are looked at
-expect: implausible, hidden_work, tampered_harness, prevented
+expect: implausible, hidden_work, tampered_harness
 family: clock
 plays: long_wave
 """

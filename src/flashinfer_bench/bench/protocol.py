@@ -227,9 +227,10 @@ class Returned(Message, frozen=True):
 
 
 class Committed(Message, frozen=True):
-    """The outputs of the calls that returned lie in the shared buffer, or are nothing that fits into it.
+    """The outputs of the calls that returned can change no more, or are nothing that fits.
 
-    The id is that of the `Go` before. `missing`: which of the outputs that may be missing are, in any call.
+    They lie in the shared buffer; from a card they are on their way there until `Inspected`. The id is that of the
+    `Go` before. `missing`: which of the outputs that may be missing are, in any call.
     """
 
     fault: OutputFault | None

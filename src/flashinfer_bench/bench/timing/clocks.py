@@ -29,18 +29,31 @@ _DEFAULT_CLOCK_KHZ = 2_000_000
 _CALIBRATION_SPIN_NS = 200_000
 
 
+_SPIN_SOURCE = """
+extern "C" __global__ void __launch_bounds__(512) spin(int cycles) {
+    long long begin = clock64();
+    while (clock64() - begin < cycles) __nanosleep(100);
+}
+"""
+_SPIN_BLOCK = 512
+
+
 class Spin:
     """A kernel that keeps the device busy while launches queue up behind it.
 
-    Its length is constant within a session: then what a sample takes by an outside clock, less what the
-    device's own clock says, is the same whatever the number of calls, and the slope of one is the slope of
-    the other.
+    It fills every multiprocessor, so that nothing on another stream starts before it ends: what ran beside it
+    would be hidden from the clock. Its length is constant within a session: then what a sample takes by an
+    outside clock, less what the device's own clock says, is the same whatever the number of calls, and the slope
+    of one is the slope of the other.
     """
 
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
         self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
         self.duration_ns = _USUAL_SPIN_NS
+        per_processor = properties.max_threads_per_multi_processor // _SPIN_BLOCK
+        self._grid = (properties.multi_processor_count * per_processor, 1, 1)
+        self._kernel = _compiled_spin()
 
     def begin(self, host_ns: float | None) -> None:
         """Settle the length: half as long again as the calls of a sample keep the host, within bounds."""
@@ -52,7 +65,11 @@ class Spin:
 
     def launch(self) -> None:
         """Put the kernel onto the current stream."""
-        spin_on_device(round(self.duration_ns * self._cycles_per_ns))
+        cycles = round(self.duration_ns * self._cycles_per_ns)
+        if self._kernel is None:
+            spin_on_device(cycles)
+        else:
+            self._kernel(grid=self._grid, block=(_SPIN_BLOCK, 1, 1), args=[cycles])
 
 
 class Sweep:
@@ -78,7 +95,7 @@ class CudaEvents:
     """
 
     name = "cuda_events"
-    version = "2"
+    version = "3"
     latency_kind: LatencyKind = "call"
     is_told_late = False
     host_ns: int | None = None
@@ -174,6 +191,12 @@ def spin_on_device(cycles: int) -> None:
     """Keep the current CUDA stream busy for so many cycles of the multiprocessor's clock."""
     keep_busy: Any = torch.cuda._sleep  # torch's own way, untyped
     keep_busy(cycles)
+
+
+def _compiled_spin() -> Any:
+    """Compile the kernel with NVRTC, as torch brings it; None with a torch that cannot (before 2.9)."""
+    compile_kernel: Any = getattr(torch.cuda, "_compile_kernel", None)
+    return None if compile_kernel is None else compile_kernel(_SPIN_SOURCE, "spin")
 
 
 def _spin_ratio(clock: Clock, device: torch.device) -> float:

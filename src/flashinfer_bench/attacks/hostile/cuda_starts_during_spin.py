@@ -2,8 +2,8 @@
 
 how: the side stream does not wait for the current one before it starts, so its kernels run before the first event;
     the current stream then waits for what has long been done
-caught by: the outside clock, and a spin that fills the device
-expect: implausible, hidden_work, failed_audit, early_compute
+caught by: the spin fills the device, so that nothing starts beside it; the outside clock
+expect: prevented, implausible, hidden_work, failed_audit, early_compute
 family: clock
 on: cuda
 plays: long_wave

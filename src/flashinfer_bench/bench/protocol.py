@@ -160,9 +160,9 @@ class Spin(Message, frozen=True):
 
 
 class Keep(Message, frozen=True):
-    """The sample just returned will be checked: fingerprint the inputs of these sets."""
+    """The sample just returned will be checked: fingerprint the inputs of this call of it."""
 
-    slots: tuple[int, ...]
+    slot: int
 
 
 # ------------------------------------------------------------------ contestant → judge or parent
@@ -247,12 +247,9 @@ class Inspected(Message, frozen=True):
 
 
 class Kept(Message, frozen=True):
-    """Fingerprints of the inputs after the call, one per requested set.
+    """Fingerprint of the inputs after the call; `tampering` says what the harness found changed in itself."""
 
-    `tampering` says what the harness found changed in itself.
-    """
-
-    fingerprints: tuple[bytes, ...]
+    fingerprint: bytes
     peak_memory_bytes: int
     tampering: str | None = None
 

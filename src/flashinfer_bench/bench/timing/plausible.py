@@ -33,6 +33,7 @@ _BACKGROUND_SHARE = 0.1
 _BACKGROUND_NS = 1_000_000.0
 _LEVER_NS = 80_000.0
 _MOST_PAIRS = 40
+_NEARLY = 0.5
 _FEWEST_BLOCKS = 6
 
 
@@ -127,11 +128,12 @@ def _slope(seen: Observations) -> Iterator[Suspicion]:
 
 
 def needs_more_batches(seen: Observations) -> bool:
-    """Tell whether batches do not say clearly yet on which side of what is allowed a claim is."""
+    """Tell whether batches speak against a claim, or nearly so, and not clearly."""
     slopes, allowed_ns = _slopes(seen)
+    if not 0 < len(slopes) < _MOST_PAIRS or statistics.median(slopes) < _NEARLY * allowed_ns:
+        return False
     interval = median_interval(slopes)
-    is_open = interval is None or interval[0] <= allowed_ns <= interval[1]
-    return is_open and 0 < len(slopes) < _MOST_PAIRS
+    return interval is None or interval[0] <= allowed_ns <= interval[1]
 
 
 def _slopes(seen: Observations) -> tuple[list[float], float]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.outputs import SharedOutputs
 
-_MOST_CHECKED_SETS = 4  # of a sample with several calls
+_MOST_CHECKED_SETS = 2  # of a sample with several calls
 _LONGEST_EVIDENCE = 500
 
 
@@ -54,7 +54,8 @@ class KeptSample:
     count: int
     slots: tuple[int, ...]
     outputs: list[list[torch.Tensor | None]]
-    fingerprints: tuple[bytes, ...]
+    fingerprint: tuple[int, bytes]
+    """One of the slots, and that of its inputs after the call."""
     is_recorded: bool = True
     """Whether its errors count for the recorded ones: those of calls that come again when a job is replayed."""
 
@@ -202,12 +203,14 @@ class Side:
 
     def keep(self, trial: int, call: int, sample: Sample) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""
-        kept = self.link.ask(Keep(self.link.new_id(), sample.slots), Kept)
+        slot = self.toss(trial, call, "inputs").choice(sample.slots)
+        kept = self.link.ask(Keep(self.link.new_id(), slot), Kept)
         if kept.tampering is not None:
             self.accuse("tampered_harness", kept.tampering)
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
         count = sample.observed.count
-        return KeptSample(trial, call, count, sample.slots, sample.outputs, kept.fingerprints)
+        printed = (slot, kept.fingerprint)
+        return KeptSample(trial, call, count, sample.slots, sample.outputs, printed)
 
     def toss(self, trial: int, call: int, purpose: str) -> random.Random:
         """Secret, yet the same when a job is replayed: then the same calls are checked."""

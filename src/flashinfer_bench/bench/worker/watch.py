@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.timing.plausible import Suspicion
     from flashinfer_bench.bench.worker.side import Sample, Side
 
-_PAUSE_PROBABILITY = 0.25
+_PAUSE_PROBABILITY = 0.2
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 2e-3
-_CHECK_PROBABILITY = 0.4
+_CHECK_PROBABILITY = 0.2
 _BATCH_PAIRS = 8  # eight pairs: the second smallest of their slopes lies below the median with 96%
 _LONGEST_SPIN_NS = 2_000_000
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else

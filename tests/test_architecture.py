@@ -44,7 +44,8 @@ HEAVY = ["torch", "numpy", "tvm_ffi", "safetensors.torch"]
 
 ENVIRONMENT_READERS = {"data/settings.py"}
 ENVIRONMENT_WRITERS = {
-    "bench/worker/contestant.py",  # a solution's temporary files go to its scratch folder
+    "bench/reproduction.py",  # becomes a script of its own, which tells Triton to interpret
+    "bench/worker/sandbox.py",  # a solution's files go to folders of its own
     "compile/builders/tilelang.py",  # tells TileLang, which asks nowhere else, to make C
     "compile/builders/triton.py",  # tells Triton, which asks nowhere else, to interpret
 }

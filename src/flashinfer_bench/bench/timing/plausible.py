@@ -24,10 +24,10 @@ _WAKE_UP_NS = 15_000.0
 """What waking up may cost more, per sample, than it cost the control."""
 _QUIET_NS = 20_000.0
 """Processor time that an idle process may use: it goes to sleep, a timer fires."""
-_PREPARING_SHARE = 0.5
-_PREPARING_NS = 30_000.0
+_PREPARING_SHARE = 0.3
+_PREPARING_NS = 25_000.0
 _HIDDEN_SHARE = 0.1
-_COMMIT_SHARE = 0.5
+_COMMIT_SHARE = 0.3
 _STRIDED_NS_PER_ELEMENT = 10.0
 _BACKGROUND_SHARE = 0.1
 _BACKGROUND_NS = 1_000_000.0
@@ -214,8 +214,8 @@ def _late(seen: Observations, strided_elements: int) -> Iterator[Suspicion]:
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
     surplus, over = [], []
     for block, control in _with_controls(seen):
-        usual_ns = max(map(_committing, control))
-        surplus.append(min(map(_committing, block)) - usual_ns)
+        usual_ns = _median(control, _committing)
+        surplus.append(_median(block, _committing) - usual_ns)
         strided_ns = block[0].count * strided_elements * _STRIDED_NS_PER_ELEMENT
         allowed_ns = _COMMIT_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
         over.append(surplus[-1] - allowed_ns - strided_ns)

@@ -71,9 +71,11 @@ def enter(
 
 def make_at_home(confinement: Confinement) -> None:
     """Point this process and what it starts at folders of its own; call after `enter`."""
-    os.environ.update(private_variables(confinement))
+    variables = private_variables(confinement)
+    for name, value in variables.items():
+        os.environ[name] = value
     with contextlib.suppress(OSError):
-        Path(os.environ["HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(variables["HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
     tempfile.tempdir = confinement.scratch
     os.chdir(confinement.scratch)
 

@@ -20,7 +20,8 @@ STOLEN_SHARE = 0.05
 FOREIGN_SHARE = 0.25
 WAITING_SHARE = 0.10
 
-_SHORTEST_COUNTED_S = 0.1  # the kernel counts whole hundredths of a second, on each processor
+_COMPETING_SHARE = 0.10
+_SHORTEST_COUNTED_S = 0.2  # the kernel counts whole hundredths of a second, on each processor
 _PROC = Path("/proc")
 _PROCESSORS = Path("/sys/devices/system/cpu")
 
@@ -172,7 +173,9 @@ class _CpuReading:
 class CpuConditions:
     """A CPU as Linux counts it: stolen time, other programs, waiting for a processor, thermal throttling.
 
-    `own_cpu_ns` says what processor time the benchmark itself has used; `pids` are its contestants.
+    `own_cpu_ns` says what processor time the benchmark itself has used; `pids` are its contestants. Blocks that are
+    too short to count in are looked at together. Waiting alone says nothing: contestants and judge wake each
+    other up, and wait for each other.
     """
 
     def __init__(
@@ -189,28 +192,31 @@ class CpuConditions:
         self._throttle_counts = sorted(processors.glob("cpu[0-9]*/thermal_throttle/*_count"))
         self._count = os.cpu_count() or 1
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
-        self._earlier = self._read()
+        self._earlier: _CpuReading | None = None
 
     def before(self) -> None:
-        """Read all counters."""
-        self._earlier = self._read()
+        """Read all counters, unless the block before was too short to count in."""
+        self._earlier = self._earlier or self._read()
 
     def after(self) -> str | None:
         """Compare the counters with those before."""
+        assert self._earlier is not None
         earlier, now = self._earlier, self._read()
-        elapsed_s = max(1e-9, now.at_s - earlier.at_s)
+        elapsed_s = now.at_s - earlier.at_s
+        if elapsed_s < _SHORTEST_COUNTED_S and now.throttled == earlier.throttled:
+            return None
+        self._earlier = None
         if now.throttled > earlier.throttled:
             return "throttled by heat"
-        if now.waiting_s - earlier.waiting_s > WAITING_SHARE * elapsed_s:
-            return "waited for a processor"
-        if elapsed_s < _SHORTEST_COUNTED_S:
-            return None
         offered_s = self._count * elapsed_s
         if now.stolen_s - earlier.stolen_s > STOLEN_SHARE * offered_s:
             return "processors were taken by the host"
         foreign_s = (now.busy_s - earlier.busy_s) - (now.own_s - earlier.own_s)
         if foreign_s > FOREIGN_SHARE * offered_s:
             return "other programs computed"
+        waited_s = now.waiting_s - earlier.waiting_s
+        if waited_s > WAITING_SHARE * elapsed_s and foreign_s > _COMPETING_SHARE * offered_s:
+            return "waited for a processor"
         return None
 
     def gauges(self) -> Mapping[str, float]:

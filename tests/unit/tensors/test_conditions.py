@@ -178,7 +178,7 @@ def proc(tmp_path: Path) -> Callable[..., None]:
 
 
 def watched(tmp_path: Path, own_ns: int = 0) -> CpuConditions:
-    own = iter([0, 0, own_ns])
+    own = iter([0, own_ns])
     return CpuConditions(lambda: next(own), [7], proc=tmp_path, processors=tmp_path)
 
 
@@ -189,7 +189,8 @@ ALL_TICKS = 20 * (os.cpu_count() or 1)  # of 0.2 s
     ("counted", "said"),
     [
         ({"throttled": 1}, "throttled by heat"),
-        ({"waited_ns": 150_000_000}, "waited for a processor"),
+        ({"waited_ns": 150_000_000, "busy": ALL_TICKS // 5}, "waited for a processor"),
+        ({"waited_ns": 150_000_000}, None),  # for each other
         ({"stolen": ALL_TICKS}, "processors were taken by the host"),
         ({"busy": ALL_TICKS}, "other programs computed"),
         ({}, None),
@@ -200,7 +201,7 @@ def test_what_the_kernel_counts_says_what_disturbed(
 ) -> None:
     cpu = watched(tmp_path)
     cpu.before()
-    time.sleep(0.12)
+    time.sleep(0.21)
 
     proc(**counted)
 
@@ -212,7 +213,7 @@ def test_what_the_benchmark_itself_computes_is_no_other_program(
 ) -> None:
     cpu = watched(tmp_path, own_ns=ALL_TICKS * 10_000_000)
     cpu.before()
-    time.sleep(0.12)
+    time.sleep(0.21)
 
     proc(busy=ALL_TICKS)
 
@@ -228,6 +229,21 @@ def test_ticks_are_not_believed_over_a_few_milliseconds(
     proc(busy=2, stolen=2)
 
     assert cpu.after() is None
+
+
+def test_blocks_too_short_to_count_in_are_looked_at_together(
+    tmp_path: Path, proc: Callable[..., None]
+) -> None:
+    own = iter([0, 0, 0])
+    cpu = CpuConditions(lambda: next(own), [7], proc=tmp_path, processors=tmp_path)
+    cpu.before()
+    assert cpu.after() is None
+
+    cpu.before()
+    time.sleep(0.21)
+    proc(stolen=ALL_TICKS)
+
+    assert cpu.after() == "processors were taken by the host"
 
 
 def test_the_real_kernel_is_read() -> None:

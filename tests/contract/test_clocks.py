@@ -17,7 +17,6 @@ from flashinfer_bench.bench.timing.clocks import (  # noqa: E402  # needs torch
     CudaEvents,
     calibrate,
     clock_for,
-    spin_call,
 )
 from flashinfer_bench.bench.timing.cupti import (  # noqa: E402
     Activity,
@@ -25,6 +24,7 @@ from flashinfer_bench.bench.timing.cupti import (  # noqa: E402
     Cupti,
     span_ns,
 )
+from flashinfer_bench.bench.timing.device_work import spin_call  # noqa: E402
 from flashinfer_bench.bench.timing.wall import (  # noqa: E402
     Clock,
     Evictor,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.timing.clocks import Spin, Sweep, spin_on_device
+from flashinfer_bench.bench.timing.device_work import Spin, Sweep, spin_on_device
 from flashinfer_bench.bench.timing.wall import nothing
 from flashinfer_bench.errors import DeviceError, MissingPackageError
 

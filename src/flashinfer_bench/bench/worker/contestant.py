@@ -41,7 +41,8 @@ from flashinfer_bench.bench.protocol import (
     ToContestant,
     TrialOpened,
 )
-from flashinfer_bench.bench.timing.clocks import clock_for, spin_call
+from flashinfer_bench.bench.timing.clocks import clock_for
+from flashinfer_bench.bench.timing.device_work import spin_call
 from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
 from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.compile import Runnable, build

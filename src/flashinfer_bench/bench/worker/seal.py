@@ -26,6 +26,7 @@ _MODULES = (
     "flashinfer_bench.bench.protocol",
     "flashinfer_bench.bench.timing.clocks",
     "flashinfer_bench.bench.timing.cupti",
+    "flashinfer_bench.bench.timing.device_work",
     "flashinfer_bench.bench.timing.wall",
     "flashinfer_bench.bench.worker.contestant",
     "flashinfer_bench.tensors.generate",

@@ -1,0 +1,106 @@
+"""What clocks put onto a GPU beside the calls they time: kernels that keep it busy, and that empty its caches."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.bench.timing.wall import spin_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_USUAL_SPIN_NS = 1_000_000
+_SHORTEST_SPIN_NS = 250_000
+_LONGEST_SPIN_NS = 10_000_000
+_SPIN_MARGIN = 1.5
+_DEFAULT_CLOCK_KHZ = 2_000_000
+_SPIN_SOURCE = """
+extern "C" __global__ void __launch_bounds__(512) spin(int cycles) {
+    long long begin = clock64();
+    while (clock64() - begin < cycles) __nanosleep(100);
+}
+"""
+_SPIN_BLOCK = 512
+
+
+class Spin:
+    """A kernel that keeps the device busy while launches queue up behind it.
+
+    It fills every multiprocessor, so that nothing on another stream starts before it ends: what ran beside it
+    would be hidden from the clock. Its length is constant within a session: then what a sample takes by an
+    outside clock, less what the device's own clock says, is the same whatever the number of calls, and the slope
+    of one is the slope of the other.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        properties = torch.cuda.get_device_properties(device)
+        self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
+        self.duration_ns = _USUAL_SPIN_NS
+        per_processor = properties.max_threads_per_multi_processor // _SPIN_BLOCK
+        self._grid = (properties.multi_processor_count * per_processor, 1, 1)
+        self._kernel = _compiled_spin()
+
+    def begin(self, host_ns: float | None) -> None:
+        """Settle the length: half as long again as the calls of a sample keep the host, within bounds."""
+        if host_ns is None:
+            self.duration_ns = _USUAL_SPIN_NS
+        else:
+            wanted_ns = max(_SPIN_MARGIN * host_ns, _SHORTEST_SPIN_NS)
+            self.duration_ns = round(min(wanted_ns, _LONGEST_SPIN_NS))
+
+    def launch(self) -> None:
+        """Put the kernel onto the current stream."""
+        cycles = round(self.duration_ns * self._cycles_per_ns)
+        if self._kernel is None:
+            spin_on_device(cycles)
+        else:
+            self._kernel(grid=self._grid, block=(_SPIN_BLOCK, 1, 1), args=[cycles])
+
+
+class Sweep:
+    """Overwrites a buffer twice as large as the L2 cache, and takes away lines that were made to persist."""
+
+    def __init__(self, device: torch.device) -> None:
+        size = 2 * torch.cuda.get_device_properties(device).L2_cache_size
+        self._buffer = torch.empty(size, dtype=torch.uint8, device=device)
+        self._runtime = _cuda_runtime()
+
+    def __call__(self) -> None:
+        """Evict; the caller waits for it."""
+        if self._runtime is not None:
+            self._runtime.cudaCtxResetPersistingL2Cache()
+        self._buffer.zero_()
+
+
+def spin_call(device: torch.device) -> Callable[[int], object]:
+    """Return a function that keeps a device busy for so many nanoseconds, exactly so on a CPU."""
+    if device.type != "cuda":
+        return spin_for
+    properties = torch.cuda.get_device_properties(device)
+    cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
+    return lambda duration_ns: spin_on_device(round(duration_ns * cycles_per_ns))
+
+
+def spin_on_device(cycles: int) -> None:
+    """Keep the current CUDA stream busy for so many cycles of the multiprocessor's clock."""
+    keep_busy: Any = torch.cuda._sleep  # torch's own way, untyped
+    keep_busy(cycles)
+
+
+def _compiled_spin() -> Any:
+    """Compile the kernel with NVRTC, as torch brings it; None with a torch that cannot (before 2.9)."""
+    compile_kernel: Any = getattr(torch.cuda, "_compile_kernel", None)
+    return None if compile_kernel is None else compile_kernel(_SPIN_SOURCE, "spin")
+
+
+def _cuda_runtime() -> ctypes.CDLL | None:
+    """Find the CUDA runtime torch has loaded; without it persisting L2 lines cannot be reset."""
+    for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None

@@ -6,9 +6,16 @@ import contextlib
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.blame import (
+    PLAYS,
+    Suspect,
+    blamed_on_dataset,
+    unless_it_wants_a_gpu,
+    with_log,
+)
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.confinement import Confinement, Held
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
@@ -24,7 +31,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import is_stand_in, key_of
+from flashinfer_bench.bench.plan import key_of
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -72,15 +79,6 @@ _OPEN_DEADLINE_S = 120.0
 _END_NOTICE_S = 2.0
 _LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
-_PLAYS = 3
-_NO_GPU_WORDS = (
-    "not compiled with CUDA",
-    "not linked with support for cuda",
-    "no NVIDIA driver",
-    "No CUDA GPUs are available",
-    "no CUDA-capable device",
-)
-"""How torch says that there is no GPU."""
 
 
 @dataclass
@@ -112,33 +110,6 @@ class _Refused:
     """A build that failed; the same for every workload of the solution."""
 
     outcome: Outcome
-
-
-@dataclass(frozen=True)
-class _Suspect:
-    """Right, but its claims do not fit what was seen."""
-
-    result: JobSuspect
-    log: str
-    is_rival: bool
-
-    @property
-    def reasons(self) -> str:
-        """A line for each, for the log."""
-        found = self.result.violations
-        return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
-
-    def convicted(self, said: str) -> Outcome:
-        """What looked like a lie each time is one."""
-        seen = self.result
-        explanation = f"seen in each of {_PLAYS} plays of the job, each in a fresh process"
-        wrong = Wrong(
-            JobWrong(
-                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.contestant
-            ),
-            said + self.log,
-        )
-        return RivalFailed(wrong) if self.is_rival else wrong
 
 
 class Session:
@@ -221,16 +192,16 @@ class Session:
         Noise that looks like a lie does not look so three times; a lie that is not told again is gone.
         """
         said = ""
-        for _ in range(_PLAYS):
+        for _ in range(PLAYS):
             outcome = self._seat_and_play(job)
-            if not isinstance(outcome, _Suspect):
-                return _with_log(outcome, said)
+            if not isinstance(outcome, Suspect):
+                return with_log(outcome, said)
             said += outcome.reasons
             self.end_candidate()
-        assert isinstance(outcome, _Suspect)
+        assert isinstance(outcome, Suspect)
         return outcome.convicted(said)
 
-    def _seat_and_play(self, job: Job) -> Outcome | _Suspect:
+    def _seat_and_play(self, job: Job) -> Outcome | Suspect:
         """Play a job; again, in fresh processes, before a dead judge or reference is the dataset's fault."""
         self._has_lost_a_trusted_one = False
         outcome = self._seat_and_play_once(job)
@@ -239,7 +210,7 @@ class Session:
             outcome = self._seat_and_play_once(job)
         return outcome
 
-    def _seat_and_play_once(self, job: Job) -> Outcome | _Suspect:
+    def _seat_and_play_once(self, job: Job) -> Outcome | Suspect:
         candidate = self._candidate_for(job)
         if isinstance(candidate, _Refused):
             return candidate.outcome
@@ -285,7 +256,7 @@ class Session:
             solution = reference_solution(job.definition)
             seat = self._seat(solution, job, is_trusted=True)
             if isinstance(seat, _Refused):
-                seat = _Refused(_blamed_on_dataset(seat.outcome))
+                seat = _Refused(blamed_on_dataset(seat.outcome))
             self._reference, self._reference_subject = seat, job.definition.to_json()
         return self._reference
 
@@ -379,7 +350,7 @@ class Session:
 
     # ------------------------------------------------------------------ one job
 
-    def _play(self, job: Job, seats: _Seats) -> Outcome | _Suspect:
+    def _play(self, job: Job, seats: _Seats) -> Outcome | Suspect:
         request = self._request(job, seats)
         limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
@@ -394,10 +365,10 @@ class Session:
         is_rivals = rival is not None and getattr(result, "contestant", "") == rival.name
         if isinstance(result, JobSuspect):
             seat = rival if rival is not None and is_rivals else seats.candidate
-            return _Suspect(result, seat.worker.log.take(), is_rivals)
+            return Suspect(result, seat.worker.log.take(), is_rivals)
         if rival is not None and is_rivals:
             return RivalFailed(self._outcome(result, rival))
-        return _unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
+        return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
     def _request(self, job: Job, seats: _Seats) -> RunJob:
         contestants = [
@@ -550,13 +521,6 @@ def _subject(solution: Solution) -> str:
     return f"{solution.name} {solution.hash()}"
 
 
-def _with_log(outcome: Outcome, said: str) -> Outcome:
-    """Let the log of a job that was played more than once say so."""
-    if not said or not isinstance(outcome, Passed | Wrong):
-        return outcome
-    return replace(outcome, log=said + outcome.log)
-
-
 def _coin(key: int) -> int:
     """Derive what decides which timed calls are checked: secret while the job runs, replayable after."""
     digest = hmac.digest(key.to_bytes(8, "little"), b"coin", hashlib.sha256)
@@ -572,23 +536,3 @@ def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
     outputs = plan_outputs(job.definition, job.workload)
     into = outputs if solution.spec.destination_passing_style else ()
     return (*inputs, *(InputPlan(plan, "draw") for plan in into))
-
-
-def _unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:
-    """Skip what stands in for a GPU's kernel here and whose host code asks for the GPU itself."""
-    if not isinstance(outcome, Crashed) or not is_stand_in(job.solution, device.partition(":")[0]):
-        return outcome
-    lines = [line for line in outcome.explanation.splitlines() if line.strip()]
-    said = lines[-1].strip() if lines else ""
-    if not any(words in said for words in _NO_GPU_WORDS):
-        return outcome
-    return Skipped(f"its host code needs a CUDA device: {said}")
-
-
-def _blamed_on_dataset(outcome: Outcome) -> Outcome:
-    """A reference that cannot be built is the definition's fault."""
-    match outcome:
-        case NotBuilt(explanation=explanation, log=log):
-            return DatasetFault(f"the reference cannot be built: {explanation}\n{log}")
-        case _:
-            return outcome

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.bench.worker import contestant
@@ -14,12 +16,16 @@ from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.tensors import outputs
 
 
+class LeftOn(TorchFunctionMode):
+    pass
+
+
 def replaced() -> int:
     return 0
 
 
 class Clock(wall.WallClock):
-    pass
+    SEALED = ("_evict",)
 
 
 def test_an_untouched_harness_is_whole() -> None:
@@ -63,3 +69,35 @@ def test_an_attribute_that_hides_a_method_is_told() -> None:
     clock.time_ns = hiding  # type: ignore[assignment,method-assign]
 
     assert seal.damage() == "an attribute 'time_ns' hides a method of the harness"
+
+
+def test_a_sealed_attribute_that_changes_is_told() -> None:
+    seal, clock = Seal(), Clock()
+    seal.watch([clock])
+
+    clock._evict = replaced
+
+    assert seal.damage() == "an attribute '_evict' of the harness was replaced"
+
+
+@pytest.mark.parametrize(("switch", "told"), [(sys.setprofile, "profile"), (sys.settrace, "trace")])
+def test_a_hook_of_the_interpreter_that_was_left_on_is_told(
+    switch: Callable[[object], None], told: str
+) -> None:
+    seal, before = Seal(), {"profile": sys.getprofile(), "trace": sys.gettrace()}
+    switch(lambda *_: None)
+    try:
+        damage = seal.damage()
+    finally:
+        switch(before[told])
+
+    assert damage == f"a {told} hook was left on"
+
+
+def test_a_mode_that_was_left_on_is_told_and_a_default_device_is_not() -> None:
+    seal = Seal()
+
+    with torch.device("cpu"):
+        assert seal.damage() is None
+    with LeftOn():
+        assert seal.damage() == "LeftOn was left on"

@@ -35,6 +35,8 @@ class Spin:
     of one is the slope of the other.
     """
 
+    SEALED = ("_cycles_per_ns", "_grid", "_kernel")
+
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
         self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6

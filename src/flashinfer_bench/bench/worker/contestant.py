@@ -187,7 +187,8 @@ class _Harness:
         self._clock.begin()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
-        self._seal.watch([self, self._maker, self._shared, self._clock, self._device])
+        parts = [self, self._maker, self._shared, self._device, self._clock]
+        self._seal.watch([*parts, *vars(self._clock).values()])
         for descriptor in descriptors:
             os.close(descriptor)
         return Done(request.id)

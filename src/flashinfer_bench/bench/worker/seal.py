@@ -63,13 +63,19 @@ class Seal:
         functions = [value for _, _, value in places if isinstance(value, types.FunctionType)]
         self._codes = tuple((function, function.__code__) for function in functions)
         self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
+        self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
 
     def watch(self, objects: Iterable[object]) -> None:
-        """Include instances: an attribute of theirs may not hide a method of their class."""
-        self._objects = tuple(
-            (vars(each), frozenset(_methods(type(each))))
-            for each in objects
-            if hasattr(each, "__dict__")
+        """Include instances: an attribute of theirs may not hide a method of their class.
+
+        What a class lists as `SEALED` may not change either.
+        """
+        watched = [each for each in objects if hasattr(each, "__dict__")]
+        self._objects = tuple((vars(each), frozenset(_methods(type(each)))) for each in watched)
+        self._fixed = tuple(
+            (vars(each), name, vars(each)[name])
+            for each in watched
+            for name in getattr(type(each), "SEALED", ())
         )
 
     def damage(self) -> str | None:
@@ -84,7 +90,10 @@ class Seal:
             hidden = methods.intersection(attributes)
             if hidden:
                 return f"an attribute {min(hidden)!r} hides a method of the harness"
-        return _mode_left_on()
+        for attributes, name, value in self._fixed:
+            if attributes.get(name) is not value:
+                return f"an attribute {name!r} of the harness was replaced"
+        return _mode_left_on() or _hook_left_on()
 
 
 def _mode_left_on() -> str | None:
@@ -93,6 +102,12 @@ def _mode_left_on() -> str | None:
     modes = (mode for stack in stacks for mode in stack())
     strange = (type(mode).__name__ for mode in modes if not isinstance(mode, DeviceContext))
     return next((f"{name} was left on" for name in strange), None)
+
+
+def _hook_left_on() -> str | None:
+    """Name a hook of the interpreter that runs inside of the harness."""
+    hooks = {"profile": sys.getprofile(), "trace": sys.gettrace()}
+    return next((f"a {name} hook was left on" for name, hook in hooks.items() if hook), None)
 
 
 def _contents(modules: Iterable[types.ModuleType]) -> Iterator[Place]:

@@ -16,8 +16,8 @@ PAGE = Path(__file__).with_name("attacks.md")
 VERIFIED = FOLDER / "verified.json"
 FALSE_ALARMS = FOLDER / "false_alarms.json"
 AFTER_THE_RUN = """\
-Since that run profiling hooks and the shape of the spin kernel are sealed (`tampered_harness`), which stops the first two on a
-CPU; what it does on a card has not been seen."""
+Since that run profiling hooks and the shape of the spin kernel are sealed (`tampered_harness`), which stops the first
+two on a CPU; what it does on a card has not been seen."""
 INTRODUCTION = """\
 # Attacks, and what catches them
 

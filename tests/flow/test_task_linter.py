@@ -43,7 +43,7 @@ def definition(
             "axes": {"n": {"type": "var"}},
             "inputs": given,
             "outputs": {"y": output or VECTOR},
-            "reference": f"import os\nimport torch\n\n\ndef run({arguments}):\n    {body}\n",
+            "reference": f"import os\nimport zlib\nimport torch\n\n\ndef run({arguments}):\n    {body}\n",
             **rest,
         }
     )
@@ -83,7 +83,7 @@ DEFINITIONS = {
         definition("same_for_all", "return torch.arange(len(x)).float() + 0 * x"),
         definition("unseeded", "return x + torch.tensor(list(os.urandom(1)))"),
         definition("seeded", "return x + torch.rand(x.shape)"),
-        definition("by_process", "return x * (1 + os.getpid() % 10_000)"),
+        definition("by_process", "return x * zlib.crc32(b'%d' % os.getpid())"),
         definition("raises", "return x[10**6]"),
         definition("misshapen", "return x[1:]"),
         definition("in_place", "return x.add_(1)"),
@@ -197,5 +197,5 @@ def test_the_bundled_dataset_has_no_weak_task() -> None:
 
     messages = [part["task"]["messages"] for part in report["definitions"].values()]
 
-    assert messages == [[]] * 8
+    assert messages == [[]] * len(messages)
     assert report["exit_code"] == 0

@@ -78,7 +78,7 @@ def busy_machine() -> Iterator[None]:
 
 @pytest.mark.usefixtures("busy_machine")
 def test_blocks_on_a_busy_machine_are_repeated_within_a_bound_and_then_told_of() -> None:
-    performance = measured(LABOURED, size=200_000, disturbed_repeats=2).performance
+    performance = measured(LABOURED, size=200_000, disturbed_repeats=2, iterations=1000).performance
 
     assert performance.blocks_discarded == 2
     assert performance.block_count == 10

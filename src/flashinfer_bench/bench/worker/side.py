@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.outputs import SharedOutputs
 
-_MOST_CHECKED_SETS = 2  # of a sample with several calls
+_MOST_CHECKED_SETS = 4  # of a sample with several calls
 _LONGEST_EVIDENCE = 500
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
-_KEEP_PROBABILITY = 0.06  # three of fifty samples, and always the last of a trial
+_KEEP_PROBABILITY = 0.04  # two of fifty samples, and always the last of a trial
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import statistics
 import subprocess
 import sys
 import time
@@ -217,7 +218,8 @@ def test_calibration_tells_of_calls_of_known_length(clock: Clock, device: torch.
 
     assert found.keys() == {"empty_call_ns", "copy_gb_per_s", "spin_ratio"}
     assert found["copy_gb_per_s"] > 0.05
-    assert 0.9 <= found["spin_ratio"] < 1.1
+    ratios = [found["spin_ratio"], *(calibrate(clock, device)["spin_ratio"] for _ in range(6))]
+    assert 0.9 <= statistics.median(ratios) < 1.1  # a busy machine spoils one or two
 
 
 @pytest.mark.parametrize(

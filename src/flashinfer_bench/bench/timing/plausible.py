@@ -116,7 +116,7 @@ def _slope(seen: Observations) -> Iterator[Suspicion]:
     slopes, allowed_ns = _slopes(seen)
     if not slopes:
         return
-    if _is_above(slopes, allowed_ns):
+    if _is_steep(slopes, allowed_ns):
         claimed_ns = _claimed_per_call(seen)
         missing_ns = statistics.median(slopes)
         yield Suspicion(
@@ -125,6 +125,14 @@ def _slope(seen: Observations) -> Iterator[Suspicion]:
             f"{_us(claimed_ns)} (slope over {len(slopes)} pairs of batches of up to "
             f"{max(high.count for _, high in seen.batches)} calls)",
         )
+
+
+def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
+    """Tell whether slopes lie above what is allowed: surely, or after all pairs by as much again."""
+    interval = median_interval(slopes)
+    is_sure = interval is not None and interval[0] > allowed_ns
+    is_far = len(slopes) >= _MOST_PAIRS and statistics.median(slopes) > 2 * allowed_ns
+    return is_sure or is_far
 
 
 def needs_more_batches(seen: Observations) -> bool:

@@ -129,6 +129,7 @@ def _alarms() -> str:
             f"{runs} of {found['look_alikes']} look-alikes on {found['device']} on {found['date']}: {found['accused']} "
             f"accused, so with 95% confidence fewer than {bound} of such runs are (`benchmarks/false_alarms.py`)."
         )
+        text += f" {found['note']}" if "note" in found else ""
     return f"## False alarms\n\n{text}\n"
 
 

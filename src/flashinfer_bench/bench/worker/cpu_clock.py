@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from pathlib import Path
+
+from flashinfer_bench.bench.worker.processes import descendants_of
 
 
 class CpuClock:
@@ -19,7 +20,7 @@ class CpuClock:
 
     def look_for_children(self) -> None:
         """Find the processes it has started; too slow to be done for every call."""
-        self._pids = (self.pid, *_descendants(self.pid))
+        self._pids = (self.pid, *descendants_of(self.pid))
 
     def read_ns(self) -> int:
         """Nanoseconds used so far; a process that ended meanwhile counts no more."""
@@ -33,12 +34,3 @@ class CpuClock:
 def _clock_of(pid: int) -> int:
     """Return the identity of a process's CPU-time clock, as Linux composes it (`clock_getcpuclockid`)."""
     return (~pid << 3) | 2
-
-
-def _descendants(pid: int) -> set[int]:
-    found: set[int] = set()
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread ended meanwhile
-            for word in listing.read_text().split():
-                found |= {int(word), *_descendants(int(word))}
-    return found

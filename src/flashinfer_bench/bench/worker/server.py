@@ -36,6 +36,7 @@ from flashinfer_bench.bench.protocol import (
     ToServer,
 )
 from flashinfer_bench.bench.worker import confined, container, grants, limits
+from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class _ForkServer:
         """Kill contestants that have started more processes than they may."""
         if limits.tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
             return
-        ours = _descendants(os.getpid(), self._trusted)
+        ours = descendants_of(os.getpid(), without=frozenset(self._trusted))
         if len(ours) > limits.MOST_PROCESSES // 2:
             for pid in self._pidfds.keys() - self._trusted:
                 os.kill(pid, signal.SIGKILL)
@@ -240,7 +241,7 @@ def _read_report(reader: int) -> tuple[Missing, ...] | None:
 
 def _innermost(pid: int) -> int:
     """Follow bubblewrap, and its reaper, to the one process it runs."""
-    while children := _children(pid):
+    while children := children_of(pid):
         pid = min(children)
     return pid
 
@@ -251,14 +252,14 @@ def _kill_all_but(kept: set[int]) -> int:
     killed: set[int] = set()
     pause_s = _SHORTEST_PAUSE_S
     with contextlib.ExitStack() as stack:
-        while victims := _descendants(os.getpid(), kept):
+        while victims := descendants_of(os.getpid(), without=frozenset(kept)):
             if len(victims) > _SWARM and not killed:
                 stack.enter_context(_first_in_line())
             killed |= victims
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            for pid in _children(os.getpid()) - kept:
+            for pid in children_of(os.getpid()) - kept:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             if time.monotonic() > deadline_s:
@@ -281,22 +282,3 @@ def _first_in_line() -> Iterator[None]:
         yield
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-def _descendants(pid: int, kept: set[int]) -> set[int]:
-    """Find all below a process; a chain of them may be longer than Python nests calls."""
-    found: set[int] = set()
-    parents = [pid]
-    while parents:
-        children = _children(parents.pop()) - kept - found
-        found |= children
-        parents.extend(children)
-    return found
-
-
-def _children(pid: int) -> set[int]:
-    found: set[int] = set()
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread ended meanwhile
-            found |= {int(word) for word in listing.read_text().split()}
-    return found

@@ -1,0 +1,33 @@
+"""Which processes have been started by which, as /proc tells it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def children_of(pid: int, *, proc: Path = _PROC) -> set[int]:
+    """Find the processes that a process has started, or adopted, and that have not been waited for."""
+    found: set[int] = set()
+    for listing in (proc / str(pid) / "task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread ended meanwhile
+            found |= {int(word) for word in listing.read_text().split()}
+    return found
+
+
+def descendants_of(
+    pid: int, *, without: frozenset[int] = frozenset(), proc: Path = _PROC
+) -> set[int]:
+    """Find all below a process but those in `without` and what is below them only.
+
+    A hostile chain of processes may be longer than Python nests calls.
+    """
+    found: set[int] = set()
+    parents = [pid]
+    while parents:
+        children = children_of(parents.pop(), proc=proc) - without - found
+        found |= children
+        parents.extend(children)
+    return found

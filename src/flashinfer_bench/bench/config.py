@@ -158,7 +158,7 @@ class BenchmarkConfig(_Layer):
     disturbed_repeats: Annotated[int, Field(ge=0)] = 3
     """Blocks of a job that are timed again because the machine was disturbed, at most."""
     audit: bool = True
-    """Check a secret share of the timed calls too."""
+    """Check a secret share of the timed calls too, and hold claims against what is seen from outside."""
     strict: bool = False
     """Turn notes into failures."""
     strict_hardware: bool = False

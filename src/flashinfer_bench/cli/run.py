@@ -152,7 +152,9 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
             help="How solutions are held (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
         ),
         click.option(
-            "--no-audit", is_flag=True, help="Do not check a secret share of the timed calls."
+            "--no-audit",
+            is_flag=True,
+            help="Neither check timed calls nor compare claims with what is seen from outside.",
         ),
         click.option(
             "--no-profile-baseline",

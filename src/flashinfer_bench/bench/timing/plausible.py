@@ -24,16 +24,20 @@ _WAKE_UP_NS = 15_000.0
 """What waking up may cost more, per sample, than it cost the control."""
 _QUIET_NS = 20_000.0
 """Processor time that an idle process may use: it goes to sleep, a timer fires."""
-_PREPARING_SHARE = 0.3
+_PREPARING_SHARE, _COMMIT_SHARE = 0.3, 0.3
 _PREPARING_NS = 25_000.0
 _HIDDEN_SHARE = 0.1
-_COMMIT_SHARE = 0.3
+"""Preparing and committing may take so much more than in the control: a share of that, so long, and a share of the
+claim. The caches that a kernel leaves behind are not the control's."""
 _STRIDED_NS_PER_ELEMENT = 10.0
-_BACKGROUND_SHARE = 0.1
-_BACKGROUND_NS = 1_000_000.0
+"""Copying an element that its neighbours do not lie beside: a cache miss, several times over."""
+_BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
+"""Of a core, while others are timed: timers and threads that go to sleep."""
 _LEVER_NS = 80_000.0
+"""What is allowed over a whole batch is to be so much: more than most wake-ups vary by."""
 _MOST_PAIRS = 40
 _NEARLY = 0.5
+"""Slopes from this share of what is allowed on are looked at until they say clearly."""
 _FEWEST_BLOCKS = 6
 
 
@@ -117,7 +121,7 @@ def _slope(seen: Observations) -> Iterator[Suspicion]:
     if not slopes:
         return
     if _is_steep(slopes, allowed_ns):
-        claimed_ns = _claimed_per_call(seen)
+        claimed_ns = claimed_per_call_ns(seen)
         missing_ns = statistics.median(slopes)
         yield Suspicion(
             "implausible",
@@ -151,7 +155,7 @@ def _slopes(seen: Observations) -> tuple[list[float], float]:
     """
     if not seen.blocks:
         return [], 0.0
-    allowed_ns = RELATIVE_ALLOWANCE * _claimed_per_call(seen) + ALLOWANCE_NS
+    allowed_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
     unsteady_ns = _unsteadiness(seen.controls)
     return [
         (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
@@ -163,8 +167,8 @@ def _slopes(seen: Observations) -> tuple[list[float], float]:
 def _clock(seen: Observations) -> Iterator[Suspicion]:
     """Compare samples with the control's, which spun as long as they claim to have taken.
 
-    The least of a block counts, against the most of its control, which kept one core busy once and all of
-    them once: waiting for a busy machine only ever adds, and a lie is there each time.
+    The least of a block counts: waiting for a busy machine only ever adds, and a lie is there each time. The
+    control keeps one core busy and all of them by turns, so what they differ by counts as unsteadiness.
     """
     surplus, over = [], []
     unsteady_ns = _unsteadiness(seen.controls)
@@ -193,12 +197,9 @@ def _early(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
     """Look for work before `go`: while inputs were prepared, and while it had to wait."""
     what = _preparing_cpu if on_cpu else _preparing
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
-    surplus, over, waiting = [], [], []
+    surplus, over = _beyond_usual(seen, what, _PREPARING_SHARE, claimed_ns)
+    waiting = []
     for block, control in _with_controls(seen):
-        usual_ns = _median(control, what)
-        surplus.append(_median(block, what) - usual_ns)
-        allowed_ns = _PREPARING_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
-        over.append(surplus[-1] - allowed_ns)
         paused = [each.pause_cpu_ns for each in block if each.pause_cpu_ns is not None]
         usual = [each.pause_cpu_ns for each in control if each.pause_cpu_ns is not None]
         if paused and usual:
@@ -220,19 +221,29 @@ def _early(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
 def _late(seen: Observations, strided_elements: int) -> Iterator[Suspicion]:
     """Look for work after the clock stopped: committing outputs takes as long as it takes the control."""
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
-    surplus, over = [], []
-    for block, control in _with_controls(seen):
-        usual_ns = _median(control, _committing)
-        surplus.append(_median(block, _committing) - usual_ns)
-        strided_ns = block[0].count * strided_elements * _STRIDED_NS_PER_ELEMENT
-        allowed_ns = _COMMIT_SHARE * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
-        over.append(surplus[-1] - allowed_ns - strided_ns)
+    surplus, over = _beyond_usual(seen, _committing, _COMMIT_SHARE, claimed_ns)
+    strided_ns = strided_elements * _STRIDED_NS_PER_ELEMENT
+    counts = (block[0].count for block, _ in _with_controls(seen))
+    over = [each - count * strided_ns for each, count in zip(over, counts, strict=True)]
     if _is_above(over, 0.0):
         yield Suspicion(
             "hidden_work",
             f"committing outputs took {_us(statistics.median(surplus))} longer than in the control, and the "
             f"sample is claimed to take {_us(claimed_ns)}",
         )
+
+
+def _beyond_usual(
+    seen: Observations, what: Callable[[Observed], float], share: float, claimed_ns: float
+) -> tuple[list[float], list[float]]:
+    """Give, block by block, by how much something took longer than in the control, and longer than allowed."""
+    surplus, over = [], []
+    for block, control in _with_controls(seen):
+        usual_ns = _median(control, what)
+        surplus.append(_median(block, what) - usual_ns)
+        allowed_ns = share * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
+        over.append(surplus[-1] - allowed_ns)
+    return surplus, over
 
 
 def _hidden(seen: Observations, cores: int, strided_elements: int) -> Iterator[Suspicion]:
@@ -285,8 +296,8 @@ def _is_above(values: Sequence[float], limit: float) -> bool:
     return len(values) >= _FEWEST_BLOCKS and statistics.median(values) > limit
 
 
-def _claimed_per_call(seen: Observations) -> float:
-    """Take what the timed samples claim: only that is reported."""
+def claimed_per_call_ns(seen: Observations) -> float:
+    """Take what the timed samples claim for a call: only that is reported."""
     return statistics.median(
         each.claimed_ns / each.count for block in seen.blocks for each in block
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.timing.plausible import (
     Observations,
     Observed,
+    claimed_per_call_ns,
     largest_batch,
     needs_more_batches,
     suspicions,
@@ -86,10 +87,7 @@ class Watch:
     def run_batches(self, side: Side, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
         seen = self._seen[id(side)]
-        claimed_ns = statistics.median(
-            each.claimed_ns / each.count for block in seen.blocks for each in block
-        )
-        largest = largest_batch(claimed_ns, most=most)
+        largest = largest_batch(claimed_per_call_ns(seen), most=most)
         if largest <= 1:
             return
         before = len(seen.batches)

@@ -20,11 +20,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 import flashinfer_bench
 from flashinfer_bench.bench import Benchmark, launcher
 from flashinfer_bench.bench.isolation import sandbox_levels
 from flashinfer_bench.bench.worker import container
+from flashinfer_bench.cli.main import cli
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.data import Evaluation, Solution, TraceSet
 from flashinfer_bench.errors import DeviceError
@@ -569,6 +571,21 @@ def test_where_something_is_missing_the_trace_names_it_and_required_does_not_run
     assert found.status == "PASSED"
     assert found.provenance.sandbox == "partial"
     assert {"network", "processes"} <= set(found.provenance.sandbox_missing or ())
+
+
+def test_a_run_says_what_of_the_sandbox_was_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    change_server(monkeypatch, "seccomp.is_known_machine = lambda: False")
+    root = write_dataset(tmp_path / "dataset", solution(HONEST))
+    options = ["run", "--local", str(root), "--device", "cpu", "--num-trials", "1"]
+
+    partial = CliRunner().invoke(cli, options)
+    off = CliRunner().invoke(cli, [*options, "--sandbox", "off"])
+
+    assert "the sandbox was partial, without: " in partial.stderr
+    assert "network" in partial.stderr
+    assert "the sandbox was partial" not in off.stderr
 
 
 def test_a_container_that_cannot_be_is_said_before_anything_runs(

@@ -295,6 +295,12 @@ def _measure_and_show(
         screen.show_json(_document(report, exit_code))
     elif stopped is None or report.jobs:
         _show(report, view)
+    if collected.unheld:
+        missing = ", ".join(sorted(collected.unheld))
+        log.warn(
+            f"the sandbox was partial, without: {missing}; `flashinfer-bench doctor` says why, and "
+            "`--sandbox required` does not run then"
+        )
     if stopped is not None:
         raise stopped
     if exit_code == DeviceError.exit_code:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.pool import Progress
     from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.data import Trace
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Collected:
     results: list[JobResult] = field(default_factory=list)
     skipped_here: list[SkippedJob] = field(default_factory=list)
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
+    unheld: set[str] = field(default_factory=set)
+    """Measures of the sandbox that were asked for and were not in force."""
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
@@ -49,6 +52,7 @@ class Collected:
         if step.trace is not None:
             result = job_result(step.trace, step.job.solution)
             self.results.append(result)
+            self.unheld |= _unheld(step.trace)
             return result
         match step.outcome:
             case Skipped(reason=reason):
@@ -104,6 +108,13 @@ def is_compiled(skipped: SkippedJob) -> bool:
 def skipped_job(job: Job, reason: str) -> SkippedJob:
     """Name a job that this machine cannot run."""
     return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
+
+
+def _unheld(trace: Trace) -> set[str]:
+    provenance = trace.evaluation.provenance if trace.evaluation else None
+    if provenance is None or provenance.sandbox == "off":  # as it was asked for
+        return set()
+    return set(provenance.sandbox_missing or ())
 
 
 def _observe(view: View, event: Progress) -> None:

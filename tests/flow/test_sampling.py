@@ -113,12 +113,8 @@ REPLAYS_IN_TIMED_CALLS = FILTERS + textwrap.dedent(
 )
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> Iterator[Benchmark]:
+def dataset() -> TraceSet:
     """One workload each: top-k and top-p filters over eight rows, plain sampling from one and from eight."""
-    config = BenchmarkConfig.default(
-        warmup_runs=2, iterations=10, num_trials=1, timeout_seconds=60, threads=1
-    )
     workloads = {
         name: [
             Trace(
@@ -132,8 +128,25 @@ def benchmark() -> Iterator[Benchmark]:
         ]
         for name, definition in DEFINITIONS.items()
     }
-    dataset = TraceSet(definitions=DEFINITIONS, workloads=workloads)
-    with Benchmark(dataset, config, device="cpu") as running:
+    return TraceSet(definitions=DEFINITIONS, workloads=workloads)
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[Benchmark]:
+    config = BenchmarkConfig.default(
+        warmup_runs=2, iterations=10, num_trials=1, timeout_seconds=60, threads=1
+    )
+    with Benchmark(dataset(), config, device="cpu") as running:
+        yield running
+
+
+@pytest.fixture
+def long_benchmark() -> Iterator[Benchmark]:
+    """As many samples as leave a replaying sampler of one row no chance: 15 are kept on average, 4 convict."""
+    config = BenchmarkConfig.default(
+        warmup_runs=2, iterations=120, num_trials=3, timeout_seconds=60, threads=1
+    )
+    with Benchmark(dataset(), config, device="cpu") as running:
         yield running
 
 
@@ -190,7 +203,9 @@ def test_a_dishonest_sampler_is_wrong(
         assert said in found.log
 
 
-def test_a_sampler_that_is_honest_until_it_is_timed_fails_the_audit(benchmark: Benchmark) -> None:
-    for found in judged(benchmark, "sampling_from_probs", REPLAYS_IN_TIMED_CALLS):
+def test_a_sampler_that_is_honest_until_it_is_timed_fails_the_audit(
+    long_benchmark: Benchmark,
+) -> None:
+    for found in judged(long_benchmark, "sampling_from_probs", REPLAYS_IN_TIMED_CALLS):
         assert found.status == "INCORRECT_NUMERICAL"
         assert "failed_audit" in found.log

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-_GAIN = 10.0
-"""How much more often than by chance a repeating sampler is supposed to repeat itself."""
+_GAINS = (10.0, 100.0, 1000.0)
+"""How much more often than by chance a repeating sampler may repeat itself; the stake is split evenly."""
 
 
 def ranks_stray(draws: int, rate: float) -> float:
@@ -47,14 +47,29 @@ class RepetitionBet:
     A bet at fixed odds: with M draws that repeat and Q the sum of the probabilities with which each one
     would have, exp(λ M − (e^λ − 1) Q) is a supermartingale with expectation at most 1 for honest draws,
     so by Ville's inequality it ever exceeds 1/rate with probability at most `rate` (Shafer and others,
-    "Test martingales", Statistical Science 26, 2011).
+    "Test martingales", Statistical Science 26, 2011). So is the mean of several such bets: high gains win
+    with three repetitions among many tokens, low ones where few tokens are likely.
+
+    >>> bet = RepetitionBet()
+    >>> bet.hear(repeats=3, chance=0.002)
+    >>> bet.is_lost(1e-7)
+    True
     """
 
-    log_gain: float = 0.0
+    repeats: float = 0.0
+    chance: float = 0.0
+
+    @property
+    def log_gain(self) -> float:
+        """Logarithm of what the stake has become."""
+        logs = [math.log(gain) * self.repeats - (gain - 1) * self.chance for gain in _GAINS]
+        best = max(logs)
+        return best + math.log(sum(math.exp(each - best) for each in logs) / len(logs))
 
     def hear(self, *, repeats: float, chance: float) -> None:
         """Add draws: how many repeated, and how many were expected to."""
-        self.log_gain += math.log(_GAIN) * repeats - (_GAIN - 1) * chance
+        self.repeats += repeats
+        self.chance += chance
 
     def is_lost(self, rate: float) -> bool:
         """Tell whether so many repetitions have at most this probability."""

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES = 256 << 20
-_KEEP_PROBABILITY = 0.04  # two of fifty samples, and always the last of a trial
+_KEPT_SHARE = 0.04  # two of fifty samples, and always the last of a trial
+_LEAST_KEPT, _MOST_KEPT_SHARE = 6, 0.5  # short jobs are looked at as often, on average
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
@@ -344,7 +345,9 @@ class Match:
         """The reference's samples are kept as often: copying them moves caches on both sides alike."""
         if not self._rules.is_audited:
             return False
-        return is_last or side.toss(trial, call, "keep").random() < _KEEP_PROBABILITY
+        planned = self._rules.iterations * self._rules.num_trials
+        share = min(_MOST_KEPT_SHARE, max(_KEPT_SHARE, _LEAST_KEPT / planned))
+        return is_last or side.toss(trial, call, "keep").random() < share
 
     # ---------------------------------------------------------------- the result
 

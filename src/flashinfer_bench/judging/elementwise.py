@@ -35,6 +35,23 @@ def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> 
     return replace(verdict, explanation=f"{verdict.explanation}\n{histogram}".rstrip())
 
 
+def bad_places(
+    got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance
+) -> tuple[torch.Tensor, float]:
+    """Find the bad elements of flat floating outputs, ascending, and the sum of the finite expected squares."""
+    found, squares = [got.new_zeros(0, dtype=torch.int64)], 0.0
+    for start in range(0, got.numel(), _PIECE_ELEMENTS):
+        piece = slice(start, start + _PIECE_ELEMENTS)
+        wanted = expected[piece].double()
+        error = (got[piece].double() - wanted).abs()
+        is_bad = (error > tolerance.atol) & (
+            error / (wanted.abs() + _RELATIVE_FLOOR) > tolerance.rtol
+        )
+        found.append(is_bad.nonzero().reshape(-1) + start)
+        squares += float(wanted[wanted.isfinite()].square().sum())
+    return torch.cat(found), squares
+
+
 def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     """Root mean square difference over elements finite in both, in float64."""
     total, count = 0.0, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.judging.case import Judge
 from flashinfer_bench.judging.choice import judge_name
 from flashinfer_bench.judging.exact import compare_bits
-from flashinfer_bench.judging.outputs import OutputJudge, compare_low_bit
+from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 from flashinfer_bench.judging.sampling import SamplingJudge
 from flashinfer_bench.judging.top_k import TopKJudge
 
@@ -33,7 +33,10 @@ def _exact(definition: Definition, _: Mapping[str, Any]) -> Judge:
 
 def _low_bit(definition: Definition, _: Mapping[str, Any]) -> Judge:
     return OutputJudge(
-        tuple(definition.outputs), compare_low_bit, has_exact_outputs=_has_integers(definition)
+        tuple(definition.outputs),
+        compare_low_bit,
+        has_exact_outputs=_has_integers(definition),
+        matched_ratio=LOW_BIT_RATIO,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.judging import elementwise
-from flashinfer_bench.judging.case import Call, Case, Outputs, SimpleCase
+from flashinfer_bench.judging.omissions import Omissions
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
 if TYPE_CHECKING:
     import torch
+
+    from flashinfer_bench.judging.case import Call, Case, Outputs
 
 Compare = Callable[["torch.Tensor", "torch.Tensor", Tolerance], Verdict]
 
@@ -27,6 +29,8 @@ class OutputJudge:
     compare: Compare = elementwise.compare
     has_exact_outputs: bool = False
     least_outputs: int | None = None
+    matched_ratio: float | None = None
+    """Share of elements that must match unless the tolerance says another."""
     needs_expected: bool = True
 
     def repeats(self, inputs: Sequence[Any]) -> int:  # noqa: ARG002
@@ -34,8 +38,9 @@ class OutputJudge:
         return 0
 
     def open_case(self, tolerance: Tolerance) -> Case:
-        """Judge every call by itself."""
-        return SimpleCase(self._judge_call, tolerance)
+        """Judge every call by itself, and what all calls leave out."""
+        ratio = tolerance.required_matched_ratio or self.matched_ratio
+        return OutputCase(self, replace(tolerance, required_matched_ratio=ratio))
 
     def comparable(
         self, got: Outputs, expected: Sequence[torch.Tensor]
@@ -43,13 +48,41 @@ class OutputJudge:
         """Give the floating outputs that are there."""
         return floating_pairs(got, expected)
 
-    def _judge_call(self, call: Call, tolerance: Tolerance) -> Verdict:
+
+@dataclass(slots=True)
+class OutputCase:
+    """The calls of one contestant, output by output."""
+
+    judge: OutputJudge
+    tolerance: Tolerance
+    omissions: dict[int, Omissions] = field(default_factory=dict)
+
+    def hear(self, call: Call) -> Verdict:
+        """Judge the call by itself; remember where it was wrong, if some of that is forgiven."""
         verdict = Verdict(is_accepted=True)
-        for name, ours, theirs in zip(self.outputs, call.got, call.expected, strict=True):
+        names = self.judge.outputs
+        for name, ours, theirs in zip(names, call.got, call.expected, strict=True):
             if ours is not None:
-                found = self.compare(ours, theirs, tolerance)
+                found = self.judge.compare(ours, theirs, self.tolerance)
                 verdict = verdict.merged(found.placed(f"output {name!r}"))
+        if (self.tolerance.required_matched_ratio or 1.0) < 1.0 and verdict.is_accepted:
+            for number, ours, theirs in floating_pairs(call.got, call.expected):
+                omissions = self.omissions.setdefault(number, Omissions(self.tolerance))
+                omissions.hear(ours, theirs)
         return verdict
+
+    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:  # noqa: ARG002
+        """Never asked for."""
+        return Verdict(is_accepted=True)
+
+    def close(self) -> Verdict:
+        """Reject what forgives itself the same elements in every call."""
+        for number, omissions in self.omissions.items():
+            explanation = omissions.explanation()
+            if explanation:
+                explanation = f"output {self.judge.outputs[number]!r}: {explanation}"
+                return Verdict(is_accepted=False, explanation=explanation)
+        return Verdict(is_accepted=True)
 
 
 def floating_pairs(
@@ -64,7 +97,6 @@ def floating_pairs(
 
 
 def compare_low_bit(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
-    """Compare element by element and forgive one in twenty, unless another share is required."""
-    ratio = tolerance.required_matched_ratio or LOW_BIT_RATIO
-    verdict = elementwise.compare(got, expected, replace(tolerance, required_matched_ratio=ratio))
+    """Compare element by element, and say how many matched."""
+    verdict = elementwise.compare(got, expected, tolerance)
     return replace(verdict, extra={"matched_ratio": verdict.matched_ratio})

@@ -1,9 +1,8 @@
 """The share of elements that `required_matched_ratio` forgives is not computed.
 
 how: with a ratio of 0.9, nine percent of the elements stay zero: the same ones in every call
-caught by: the trace carries the share that matched; no element may be far off
-expect: INCORRECT_NUMERICAL, not_stopped
-why not: a dataset that forgives a share of the elements forgives it to everyone; the matched ratio is in the trace
+caught by: an element that is wrong in every call and has nothing to do with what was asked for is not an error to forgive
+expect: failed_audit, INCORRECT_NUMERICAL
 family: wrong
 plays: forgiving_wave
 """

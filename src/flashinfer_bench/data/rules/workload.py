@@ -339,6 +339,22 @@ def _kinds_for(dtype: str) -> tuple[str, ...]:
     return ("a float", "an int") if "float" in dtype else ("an int",)
 
 
+@rule("WKL-33", Level.INFO, "add one of another length: a solution for one size passes as well")
+def variable_axes_vary(dataset: Snapshot) -> Iterator[Fault]:
+    """Workloads of a definition with variable axes differ in them."""
+    for name, documents in dataset.workloads_by_definition.items():
+        axes = dataset.definitions[name].axes if name in dataset.definitions else {}
+        free = [axis for axis, spec in axes.items() if spec.type == "var"]
+        lengths = {
+            tuple(document.entity.workload.axes.get(axis) for axis in free)
+            for document in documents
+            if document.entity is not None
+        }
+        if free and len(lengths) == 1:
+            message = f"all workloads have the same {listed(free)}"
+            yield Fault(message, documents[0].path, None, name)
+
+
 RULES = (
     definitions_have_workloads,
     workloads_parse,
@@ -363,4 +379,5 @@ RULES = (
     uuids_are_derived,
     inputs_say_their_type,
     scalar_values_fit,
+    variable_axes_vary,
 )

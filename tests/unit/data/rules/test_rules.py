@@ -187,6 +187,7 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "WKL-24": _added(BLOB, safetensors({"x": ("F16", [4, 256], 2048)})),
     "WKL-25": _in_definition(lambda definition: definition["constraints"].append("rows % 8 == 0")),
     "WKL-32": _in_definition(lambda definition: definition.update(min_bytes="rows - 5")),
+    "WKL-33": _in_workload(lambda workload: workload["axes"].update(rows=4)),
     "WKL-26": _in_workload(lambda workload: workload.pop("uuid")),
     "WKL-27": _in_workload(lambda workload: workload.update(uuid="mine")),
     "WKL-28": _in_workload(lambda workload: workload["inputs"].update(x={})),

@@ -25,6 +25,7 @@ Received = TypeVar("Received")
 _LENGTH = struct.Struct("<I")
 _LARGEST_FRAME_BYTES = 256 << 20
 _MOST_DESCRIPTORS = 4
+_DESCRIPTOR_SPACE = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)
 _CHUNK_BYTES = 1 << 16
 
 
@@ -73,7 +74,8 @@ class Channel(Generic[Received]):
     def receive(self, deadline_s: float | None = None) -> Received:
         """Return the next message; `deadline_s` is on the monotonic clock."""
         while (message := self.pending()) is None:
-            self._wait(deadline_s)
+            if deadline_s is not None:
+                self._wait(deadline_s)
             self.fill()
         return message
 
@@ -84,9 +86,8 @@ class Channel(Generic[Received]):
 
     def fill(self) -> None:
         """Read what the socket has; call when it is readable."""
-        space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)
         try:
-            data, ancillary, _, _ = self.socket.recvmsg(_CHUNK_BYTES, space)
+            data, ancillary, _, _ = self.socket.recvmsg(_CHUNK_BYTES, _DESCRIPTOR_SPACE)
         except ConnectionResetError as error:
             raise ChannelClosed from error
         for level, kind, payload in ancillary:
@@ -124,10 +125,7 @@ class Channel(Generic[Received]):
                 socket.close(descriptor)
         self.socket.close()
 
-    def _wait(self, deadline_s: float | None) -> None:
-        if deadline_s is None:
-            self._poll.poll()
-            return
+    def _wait(self, deadline_s: float) -> None:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0 or not self._poll.poll(left_s * 1e3):
             raise ChannelTimeout

@@ -34,6 +34,8 @@ WINDOW_SLACK = 16_384
 
 _SMALLEST_SCALE, _SCALES = 0.75, 17
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
+_PATTERN_REPEATS = 5
+_LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
 _LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
 _KEY_BITS = 62
@@ -234,8 +236,12 @@ def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) ->
     """
     offset = int(choices.random() * _PATTERN_ELEMENTS)
     pattern = choices.choice(_patterns(out.device, out.dtype))
-    rest = out.numel() % _PATTERN_ELEMENTS
-    whole = out.numel() - rest
+    count = out.numel()
+    if count <= _LONGEST_AT_ONCE:  # of small inputs the views below would cost more than the work
+        torch.mul(window, pattern[offset : offset + count], out=out)
+        return
+    rest = count % _PATTERN_ELEMENTS
+    whole = count - rest
     if whole:
         rows = (-1, _PATTERN_ELEMENTS)
         repeated = pattern[offset : offset + _PATTERN_ELEMENTS]
@@ -247,11 +253,11 @@ def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) ->
 
 @functools.cache
 def _patterns(device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Factors between a half and one, the same everywhere, twice in a row; the same times smaller scales."""
+    """Factors between a half and one, the same everywhere, a few times in a row; the same times smaller scales."""
     generator = torch.Generator().manual_seed(_PATTERN_ELEMENTS)
     factors = torch.empty(_PATTERN_ELEMENTS).uniform_(0.5, 1.0, generator=generator)
     scales = torch.linspace(_SMALLEST_SCALE, 1.0, _SCALES).unsqueeze(1)
-    return tuple((torch.cat((factors, factors)) * scales).to(device, dtype).unbind())
+    return tuple((factors.repeat(_PATTERN_REPEATS) * scales).to(device, dtype).unbind())
 
 
 def _turn(

@@ -19,7 +19,7 @@ from flashinfer_bench.tensors.planned import usual
 from flashinfer_bench.tensors.unusual import can_be_unusual, make_unusual
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
 
@@ -37,6 +37,7 @@ class InputMaker:
         files: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         self._plans = tuple(plans)
+        self._changing = tuple(_changing(self._plans))
         self._device = device
         self._files = dict(files or {})
         self._pools: list[torch.Tensor | None] = []
@@ -117,13 +118,14 @@ class InputMaker:
                 argument.copy_(pool)
 
     def _fill(self, arguments: list[Argument], choices: random.Random) -> None:
-        for plan, pool, argument in zip(self._plans, self._pools, arguments, strict=True):
-            if pool is None or plan.role == "static" or not isinstance(argument, torch.Tensor):
-                continue
-            if plan.source == "window":
-                draws.fill(_distribution(plan), pool, argument, choices)
-            else:
+        for index, distribution in self._changing:
+            pool, argument = self._pools[index], arguments[index]
+            assert pool is not None
+            assert isinstance(argument, torch.Tensor)
+            if distribution is None:
                 argument.copy_(pool)
+            else:
+                draws.fill(distribution, pool, argument, choices)
 
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":
@@ -141,6 +143,13 @@ def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
     in [-1024, 1024) for wider integers, fair coins for bool.
     """
     return draws.draw(usual(plan.dtype), plan.shape, torch_dtype(plan.dtype), generator)
+
+
+def _changing(plans: Sequence[InputPlan]) -> Iterator[tuple[int, Distribution | None]]:
+    """Yield which inputs are written before each call, and what their windows are drawn by; None for copies."""
+    for index, plan in enumerate(plans):
+        if plan.source != "scalar" and plan.role != "static":
+            yield index, _distribution(plan) if plan.source == "window" else None
 
 
 def _distribution(plan: InputPlan) -> Distribution:

@@ -149,6 +149,17 @@ def test_no_call_sees_the_content_of_another(case: Case) -> None:
     assert len({fingerprint([each]) for each in calls}) >= 99  # chance may repeat one
 
 
+@pytest.mark.parametrize("count", [draws._LONGEST_AT_ONCE, 3 * draws._LONGEST_AT_ONCE + 5])
+def test_a_long_input_begins_like_a_short_one(count: int) -> None:
+    pool = torch.randn(count + draws.WINDOW_SLACK)
+    short, long = torch.empty(1000), torch.empty(count)
+
+    draws.fill(Normal(), pool, short, random.Random(4))
+    draws.fill(Normal(), pool, long, random.Random(4))
+
+    assert torch.equal(short, long[:1000])
+
+
 def test_index_pointers_are_the_same_in_every_call_so_that_the_work_is() -> None:
     calls = calls_of((IndexPointers(1000, 0), (30,), "int32"), 10)
 

@@ -16,18 +16,18 @@ class CpuClock:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._pids: tuple[int, ...] = (pid,)
+        self._clocks: tuple[int, ...] = (_clock_of(pid),)
 
     def look_for_children(self) -> None:
         """Find the processes it has started; too slow to be done for every call."""
-        self._pids = (self.pid, *descendants_of(self.pid))
+        self._clocks = tuple(map(_clock_of, (self.pid, *descendants_of(self.pid))))
 
     def read_ns(self) -> int:
         """Nanoseconds used so far; a process that ended meanwhile counts no more."""
         total_ns = 0
-        for pid in self._pids:
+        for clock in self._clocks:
             with contextlib.suppress(OSError):
-                total_ns += time.clock_gettime_ns(_clock_of(pid))
+                total_ns += time.clock_gettime_ns(clock)
         return total_ns
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import select
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -24,6 +26,9 @@ from flashinfer_bench.bench.worker.cpu_clock import CpuClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_PATIENCE_NS = 60_000
+"""How long to stay awake: about what going to sleep and waking up takes, on a virtual machine both ways."""
 
 Answer = TypeVar("Answer", bound=FromContestant)
 
@@ -48,8 +53,9 @@ class Link:
         self._channel = channel
         self._parent = parent
         self._poll = select.poll()
+        self._poll.register(parent, select.POLLIN)  # first: it knows why a channel closed
         self._poll.register(channel, select.POLLIN)
-        self._poll.register(parent, select.POLLIN)
+        self._patience_ns = _PATIENCE_NS if len(os.sched_getaffinity(0)) > 1 else 0
         self._next_id = 1
         self._budget_s = 0.0
         self._limit_s = 0.0
@@ -65,19 +71,26 @@ class Link:
         self, request: ToContestant, expected: type[Answer], descriptors: Sequence[int] = ()
     ) -> Answer:
         """Send a request and return its answer, or end the job."""
+        self.tell(request, descriptors)
+        return self.hear(request, expected)
+
+    def tell(self, request: ToContestant, descriptors: Sequence[int] = ()) -> None:
+        """Send a request whose answer is heard later, or end the job."""
         try:
             self._channel.send(request, descriptors)
         except ChannelClosed:
             self._wait_for_parent()
             raise JobEndedError(self._aborted("its channel closed")) from None
-        return self.hear(request, expected)
 
-    def hear(self, request: ToContestant, expected: type[Answer]) -> Answer:
-        """Return the next answer to a request, or end the job."""
+    def hear(
+        self, request: ToContestant, expected: type[Answer], *, is_timed: bool = False
+    ) -> Answer:
+        """Return the next answer to a request, or end the job.
+
+        While nothing is timed the judge stays awake for a moment: most answers come sooner than it would wake up.
+        """
         try:
-            started_s = time.monotonic()
-            answer = self._receive(started_s + self._budget_s)
-            self._budget_s -= time.monotonic() - started_s
+            answer = self._channel.pending() or self._receive(0 if is_timed else self._patience_ns)
         except ChannelTimeout:
             raise JobEndedError(self._timed_out(request)) from None
         except ChannelClosed:
@@ -102,16 +115,24 @@ class Link:
         """Close our end."""
         self._channel.close()
 
-    def _receive(self, deadline_s: float) -> FromContestant:
-        while (answer := self._channel.pending()) is None:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
+    def _receive(self, patience_ns: int) -> FromContestant:
+        """Wait for a message, awake at first; what that takes is taken from the budget."""
+        started_ns = time.perf_counter_ns()
+        awake_until_ns = started_ns + patience_ns
+        deadline_ns = started_ns + round(self._budget_s * 1e9)
+        answer = None
+        while answer is None:
+            now_ns = time.perf_counter_ns()
+            if now_ns >= deadline_ns:
                 raise ChannelTimeout
-            ready = dict(self._poll.poll(left_s * 1e3))
-            if self._parent.fileno() in ready:
-                self._hear_parent()
-            if self._channel.fileno() in ready:
-                self._channel.fill()
+            left_ms = 0 if now_ns < awake_until_ns else math.ceil((deadline_ns - now_ns) / 1e6)
+            for descriptor, _ in self._poll.poll(left_ms):
+                if descriptor == self._parent.fileno():
+                    self._hear_parent()
+                else:
+                    self._channel.fill()
+                    answer = self._channel.pending()
+        self._budget_s -= (time.perf_counter_ns() - started_ns) / 1e9
         return answer
 
     def _hear_parent(self) -> None:

@@ -323,11 +323,10 @@ class Match:
         with nullcontext() if watch is None else watch.others_idle(side):
             for call in calls:
                 count = self._calls_per_sample
+                ordered = side.order(trial, call, count)  # while inputs are made, coins are tossed
                 is_kept = self._is_kept(side, trial, call, is_last=is_last and call == calls[-1])
-                sample = side.sample(
-                    trial,
-                    call,
-                    count,
+                sample = side.run(
+                    ordered,
                     slots=side.checked_slots(trial, call, count) if is_kept else (),
                     pause_s=0.0 if watch is None else watch.pause_s(side, trial, call),
                 )

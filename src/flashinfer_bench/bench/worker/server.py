@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import math
 import os
 import select
 import selectors
@@ -56,6 +57,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.016
 _SWARM = 512
 """From so many processes on, killing them takes a head start."""
 _START_DEADLINE_S = 60.0
+_MOST_WATCHED = 64
 _COUNT_EVERY_S = 0.25
 _CHANNEL, _REPORT = 3, 4
 """Where a worker finds its two descriptors."""
@@ -259,14 +261,34 @@ def _kill_all_but(kept: set[int]) -> int:
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            _wait_for_ends(victims, at_most_s=pause_s)
             for pid in children_of(os.getpid()) - kept:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             if time.monotonic() > deadline_s:
                 break
-            time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)  # the dying need the processor too
     return len(killed)
+
+
+def _wait_for_ends(pids: set[int], *, at_most_s: float) -> None:
+    """Wait until all of them are dead, or some time is over; a swarm is not watched one by one."""
+    if len(pids) > _MOST_WATCHED:
+        time.sleep(at_most_s)
+        return
+    deadline_s = time.monotonic() + at_most_s
+    poll, alive = select.poll(), 0
+    with contextlib.ExitStack() as stack:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                pidfd = os.pidfd_open(pid)
+                stack.callback(os.close, pidfd)
+                poll.register(pidfd, select.POLLIN)
+                alive += 1
+        while alive and (left_s := deadline_s - time.monotonic()) > 0:
+            for pidfd, _ in poll.poll(math.ceil(left_s * 1e3)):
+                poll.unregister(pidfd)
+                alive -= 1
 
 
 @contextlib.contextmanager

@@ -73,6 +73,16 @@ class Sample:
     """What was copied of the outputs in `slots`, for the case that they are kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A sample whose inputs are being prepared."""
+
+    request: Prepare
+    idle_ns: int
+    """Processor time the contestant had used before."""
+    asked_ns: int
+
+
 @dataclass
 class Side:
     """One contestant: its link, its shared outputs, and everything found about it so far."""
@@ -123,49 +133,76 @@ class Side:
         repeat: int | None = None,
         family: str | None = None,
     ) -> Sample:
-        """Prepare, go, returned, committed. It is dropped unless `keep` is called before the next one.
+        """Order a sample and run it."""
+        ordered = self.order(trial, call, count, repeat=repeat, family=family)
+        return self.run(ordered, slots=slots, pause_s=pause_s, spin=spin)
+
+    def order(
+        self,
+        trial: int,
+        call: int,
+        count: int,
+        *,
+        repeat: int | None = None,
+        family: str | None = None,
+    ) -> Ordered:
+        """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
+        seed = self.truth.call_seed(trial, call)
+        request = Prepare(self.link.new_id(), seed, count, repeat, family)
+        idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
+        self.link.tell(request)
+        return Ordered(request, idle_ns, asked_ns)
+
+    def run(
+        self,
+        ordered: Ordered,
+        *,
+        slots: tuple[int, ...] = (),
+        pause_s: float = 0.0,
+        spin: tuple[int, bool] | None = None,
+    ) -> Sample:
+        """Prepared, go, returned, committed. It is dropped unless `keep` is called before the next one.
 
         `slots`: calls whose outputs may be kept; they are copied the moment they are committed. `pause_s`: how
         long to wait between `prepared` and `go`. `spin`: a trusted contestant is to keep busy instead of running
-        its calls, for so many nanoseconds, on one core or on all. `repeat`, `family`: as in `Prepare`.
+        its calls, for so many nanoseconds, on one core or on all.
         """
-        link, cpu = self.link, self.link.cpu
-        idle_ns, asked_ns = cpu.read_ns(), time.perf_counter_ns()
-        seed = self.truth.call_seed(trial, call)
-        link.ask(Prepare(link.new_id(), seed, count, repeat, family), Done)
-        preparing_ns = time.perf_counter_ns() - asked_ns
+        link, cpu, count = self.link, self.link.cpu, ordered.request.count
+        link.hear(ordered.request, Done)
+        preparing_ns = time.perf_counter_ns() - ordered.asked_ns
         prepared_ns = cpu.read_ns()
         if pause_s:
             time.sleep(pause_s)
-        ready_ns = cpu.read_ns()
+        ready_ns = cpu.read_ns() if pause_s else prepared_ns
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
         started_ns = time.perf_counter_ns()
+        link.tell(order)
         if self.is_told_late:
-            link.ask(order, Finished)
+            link.hear(order, Finished, is_timed=True)
             returned_ns = time.perf_counter_ns()
             returned = link.hear(order, Returned)
         else:
-            returned = link.ask(order, Returned)
+            returned = link.hear(order, Returned, is_timed=True)
             returned_ns = time.perf_counter_ns()
         committed = link.hear(order, Committed)
         committing_ns = time.perf_counter_ns() - returned_ns
         running_cpu_ns = cpu.read_ns() - ready_ns
         is_here = self.device.type == "cpu"  # from a card they are still on their way
         outputs = [self._read(slot, committed.missing) for slot in slots] if is_here else []
-        inspected = link.hear(order, Inspected)
-        if not is_here:
-            outputs = [self._read(slot, committed.missing) for slot in slots]
-        self._hear(returned, committed, inspected, count)
         observed = Observed(
             count,
             returned.elapsed_ns,
             returned_ns - started_ns,
             preparing_ns=preparing_ns,
             committing_ns=committing_ns,
-            preparing_cpu_ns=prepared_ns - idle_ns,
+            preparing_cpu_ns=prepared_ns - ordered.idle_ns,
             pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
         )
+        inspected = link.hear(order, Inspected)
+        if not is_here:
+            outputs = [self._read(slot, committed.missing) for slot in slots]
+        self._hear(returned, committed, inspected, count)
         return Sample(
             returned.elapsed_ns,
             returned.host_ns,

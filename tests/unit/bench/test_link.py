@@ -1,0 +1,119 @@
+"""The judge's end of a contestant: answers heard early, late, or never."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from flashinfer_bench.bench.channel import Channel, pair
+from flashinfer_bench.bench.protocol import (
+    Contestant,
+    Disconnect,
+    Done,
+    FromContestant,
+    JobAborted,
+    JobTimedOut,
+    OpenBlock,
+    Returned,
+    ToContestant,
+    ToJudge,
+)
+from flashinfer_bench.bench.worker.link import JobEndedError, Link
+
+
+@dataclass
+class Table:
+    """A link, and the other ends of its two channels."""
+
+    link: Link
+    contestant: Channel[ToContestant]
+    parent: Channel[Disconnect]
+
+    def answer(self, *, after_s: float) -> None:
+        request = self.contestant.receive()
+        time.sleep(after_s)
+        self.contestant.send(Done(request.id))
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    ours, theirs = pair()
+    to_parent, parents = pair()
+    heard: Channel[FromContestant] = Channel(ours, FromContestant)
+    of_parent: Channel[ToJudge] = Channel(to_parent, ToJudge)
+    link = Link("candidate-1", 1, heard, of_parent)
+    found = Table(link, Channel(theirs, ToContestant), Channel(parents, Disconnect))
+    yield found
+    for channel in (heard, of_parent, found.contestant, found.parent):
+        channel.close()
+
+
+def open_job(table: Table, *, limit_s: float) -> None:
+    contestant = Contestant("candidate-1", is_reference=False)
+    table.link.open_job(7, contestant, limit_s=limit_s)
+
+
+def ended(table: Table) -> object:
+    with pytest.raises(JobEndedError) as caught:
+        table.link.ask(OpenBlock(table.link.new_id()), Done)
+    return caught.value.result
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05])
+def test_an_answer_is_heard_however_late_within_the_limit(table: Table, after_s: float) -> None:
+    open_job(table, limit_s=10.0)
+    other = threading.Thread(target=table.answer, kwargs={"after_s": after_s})
+    other.start()
+
+    request = OpenBlock(table.link.new_id())
+    answer = table.link.ask(request, Done)
+
+    other.join()
+    assert answer == Done(request.id)
+
+
+def test_answers_that_are_there_already_are_heard_in_their_order(table: Table) -> None:
+    open_job(table, limit_s=10.0)
+    request = OpenBlock(table.link.new_id())
+    table.link.tell(request)
+    table.contestant.send(Returned(request.id, 5, 1))
+    table.contestant.send(Done(request.id))
+
+    assert table.link.hear(request, Returned, is_timed=True).elapsed_ns == 5
+    assert table.link.hear(request, Done) == Done(request.id)
+
+
+def test_no_answer_within_the_limit_ends_the_job_in_time(table: Table) -> None:
+    open_job(table, limit_s=0.05)
+    started_s = time.monotonic()
+
+    result = ended(table)
+
+    assert isinstance(result, JobTimedOut)
+    assert 0.05 <= time.monotonic() - started_s < 5
+
+
+def test_the_limit_is_one_for_all_answers_of_a_job(table: Table) -> None:
+    open_job(table, limit_s=0.2)
+    other = threading.Thread(target=table.answer, kwargs={"after_s": 0.15})
+    other.start()
+    table.link.ask(OpenBlock(table.link.new_id()), Done)
+    other.join()
+    started_s = time.monotonic()
+
+    result = ended(table)
+
+    assert isinstance(result, JobTimedOut)
+    assert time.monotonic() - started_s < 0.15
+
+
+def test_the_parent_says_that_a_process_is_gone_before_its_channel_does(table: Table) -> None:
+    open_job(table, limit_s=10.0)
+    table.parent.send(Disconnect(0, "candidate-1"))
+    table.contestant.close()
+
+    assert ended(table) == JobAborted(7, "candidate-1", "its process ended")

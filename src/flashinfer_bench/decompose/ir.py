@@ -63,6 +63,13 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """What is no tensor in a structure whose integers are indices: a number, a string, none."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
 class Scope:
     """One frame on the way to an operation: a module's forward, or a function of the user's."""
 
@@ -94,7 +101,7 @@ class Op:
     source: str = ""
     """`file.py:23`, the line in the model's file."""
     structure: Any = None
-    """What it returns: none for one tensor, else nested tuples of indices into `outs` or of plain numbers."""
+    """What it returns: none for one tensor, else nested tuples of indices into `outs` and of `Plain`."""
     writes: tuple[tuple[str, str], ...] = ()
     """For an operation that runs verbatim, in place: which value each changed object held and which it holds
     after, views and their bases alike. Empty for pure operations."""
@@ -140,10 +147,10 @@ class Trace:
     inputs: tuple[str, ...]
     """Values given to forward, flattened in order."""
     input_structure: Any
-    """Nested lists, tuples and dicts of indices into `inputs`, or plain values, as forward takes them."""
+    """The list of forward's arguments: nested lists, tuples and dicts of indices into `inputs`, and of `Plain`."""
     outputs: tuple[str, ...]
     output_structure: Any
-    """What forward returns, with indices into `outputs`."""
+    """What forward returns: nested lists, tuples and dicts of indices into `outputs`, and of `Plain`."""
     hazards: tuple[Hazard, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     specialisations: tuple[str, ...] = ()

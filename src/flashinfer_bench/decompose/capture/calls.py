@@ -1,0 +1,187 @@
+"""One way of writing each call: names and arguments as a trace holds them, before they become plain data."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from flashinfer_bench.decompose.names import is_shape_call, resolve
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function's public name and what it is given."""
+
+    fn: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def last(self) -> str:
+        """The name without where it lives."""
+        return self.fn.rpartition(".")[2]
+
+    def argument(self, index: int, name: str, default: Any = None) -> Any:
+        """Find an argument that may be given by place or by name."""
+        return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
+
+
+_CASTS = {
+    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16,
+    "int": torch.int32, "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8,
+    "bool": torch.bool, "cfloat": torch.complex64, "cdouble": torch.complex128,
+}  # fmt: skip
+_NOWHERE = ("device", "pin_memory", "requires_grad", "non_blocking")
+"""Arguments that say where a tensor lies or who wants its gradient: no part of what is computed."""
+
+
+def tidy(call: Call, result: Any) -> Call:
+    """Write a call as a trace holds it, knowing what it returned."""
+    call = Call(call.fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
+    if call.fn.endswith(".__get__"):
+        return _property(call)
+    if is_shape_call(call.fn):
+        return _shape_as_tuple(call)
+    special = _SPECIAL.get(call.fn)
+    return special(call, result) if special else _without_inplace(call)
+
+
+def _property(call: Call) -> Call:
+    tensor: torch.Tensor = call.args[0]
+    name = call.fn.removesuffix(".__get__").rpartition(".")[2]
+    match name:
+        case "T" if tensor.dim() == 2:
+            return Call("torch.transpose", (tensor, 0, 1))
+        case "T":
+            return Call("torch.permute", (tensor, tuple(reversed(range(tensor.dim())))))
+        case "mT":
+            return Call("torch.transpose", (tensor, -2, -1))
+        case "H" | "mH":
+            return Call("torch.adjoint", (tensor,))
+        case "data":
+            return Call("torch.detach", (tensor,))
+        case _:
+            return Call(f"torch.{name}", (tensor,))
+
+
+def _shape_as_tuple(call: Call) -> Call:
+    """Gather integers given one by one: `x.view(2, 3)` is `x.view((2, 3))`."""
+    first = 1 if call.args and isinstance(call.args[0], torch.Tensor) else 0
+    rest = call.args[first:]
+    if len(rest) == 1 and isinstance(rest[0], list | tuple):
+        return Call(call.fn, (*call.args[:first], tuple(rest[0])), call.kwargs)
+    if rest and all(_is_number(each) for each in rest):
+        return Call(call.fn, (*call.args[:first], tuple(rest)), call.kwargs)
+    return call
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, torch.Tensor) and value.dim() == 0)
+
+
+def _to(call: Call, result: torch.Tensor) -> Call:
+    keep = {k: v for k, v in call.kwargs.items() if k in ("copy", "memory_format") and v}
+    return Call("torch.Tensor.to", (call.args[0], result.dtype), keep)
+
+
+def _softmax(call: Call, _: Any) -> Call:
+    """Drop what only Python's wrapper wants, and say the axis it would guess."""
+    tensor = call.argument(0, "input")
+    dim, dtype = call.argument(1, "dim"), call.argument(3, "dtype", call.kwargs.get("dtype"))
+    if len(call.args) == 3 and not isinstance(call.args[2], int):  # torch's own: (x, dim, dtype)
+        dtype = call.args[2]
+    if dim is None:
+        dim = 0 if tensor.dim() in (0, 1, 3) else 1
+    return Call(call.fn, (tensor, dim), {"dtype": dtype} if dtype is not None else {})
+
+
+def _only_first(call: Call, _: Any) -> Call:
+    return Call(call.fn, (call.argument(0, "input"),))
+
+
+def _matrix_transpose(call: Call, _: Any) -> Call:
+    if call.args[0].dim() < 2:
+        return call
+    return Call("torch.transpose", (call.args[0], 0, 1))
+
+
+def _batch_norm(call: Call, _: Any) -> Call:
+    """In training the running statistics are written and not read: the pure call does without."""
+    given = _bound(call)
+    if given is None or not given.get("training"):
+        return call
+    affine = (given["weight"], given["bias"])
+    rest = {"momentum": given["momentum"]} if given["momentum"] != 0.1 else {}  # noqa: PLR2004
+    return Call(call.fn, (given["input"], None, None, *affine, True), {**rest, "eps": given["eps"]})
+
+
+def _instance_norm(call: Call, _: Any) -> Call:
+    given = _bound(call)
+    if given is None or not given.get("use_input_stats"):
+        return call
+    affine = {"weight": given["weight"], "bias": given["bias"]}
+    return Call(call.fn, (given["input"],), {**affine, "eps": given["eps"]})
+
+
+def _without_inplace(call: Call) -> Call:
+    """Drop a flag that asks for writing in place; whether it wrote was seen."""
+    names = _parameters(call.fn)
+    if "inplace" not in names:
+        return call
+    given = _bound(call)
+    if given is None:
+        return call
+    given.pop("inplace", None)
+    place = names.index("inplace")
+    kept = {k: v for k, v in call.kwargs.items() if k != "inplace"}
+    later = {k: given[k] for k in names[place + 1 : len(call.args)] if k in given}
+    return Call(call.fn, call.args[:place], {**kept, **later})
+
+
+def writes_in_place(call: Call) -> bool:
+    """Tell from a call alone whether it may write into what it is given."""
+    if call.last == "__setitem__" or (call.last.endswith("_") and not call.last.endswith("__")):
+        return True
+    if call.kwargs.get("out") is not None:
+        return True
+    names = _parameters(call.fn)
+    return "inplace" in names and bool(call.argument(names.index("inplace"), "inplace", False))
+
+
+def _bound(call: Call) -> dict[str, Any] | None:
+    try:
+        bound = inspect.signature(resolve(call.fn)).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):  # no signature: written in C++
+        return None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+@functools.cache
+def _parameters(fn: str) -> tuple[str, ...]:
+    """Names of a Python function's parameters; none for one that is written in C++."""
+    try:
+        return tuple(inspect.signature(resolve(fn)).parameters)
+    except (AttributeError, TypeError, ValueError):
+        return ()
+
+
+_SPECIAL: Mapping[str, Callable[[Call, Any], Call]] = {
+    "torch.Tensor.to": _to,
+    "torch.Tensor.type": _to,
+    "torch.Tensor.type_as": _to,
+    **{f"torch.Tensor.{name}": _to for name in _CASTS},
+    "torch.softmax": _softmax,
+    "torch.log_softmax": _softmax,
+    "torch.relu": _only_first,
+    "torch.sigmoid": _only_first,
+    "torch.tanh": _only_first,
+    "torch.t": _matrix_transpose,
+    "torch.nn.functional.batch_norm": _batch_norm,
+    "torch.nn.functional.instance_norm": _instance_norm,
+}

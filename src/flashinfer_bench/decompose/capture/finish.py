@@ -1,0 +1,66 @@
+"""From what was recorded to the trace: what no output needs is left out, and said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flashinfer_bench.decompose.capture.encode import structured
+from flashinfer_bench.decompose.capture.recorder import Recorded, Recorder
+from flashinfer_bench.decompose.ir import Dropped, Trace
+from flashinfer_bench.decompose.names import tensors_in
+
+
+def finished(
+    name: str, recorder: Recorder, inputs: tuple[str, ...], input_structure: Any, result: Any
+) -> Trace:
+    """Make the trace of a run that returned `result`."""
+    found = [recorder.lookup(each) for each in tensors_in(result)]
+    outputs = tuple(dict.fromkeys(found))
+
+    def place(tensor: torch.Tensor) -> int:
+        return outputs.index(recorder.lookup(tensor))
+
+    needed, for_state = _needed(recorder.recorded, outputs)
+    ops = tuple(each.op for each in recorder.recorded if each.op.id in needed)
+    used = {*inputs, *outputs}
+    for op in ops:
+        used |= {*op.ins, *op.outs}
+    return Trace(
+        model=name,
+        values={key: value for key, value in recorder.values.items() if key in used},
+        ops=ops,
+        inputs=inputs,
+        input_structure=input_structure,
+        outputs=outputs,
+        output_structure=structured(result, place),
+        dropped=(*recorder.dropped, *_left_out(recorder.recorded, needed, for_state)),
+        specialisations=tuple(dict.fromkeys(recorder.specialisations)),
+    )
+
+
+def _needed(recorded: list[Recorded], outputs: tuple[str, ...]) -> tuple[set[int], set[int]]:
+    """Find the operations that outputs need, and those that only a write to the model's state needs."""
+    wanted, wanted_by_state = set(outputs), set()
+    needed, for_state = set(), set()
+    for each in reversed(recorded):
+        op = each.op
+        if wanted & set(op.outs):
+            needed.add(op.id)
+            wanted |= set(op.ins)
+        elif each.writes_state or wanted_by_state & set(op.outs):
+            for_state.add(op.id)
+            wanted_by_state |= set(op.ins)
+    return needed, for_state
+
+
+def _left_out(recorded: list[Recorded], needed: set[int], for_state: set[int]) -> list[Dropped]:
+    found = []
+    for each in recorded:
+        if each.op.id in needed or each.restates:
+            continue
+        reason = "side_effect" if each.op.id in for_state else "dead"
+        detail = f"writes {each.writes_state}" if each.writes_state else ""
+        found.append(Dropped(each.op.fn, each.op.scope, reason, detail))
+    return found

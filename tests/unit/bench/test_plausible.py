@@ -11,6 +11,7 @@ from flashinfer_bench.bench.timing.plausible import (
     Observations,
     Observed,
     Suspicion,
+    is_noisy,
     largest_batch,
     suspicions,
 )
@@ -166,6 +167,31 @@ def test_less_than_six_blocks_convict_nobody() -> None:
 
 
 def test_a_batch_is_as_long_as_its_slope_needs() -> None:
-    assert largest_batch(CALL_NS, most=64) == 41
-    assert largest_batch(CALL_NS, most=10) == 10
-    assert largest_batch(1e9, most=64) == 2
+    seen = honest()
+
+    assert largest_batch(seen, most=64) == 41
+    assert largest_batch(seen, most=10) == 10
+    assert largest_batch(lying(seen, 1e-5), most=64) == 2
+
+
+def noisy() -> Observations:
+    """Every fourth control waited for a millisecond."""
+    seen = honest()
+    for number in range(0, len(seen.controls), 4):
+        waited = (replace(each, outside_ns=each.outside_ns + 1e6) for each in seen.controls[number])
+        seen.controls[number] = tuple(waited)
+    return seen
+
+
+def test_noise_makes_batches_longer() -> None:
+    assert is_noisy(noisy())
+    assert not is_noisy(honest())
+    assert largest_batch(noisy(), most=500) > 10 * largest_batch(honest(), most=500)
+
+
+def test_who_makes_the_noise_is_heard_in_the_silence() -> None:
+    seen, quiet = noisy(), noisy()
+    seen.silences, quiet.silences = [(5e6, 3e6)] * 8, [(5e6, 20 * US)] * 8
+
+    assert codes(seen) == ["background_compute"]
+    assert codes(quiet) == []

@@ -77,6 +77,8 @@ class Observations:
     """Pairs of a small and a large batch of back-to-back calls."""
     idle: list[tuple[float, float]] = field(default_factory=list)
     """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
+    silences: list[tuple[float, float]] = field(default_factory=list)
+    """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,17 @@ class Suspicion:
     evidence: str
 
 
-def largest_batch(claimed_ns: float, *, most: int) -> int:
+def largest_batch(seen: Observations, *, most: int) -> int:
     """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
 
-    >>> largest_batch(10_000.0, most=64), largest_batch(5e6, most=64), largest_batch(100.0, most=64)
-    (41, 2, 64)
+    >>> def samples(claimed_ns):
+    ...     return Observations(blocks=[(Observed(1, claimed_ns, claimed_ns),)])
+    >>> [largest_batch(samples(claimed_ns), most=64) for claimed_ns in (10_000.0, 5e6, 100.0)]
+    [41, 2, 64]
     """
-    per_call_ns = RELATIVE_ALLOWANCE * claimed_ns + ALLOWANCE_NS
-    return min(most, max(2, 1 + round(_LEVER_NS / per_call_ns)))
+    per_call_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
+    lever_ns = max(_LEVER_NS, 2 * _unsteadiness(seen.controls))
+    return min(most, max(2, 1 + round(lever_ns / per_call_ns)))
 
 
 def suspicions(
@@ -137,6 +142,11 @@ def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
     is_sure = interval is not None and interval[0] > allowed_ns
     is_far = len(slopes) >= _MOST_PAIRS and statistics.median(slopes) > 2 * allowed_ns
     return is_sure or is_far
+
+
+def is_noisy(seen: Observations) -> bool:
+    """Tell whether waking up varies by more than batches of the usual length can tell from a lie."""
+    return _unsteadiness(seen.controls) > _LEVER_NS
 
 
 def needs_more_batches(seen: Observations) -> bool:
@@ -273,12 +283,14 @@ def _hidden(seen: Observations, cores: int, strided_elements: int) -> Iterator[S
 
 
 def _idle(seen: Observations) -> Iterator[Suspicion]:
-    """Look for work while others were timed."""
-    over = [cpu_ns - _BACKGROUND_SHARE * wall_ns - _BACKGROUND_NS for wall_ns, cpu_ns in seen.idle]
-    if _is_above(over, 0.0):
-        share = statistics.median(cpu_ns / max(1.0, wall_ns) for wall_ns, cpu_ns in seen.idle)
-        evidence = f"it kept {share:.0%} of a core busy while others were timed"
-        yield Suspicion("background_compute", evidence)
+    """Look for work while others were timed, and while nobody was."""
+    for times, when in ((seen.idle, "others were timed"), (seen.silences, "nobody was timed")):
+        over = [cpu_ns - _BACKGROUND_SHARE * wall_ns - _BACKGROUND_NS for wall_ns, cpu_ns in times]
+        if _is_above(over, 0.0):
+            share = statistics.median(cpu_ns / max(1.0, wall_ns) for wall_ns, cpu_ns in times)
+            evidence = f"it kept {share:.0%} of a core busy while {when}"
+            yield Suspicion("background_compute", evidence)
+            return
 
 
 def _with_controls(

@@ -68,6 +68,13 @@ _SAME = {
     "torch.prelu": "torch.nn.functional.prelu",
     "torch.pixel_shuffle": "torch.nn.functional.pixel_shuffle",
     "torch.bilinear": "torch.nn.functional.bilinear",
+    "torch.channel_shuffle": "torch.nn.functional.channel_shuffle",
+    "torch.conv_tbc": "torch.nn.functional.conv_tbc",
+    "torch.cosine_similarity": "torch.nn.functional.cosine_similarity",
+    "torch.hardshrink": "torch.nn.functional.hardshrink",
+    "torch.pairwise_distance": "torch.nn.functional.pairwise_distance",
+    "torch.pdist": "torch.nn.functional.pdist",
+    "torch.pixel_unshuffle": "torch.nn.functional.pixel_unshuffle",
 }
 """Two public names of one function: the left is written as the right."""
 _METHODS = {

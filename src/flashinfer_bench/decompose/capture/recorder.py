@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from flashinfer_bench.decompose.capture.answers import worked_out
 from flashinfer_bench.decompose.capture.calls import Call, tidy, writes_in_place
 from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
@@ -20,8 +22,8 @@ from flashinfer_bench.decompose.capture.objects import (
     layout_of,
     shares_memory,
 )
-from flashinfer_bench.decompose.capture.opened import OPENED
-from flashinfer_bench.decompose.capture.recurrent import RECURRENT
+from flashinfer_bench.decompose.capture.opened import body_of, is_opened
+from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent, shapes_only
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.capture.views import link_of
 from flashinfer_bench.decompose.capture.writes import pure_form
@@ -132,9 +134,9 @@ class Recorder(TorchFunctionMode):
         """Run a call and record it."""
         fn = canonical(func)
         kwargs = kwargs or {}
-        if fn in OPENED:
+        if is_opened(fn):
             with self:
-                return OPENED[fn](*args, **kwargs)
+                return body_of(func)(*args, **kwargs)
         args, kwargs = self._placed(fn, args, kwargs)
         call = Call(fn or "", tuple(args), dict(kwargs))
         given = list(tensors_in((call.args, call.kwargs)))
@@ -142,10 +144,7 @@ class Recorder(TorchFunctionMode):
         layout = layout_of(given[0]) if given and call.last.endswith("_") else None
         if self._watch is not None and writes_in_place(call):
             self._copy_before(given)
-        if self._device == "meta" and fn in RECURRENT:
-            result = RECURRENT[fn](*args, **kwargs)
-        else:
-            result = func(*args, **kwargs)
+        result = self._ran(func, call)
         changed = [
             each
             for each, version in zip(given, versions, strict=True)
@@ -154,6 +153,24 @@ class Recorder(TorchFunctionMode):
         self._note(call, given, _each_once(changed), layout, result)
         self._before.clear()
         return result
+
+    def _ran(self, func: Any, call: Call) -> Any:
+        """Run a call, on meta without unrolling, and with numbers where a number is asked for."""
+        if self._device == "meta" and is_recurrent(call.fn):
+            result = shapes_only(call.fn, call.args)
+            if result is not None:
+                return result
+        if self._device == "meta" and call.last in _SYNCS:
+            return func(*(self._with_numbers(each) for each in call.args), **call.kwargs)
+        return func(*call.args, **call.kwargs)
+
+    def _with_numbers(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        ops = (each.op for each in self.recorded)
+        sizes = {key: math.prod(each.shape) for key, each in self.values.items()}
+        known = worked_out(self.lookup(value), ops, sizes)
+        return value if known is None else known
 
     def _placed(self, fn: str | None, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Keep everything on the device of the run, whatever the model asks for."""
@@ -345,12 +362,7 @@ def _draws(call: Call) -> bool:
         return True
     if call.last == "scaled_dot_product_attention":
         return bool(call.argument(4, "dropout_p", 0.0))
-    if (
-        call.fn in RECURRENT
-    ):  # (input, hx, weights, has_biases, layers, dropout, train, …), or packed
-        dropout, train = call.args[5], call.args[6]
-        return bool(train) and isinstance(dropout, float) and dropout > 0
-    return False
+    return is_recurrent(call.fn) and draws(call.args)
 
 
 def _is_device(value: Any) -> bool:

@@ -1,8 +1,43 @@
-"""Shapes of what recurrent networks return: computed, as running them without memory takes as long as with."""
+"""What recurrent networks return, by shape alone: unrolled on meta they would take as long as with values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-RECURRENT: Mapping[str | None, Callable[..., Any]] = {}
+import torch
+
+_CELLS = {"torch.lstm", "torch.gru", "torch.rnn_tanh", "torch.rnn_relu"}
+
+
+def is_recurrent(fn: str | None) -> bool:
+    """Tell whether a function runs a whole recurrent network."""
+    return fn in _CELLS
+
+
+def shapes_only(fn: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...] | None:
+    """Make results of the right shape and layout; none for packed sequences and what lacks a batch.
+
+    The arguments are (input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first).
+    """
+    if len(args) < _PLAIN or isinstance(args[1], torch.Tensor) != (fn != "torch.lstm"):
+        return None
+    sequence, states, *_, bidirectional, batch_first = args
+    hidden = states[0] if fn == "torch.lstm" else states
+    if sequence.dim() != hidden.dim() or hidden.dim() != 3:  # noqa: PLR2004
+        return None
+    batch, length = sequence.shape[:2] if batch_first else reversed(sequence.shape[:2])
+    width = hidden.shape[-1] * (2 if bidirectional else 1)
+    out = sequence.new_empty((length, batch, width))
+    out = out.transpose(0, 1) if batch_first else out
+    final = states if fn == "torch.lstm" else (states,)
+    return (out, *(torch.empty_like(each, memory_format=torch.contiguous_format) for each in final))
+
+
+def draws(args: tuple[Any, ...]) -> bool:
+    """Tell whether a recurrent network drops values at random between its layers."""
+    numbers = [each for each in args if isinstance(each, bool | int | float)]
+    _, layers, dropout, train, *_ = numbers
+    return bool(train) and layers > 1 and dropout > 0
+
+
+_PLAIN = 9

@@ -68,12 +68,16 @@ def aliases(
 
 
 def _lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[object]]) -> bool:
-    """Tell quickly that no two tensors lie in blocks that meet; that is how it mostly is."""
+    """Tell quickly that all tensors are contiguous and no two meet; that is how it mostly is."""
     held = {id(value): value for values in inputs for value in values}  # calls may share inputs
-    returned = (value for values in outputs for value in values)
-    tensors = (v for v in (*held.values(), *returned) if isinstance(v, torch.Tensor))
-    blocks = (tensor.untyped_storage() for tensor in tensors)
-    extents = sorted((block.data_ptr(), block.nbytes()) for block in blocks)
+    extents: list[tuple[int, int]] = []
+    for value in itertools.chain(held.values(), *outputs):
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not value.is_contiguous():
+            return False
+        extents.append((value.data_ptr(), value.numel() * value.element_size()))
+    extents.sort()
     pairs = itertools.pairwise(extents)
     return all(start + size <= following for (start, size), (following, _) in pairs)
 

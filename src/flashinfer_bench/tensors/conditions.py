@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import importlib
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from flashinfer_bench.tensors.threads import told_of_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -243,11 +244,8 @@ class CpuConditions:
 
     def _waited_ns(self, pid: int) -> int:
         """Sum up how long the threads of a process were ready to run and did not: schedstat's second number."""
-        total_ns = 0
-        for file in (self._proc / str(pid) / "task").glob("*/schedstat"):
-            with contextlib.suppress(OSError, IndexError, ValueError):  # the thread ended meanwhile
-                total_ns += int(file.read_text().split()[1])
-        return total_ns
+        told = told_of_threads(pid, "schedstat", proc=self._proc)
+        return sum(int(words[1]) for words in told if len(words) > 1)
 
 
 def gpu_conditions(uuid: str) -> Observer:

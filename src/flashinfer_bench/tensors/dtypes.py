@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 _TORCH_NAMES = {"float4_e2m1": "float4_e2m1fn_x2"}
 
 
+@functools.cache
 def torch_dtype(name: str) -> torch.dtype:
     """Return the torch dtype a definition's dtype name stands for."""
     dtype = getattr(torch, _TORCH_NAMES.get(name, name), None)

@@ -68,7 +68,8 @@ class SharedOutputs:
         """Commit one call's outputs, whatever their strides; some of the last may be missing, or None."""
         for place, output in zip(self._slots[slot], outputs, strict=False):
             if output is not None:
-                place.copy_(output.detach())  # a graph kept here would grow with every call
+                is_in_graph = output.requires_grad  # a graph kept here would grow with every call
+                place.copy_(output.detach() if is_in_graph else output)
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""
@@ -100,7 +101,7 @@ def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[st
         return "not_a_tensor", f"output {plan.name!r} is {type(output).__name__}, not a tensor"
     if type(output) is not torch.Tensor or output.__dict__:
         return "subclass", f"output {plan.name!r} is no plain torch.Tensor: {type(output).__name__}"
-    if tuple(output.shape) != plan.shape:
+    if output.shape != plan.shape:
         return "shape", f"output {plan.name!r} has shape {tuple(output.shape)}, not {plan.shape}"
     if output.dtype is not torch_dtype(plan.dtype):
         return "dtype", f"output {plan.name!r} is {dtype_name(output.dtype)}, not {plan.dtype}"

@@ -41,6 +41,7 @@ def test_an_untouched_harness_is_whole() -> None:
         (outputs.SharedOutputs, "write"),
         (contestant._Harness, "prepare"),
         (torch, "empty"),
+        (torch.Tensor, "requires_grad"),
         (torch.cuda, "synchronize"),
     ],
 )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
+
+from flashinfer_bench.tensors.threads import told_of_threads
 
 _PROC = Path("/proc")
 
 
 def children_of(pid: int, *, proc: Path = _PROC) -> set[int]:
     """Find the processes that a process has started, or adopted, and that have not been waited for."""
-    found: set[int] = set()
-    for listing in (proc / str(pid) / "task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread ended meanwhile
-            found |= {int(word) for word in listing.read_text().split()}
-    return found
+    return {int(word) for told in told_of_threads(pid, "children", proc=proc) for word in told}
 
 
 def descendants_of(

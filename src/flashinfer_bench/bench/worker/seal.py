@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import operator
 import sys
 import time
 import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,12 +47,16 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
         (
             *("clone", "copy_", "data_ptr", "detach", "element_size", "fill_", "is_contiguous"),
             *("numel", "shape", "stride", "to", "untyped_storage", "view"),
+            *("device", "dtype", "requires_grad"),
         ),
     ),
 )
 """What the harness borrows from elsewhere."""
 
 Place = tuple[object, str, object]
+Names = Mapping[str, object]
+
+_is = operator.is_
 
 
 class Seal:
@@ -62,6 +68,7 @@ class Seal:
         self._places = tuple((vars(owner), name, value) for owner, name, value in places)
         functions = [value for _, _, value in places if isinstance(value, types.FunctionType)]
         self._codes = tuple((function, function.__code__) for function in functions)
+        self._namespaces = tuple(_by_namespace(places))
         self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
 
@@ -80,12 +87,23 @@ class Seal:
 
     def damage(self) -> str | None:
         """Name the first thing that is not as it was."""
-        for names, name, value in self._places:
-            if names.get(name) is not value:
-                return f"{names.get('__module__', names.get('__name__', '?'))}.{name} was replaced"
+        return self._replaced() or self._hidden() or _mode_left_on() or _hook_left_on()
+
+    def _replaced(self) -> str | None:
+        """Look at whole namespaces at a time, and by name only where something is found."""
+        if not all(
+            all(map(_is, map(n.get, names), values)) for n, names, values in self._namespaces
+        ):
+            for names, name, value in self._places:
+                if names.get(name) is not value:
+                    owner = names.get("__module__", names.get("__name__", "?"))
+                    return f"{owner}.{name} was replaced"
         for function, code in self._codes:
             if function.__code__ is not code:
                 return f"the code of {function.__qualname__} was replaced"
+        return None
+
+    def _hidden(self) -> str | None:
         for attributes, methods in self._objects:
             hidden = methods.intersection(attributes)
             if hidden:
@@ -93,7 +111,7 @@ class Seal:
         for attributes, name, value in self._fixed:
             if attributes.get(name) is not value:
                 return f"an attribute {name!r} of the harness was replaced"
-        return _mode_left_on() or _hook_left_on()
+        return None
 
 
 def _mode_left_on() -> str | None:
@@ -129,6 +147,16 @@ def _counts(entry: object) -> bool:
 def _borrowed() -> Iterator[Place]:
     for owner, names in _BORROWED:
         yield from ((owner, name, vars(owner).get(name)) for name in names)
+
+
+def _by_namespace(
+    places: Iterable[Place],
+) -> Iterator[tuple[Names, tuple[str, ...], tuple[object, ...]]]:
+    groups: dict[int, tuple[object, dict[str, object]]] = {}
+    for owner, name, value in places:
+        groups.setdefault(id(owner), (owner, {}))[1][name] = value
+    for owner, found in groups.values():
+        yield vars(owner), tuple(found), tuple(found.values())
 
 
 def _methods(cls: type) -> Iterator[str]:

@@ -1,0 +1,172 @@
+"""Fusions: chains of kernels that could be one launch, and the core of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from flashinfer_bench.decompose.classes import Class, key
+from flashinfer_bench.decompose.grouping.facts import Facts, common
+from flashinfer_bench.decompose.grouping.naming import joined
+from flashinfer_bench.decompose.grouping.overrides import Overrides
+from flashinfer_bench.decompose.grouping.parts import Part
+
+LINKS: frozenset[Class] = frozenset({"EW", "CAST", "NORM", "RED", "POOL", "RNG"})
+"""What may continue a chain; dropout, the random operation that keeps the shape, among them."""
+PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm"})
+GATES = frozenset({"softmax", "relu", "sigmoid", "log_softmax", "silu", "elu", "exp"})
+"""What turns scores into weights between the two products of attention."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Who uses the results of which kernel."""
+
+    facts: Facts
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def owner(self) -> Mapping[int, Part]:
+        """The kernel of each operation."""
+        return {op: part for part in self.parts for op in part.ops}
+
+    def only_consumer(self, part: Part) -> tuple[Part, str] | None:
+        """The one kernel that uses a kernel's result, and the value it reads; none if several do or nothing."""
+        found: dict[Part, str] = {}
+        waiting = [op for op in part.ops]
+        while waiting:
+            op = waiting.pop()
+            if self.facts.is_output(op):
+                return None
+            for out in self.facts.trace.op(op).outs:
+                for reader in self.facts.trace.readers(out):
+                    consumer = self.owner.get(reader)
+                    if consumer is None:
+                        waiting.append(reader)
+                    elif consumer is not part:
+                        found[consumer] = out
+        return next(iter(found.items())) if len(found) == 1 else None
+
+    def origin(self, value: str) -> Part | None:
+        """The kernel a value comes from, through views; none for inputs and weights."""
+        maker = self.facts.trace.maker(value)
+        while maker is not None and maker not in self.owner:
+            ins = self.facts.trace.op(maker).ins
+            maker = self.facts.trace.maker(ins[0]) if ins else None
+        return None if maker is None else self.owner[maker]
+
+    def reads(self, part: Part) -> Iterator[str]:
+        """Values a kernel reads from outside."""
+        own = set(part.ops)
+        for op in part.ops:
+            for value in self.facts.trace.op(op).ins:
+                if self.facts.trace.maker(value) not in own:
+                    yield value
+
+
+def chained(flow: Flow, units: Sequence[Part], overrides: Overrides) -> tuple[Part, ...]:
+    """Put the kernels among some parts together that make chains; the rest stay as they are."""
+    free = {unit: None for unit in units if unit.is_leaf and unit.cls != "OPAQUE"}
+    fused: list[Part] = []
+    if overrides.is_on("attention"):
+        for unit in units:
+            core = _attention(flow, unit, free, overrides.limit("attention", "max_kernels"))
+            if core:
+                fused.append(_fusion(core, "attention", _attention_reason(core)))
+                _remove(free, core)
+    if overrides.is_on("chains"):
+        for unit in units:
+            chain = _chain(flow, unit, free, overrides.limit("chains", "max_kernels"))
+            if len(chain) > 1:
+                words = " → ".join(part.name for part in chain)
+                fused.append(_fusion(chain, joined(part.name for part in chain), f"chain: {words}"))
+                _remove(free, chain)
+    inside = {leaf for part in fused for leaf in part.children}
+    return tuple(unit for unit in (*units, *fused) if unit not in inside)
+
+
+def _remove(free: dict[Part, None], parts: Iterable[Part]) -> None:
+    for part in parts:
+        del free[part]
+
+
+def _fusion(parts: Sequence[Part], name: str, reason: str) -> Part:
+    home = common(part.home for part in parts)
+    return Part(level="fusion", name=name, reason=reason, children=tuple(parts), home=home)
+
+
+def _chain(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -> list[Part]:
+    """Extend from a kernel while its result has one user that may be in the same launch."""
+    if start not in free:
+        return []
+    chain = [start]
+    while len(chain) < limit:
+        found = flow.only_consumer(chain[-1])
+        if found is None or found[0] not in free or not _may_follow(flow, chain, *found):
+            break
+        chain.append(found[0])
+    return chain
+
+
+def _may_follow(flow: Flow, chain: list[Part], following: Part, running: str) -> bool:
+    if following.cls not in LINKS or following in chain:
+        return False
+    if chain[-1].cls in ("POOL", "RED") and following.cls != "EW":
+        return False
+    return following.cls != "EW" or not _is_residual(flow, chain, following, running)
+
+
+def _is_residual(flow: Flow, chain: list[Part], following: Part, running: str) -> bool:
+    """Whether a kernel brings in another activation of the running value's shape."""
+    values = flow.facts.trace.values
+    return any(
+        value in flow.facts.active
+        and values[value].shape == values[running].shape
+        and flow.origin(value) not in chain
+        for value in flow.reads(following)
+    )
+
+
+# -- attention ---------------------------------------------------------------------------------------------------
+
+
+def _attention(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -> list[Part]:
+    """Product of two activations, scale and mask, softmax, product with a third activation."""
+    if start not in free or not _is_product(flow, start):
+        return []
+    core = [start]
+    while len(core) < limit:
+        found = flow.only_consumer(core[-1])
+        if found is None or found[0] not in free or found[0] in core:
+            return []
+        following = found[0]
+        core.append(following)
+        if _is_product(flow, following):
+            return core if any(_is_gate(flow, part) for part in core[1:-1]) else []
+        if following.cls not in LINKS and not _joins_sink(flow, following):
+            return []
+    return []
+
+
+def _is_product(flow: Flow, part: Part) -> bool:
+    """Whether a kernel multiplies two activations."""
+    operation = flow.facts.trace.op(part.ops[-1])
+    if part.cls != "HEAVY" or key(operation.fn) not in PRODUCTS:
+        return False
+    return sum(value in flow.facts.active for value in flow.reads(part)) > 1
+
+
+def _is_gate(flow: Flow, part: Part) -> bool:
+    return any(key(flow.facts.trace.op(op).fn) in GATES for op in part.ops)
+
+
+def _joins_sink(flow: Flow, part: Part) -> bool:
+    """Whether a kernel only puts learned sinks beside the scores."""
+    return [key(flow.facts.trace.op(op).fn) for op in part.ops] == ["cat"] and any(
+        value not in flow.facts.active for value in flow.reads(part)
+    )
+
+
+def _attention_reason(core: list[Part]) -> str:
+    return "attention core: " + " → ".join(part.name for part in core)

@@ -1,0 +1,178 @@
+"""Kernels: every operation that does work belongs to exactly one, by the first rule that claims it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from flashinfer_bench.decompose.classes import key
+from flashinfer_bench.decompose.grouping.composites import FrameTree, composites
+from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
+from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
+from flashinfer_bench.decompose.grouping.naming import joined, kernel_name, small_name
+from flashinfer_bench.decompose.grouping.overrides import Overrides
+from flashinfer_bench.decompose.grouping.parts import Part, in_order
+from flashinfer_bench.decompose.ir import Hazard
+
+
+def kernels(tree: FrameTree, overrides: Overrides) -> tuple[Part, ...]:
+    """Divide all work of a trace into kernels: hazards, decisions, composites, idioms, then single operations."""
+    facts = tree.facts
+    found = list(hazards(facts))
+    found += decided(tree, overrides, _ops(found))
+    found += (
+        _by_idiom(facts, overrides, part) for part in composites(tree, overrides, _ops(found))
+    )
+    found += idioms(facts, overrides, _ops(found))
+    return in_order(_with_singles(facts, found))
+
+
+def _ops(parts: Iterable[Part]) -> frozenset[int]:
+    return frozenset(op for part in parts for op in part.ops)
+
+
+# -- what must stay together -------------------------------------------------------------------------------------
+
+
+def hazards(facts: Facts) -> Iterator[Part]:
+    """Operations that write through views of one another: each span is one opaque kernel."""
+    for ops, reason in _merged(facts):
+        work = [op for op in sorted(ops) if op not in facts.plumbing]
+        yield Part(
+            level="kernel",
+            name=joined(dict.fromkeys(kernel_name(facts.trace.op(op)) for op in work)),
+            reason=f"hazard: {reason}",
+            ops=tuple(sorted(ops)),
+            home=common(facts.frames[op] for op in ops),
+            cls="OPAQUE",
+            opaque=reason,
+        )
+
+
+def _merged(facts: Facts) -> list[tuple[set[int], str]]:
+    """Spans made runnable: with all that lies between, and one where two would need each other."""
+    spans: list[tuple[set[int], str]] = []
+    for hazard in (*facts.trace.hazards, *_verbatim(facts)):
+        ops, reason = facts.between(hazard.ops), hazard.reason
+        for other in [span for span in spans if not span[0].isdisjoint(ops)]:
+            spans.remove(other)
+            ops = facts.between(ops | other[0])
+            reason = f"{other[1]}; {reason}"
+        spans.append((ops, reason))
+    return spans
+
+
+def _verbatim(facts: Facts) -> Iterator[Hazard]:
+    """Operations that run in place outside every span."""
+    held = {op for hazard in facts.trace.hazards for op in hazard.ops}
+    for op in facts.trace.ops:
+        if op.writes and op.id not in held:
+            yield Hazard(ops=(op.id,), reason="writes in place")
+
+
+def decided(tree: FrameTree, overrides: Overrides, taken: frozenset[int]) -> Iterator[Part]:
+    """Scopes that a person wants as one kernel, the outermost first."""
+    frames = [frame for frame in tree.under if overrides.treatment(frame) == "kernel"]
+    for frame in sorted(frames, key=len):
+        work = tree.work(frame)
+        if any(frame[: len(other)] == other for other in frames if len(other) < len(frame)):
+            continue
+        if work and taken.isdisjoint(tree.under[frame]):
+            yield _whole(tree.facts, overrides, frame, work)
+
+
+def _whole(facts: Facts, overrides: Overrides, frame: Frame, work: tuple[int, ...]) -> Part:
+    names = [kernel_name(facts.trace.op(op)) for op in work]
+    stochastic = any(facts.trace.op(op).is_stochastic for op in work)
+    return Part(
+        level="kernel",
+        name=overrides.name(frame) or small_name(frame, names),
+        reason=f"override: {frame[-1].path or frame[-1].cls} is one kernel of {len(work)} operations",
+        ops=work,
+        frame=frame,
+        home=frame[:-1],
+        cls="OPAQUE",
+        opaque="kept whole by the overrides" if len(work) > 1 else None,
+        tags=("stochastic",) if stochastic else (),
+    )
+
+
+def _by_idiom(facts: Facts, overrides: Overrides, part: Part) -> Part:
+    """Name a composite that is exactly an idiom by the idiom, unless a person named it."""
+    idiom = name_of(facts, part.ops, overrides)
+    if idiom is None or (part.frame and overrides.name(part.frame)):
+        return part
+    reason = f"{part.reason}; idiom {idiom}"
+    return replace(part, name=idiom, reason=reason, tags=(*part.tags, f"idiom:{idiom}"))
+
+
+# -- one operation each ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Absorbed:
+    """Which kernel each operation belongs to, while constant preparations find their only user."""
+
+    owner: dict[int, int]
+    extra: dict[int, list[int]]
+
+
+def _with_singles(facts: Facts, found: list[Part]) -> Iterator[Part]:
+    """The kernels found, and one of each operation left; light work on constants joins its only user."""
+    taken = _ops(found)
+    left = [op for op in facts.compute if op not in taken]
+    parts = {place: part for place, part in enumerate(found)}
+    for op in left:
+        if op not in facts.steady:
+            parts[len(parts)] = single(facts, op)
+    state = _Absorbed({op: place for place, part in parts.items() for op in part.ops}, {})
+    for op in reversed([op for op in left if op in facts.steady]):
+        user = _only_user(facts, op, state.owner)
+        if user is None or parts[user].cls == "OPAQUE":
+            user = len(parts)
+            parts[user] = single(facts, op)
+        else:
+            state.extra.setdefault(user, []).append(op)
+        state.owner[op] = user
+    for place, part in parts.items():
+        yield _extended(part, state.extra.get(place, []))
+
+
+def _extended(part: Part, extra: list[int]) -> Part:
+    if not extra:
+        return part
+    reason = f"{part.reason}, with {len(extra)} operation(s) on constants that only it uses"
+    return replace(part, ops=tuple(sorted({*part.ops, *extra})), reason=reason)
+
+
+def _only_user(facts: Facts, op: int, owner: Mapping[int, int]) -> int | None:
+    """The kernel that alone uses what an operation makes, directly or through views."""
+    users: set[int] = set()
+    waiting, seen = [op], {op}
+    while waiting:
+        each = waiting.pop()
+        if facts.is_output(each):
+            return None
+        for reader in facts.readers(each):
+            if reader in owner:
+                users.add(owner[reader])
+            elif reader not in seen:
+                seen.add(reader)
+                waiting.append(reader)
+    return users.pop() if len(users) == 1 else None
+
+
+def single(facts: Facts, op: int) -> Part:
+    """A kernel of one operation."""
+    what = facts.trace.op(op)
+    cls = facts.classes[op]
+    return Part(
+        level="kernel",
+        name=kernel_name(what),
+        reason=f"operation {key(what.fn)} of class {cls}",
+        ops=(op,),
+        home=facts.frames[op],
+        cls=cls,
+        opaque=f"unknown operation {what.fn}" if cls == "OPAQUE" else None,
+        tags=("stochastic",) if what.is_stochastic else (),
+    )

@@ -1,0 +1,177 @@
+"""Layers: module scopes from the inside out, and long scopes split at pools or where they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from flashinfer_bench.decompose.grouping.composites import FrameTree
+from flashinfer_bench.decompose.grouping.facts import Frame
+from flashinfer_bench.decompose.grouping.fusions import Flow, chained
+from flashinfer_bench.decompose.grouping.naming import joined, large_name, small_name
+from flashinfer_bench.decompose.grouping.overrides import Overrides
+from flashinfer_bench.decompose.grouping.parts import Part, count, flattened, in_order, renamed
+from flashinfer_bench.decompose.grouping.repeats import labels, longest_repeat
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Groups kernels by the scopes in which they ran."""
+
+    tree: FrameTree
+    flow: Flow
+    overrides: Overrides
+
+    def inside(self, frame: Frame) -> tuple[Part, ...]:
+        """The parts directly inside a frame: its kernels, and what the frames below became."""
+        units = list(self._kernels_of.get(frame, ()))
+        for below in self.tree.children.get(frame, ()):
+            units += self.of(below)
+        return in_order(units)
+
+    @cached_property
+    def _kernels_of(self) -> dict[Frame, list[Part]]:
+        found: dict[Frame, list[Part]] = {}
+        for part in self.flow.parts:
+            found.setdefault(part.home, []).append(part)
+        return found
+
+    def of(self, frame: Frame) -> tuple[Part, ...]:
+        """What a frame becomes for the frame around it: one node, or its parts."""
+        units = self.inside(frame)
+        kernels = count(units)
+        treatment = self.overrides.treatment(frame)
+        if kernels < 2 or treatment == "split":  # noqa: PLR2004  # one kernel needs no node around it
+            return units
+        if treatment is None and frame[-1].kind == "function":
+            return units
+        if len(units) == 1 and treatment is None:
+            return (self._standing_for(frame, units[0]),)
+        limit = self.overrides.limit("module_fusions", "max_kernels")
+        if treatment == "fusion" or (treatment is None and kernels <= limit):
+            is_on = treatment == "fusion" or self.overrides.is_on("module_fusions")
+            return (self._fusion(frame, units),) if is_on else units
+        return (self._layer(frame, units, is_split=treatment != "whole"),)
+
+    def _standing_for(self, frame: Frame, part: Part) -> Part:
+        """Give a scope's only node the scope's name."""
+        kernels = [leaf.name for leaf in part.leaves()]
+        name = small_name(frame, kernels) if part.level == "fusion" else self._large(frame)
+        return renamed(
+            part, name=self.overrides.name(frame) or name, frame=frame, reason=part.reason
+        )
+
+    def _fusion(self, frame: Frame, units: tuple[Part, ...]) -> Part:
+        leaves = flattened(units)
+        name = small_name(frame, [leaf.name for leaf in leaves])
+        return Part(
+            level="fusion",
+            name=self.overrides.name(frame) or name,
+            reason=f"module {frame[-1].path or frame[-1].cls} of {len(leaves)} kernels",
+            children=leaves,
+            frame=frame,
+            home=frame[:-1],
+        )
+
+    def _layer(self, frame: Frame, units: tuple[Part, ...], *, is_split: bool) -> Part:
+        arranged = self.arranged(units, frame) if is_split else units
+        if len(arranged) == 1:
+            return self._standing_for(frame, arranged[0])
+        return Part(
+            level="layer",
+            name=self.overrides.name(frame) or self._large(frame),
+            reason=f"module {frame[-1].path or frame[-1].cls} of {count(units)} kernels",
+            children=arranged,
+            frame=frame,
+            home=frame[:-1],
+        )
+
+    def _large(self, frame: Frame) -> str:
+        return large_name(frame, self.tree.facts.trace.model)
+
+    # -- inside one scope ----------------------------------------------------------------------------------------
+
+    def arranged(self, units: tuple[Part, ...], frame: Frame) -> tuple[Part, ...]:
+        """Make chains of a scope's own kernels, then split the scope if they are many."""
+        direct = sum(unit.is_leaf for unit in units)
+        found = in_order(chained(self.flow, units, self.overrides))
+        if self.overrides.is_on("pool_split") and direct > self.overrides.limit(
+            "pool_split", "max_kernels"
+        ):
+            stages = self._at_pools(found, frame)
+            if stages:
+                return stages
+        return self._repeats_if_long(found, frame, direct)
+
+    def _at_pools(self, units: Sequence[Part], frame: Frame) -> tuple[Part, ...] | None:
+        """Cut after each pooling; what is big enough between two cuts becomes a layer."""
+        segments: list[list[Part]] = [[]]
+        for unit in units:
+            segments[-1].append(unit)
+            if any(leaf.cls == "POOL" for leaf in unit.leaves()) and not unit.frame:
+                segments.append([])
+        full = [segment for segment in segments if segment]
+        if len(full) < 2:  # noqa: PLR2004  # one segment is no split
+            return None
+        found: list[Part] = []
+        for segment in full:
+            direct = sum(count([unit]) for unit in segment if not unit.frame)
+            inner = self._repeats_if_long(segment, frame, direct)
+            found += self._stage(
+                inner, frame, f"between pools: {count(segment)} kernels", len(full)
+            )
+        return tuple(found)
+
+    def _stage(
+        self, units: tuple[Part, ...], frame: Frame, reason: str, stages: int
+    ) -> tuple[Part, ...]:
+        is_big = count(units) > self.overrides.limit("module_fusions", "max_kernels")
+        if not is_big or len(units) == 1:
+            return units
+        name = f"{self._large(frame)}Stage"
+        return (
+            Part(
+                level="layer",
+                name=name,
+                reason=f"{reason}, one of {stages}",
+                children=units,
+                home=frame,
+            ),
+        )
+
+    def _repeats_if_long(
+        self, units: Sequence[Part], frame: Frame, direct: int
+    ) -> tuple[Part, ...]:
+        is_long = direct > self.overrides.limit("repeat_split", "max_kernels")
+        if not is_long or not self.overrides.is_on("repeat_split"):
+            return tuple(units)
+        return tuple(self._repeats(list(units), frame))
+
+    def _repeats(self, units: list[Part], frame: Frame) -> list[Part]:
+        """Make each round of the longest repeated sequence a node, and so on before and after it."""
+        found = longest_repeat(
+            labels(self.tree.facts.trace, units), [count([unit]) for unit in units]
+        )
+        if found is None:
+            return units
+        start, period, times = found
+        rounds = [
+            units[start + turn * period : start + (turn + 1) * period] for turn in range(times)
+        ]
+        return [
+            *self._repeats(units[:start], frame),
+            *(self._round(each, frame, times) for each in rounds),
+            *self._repeats(units[start + period * times :], frame),
+        ]
+
+    def _round(self, units: Iterable[Part], frame: Frame, times: int) -> Part:
+        units = tuple(units)
+        kernels = count(units)
+        reason = f"one of {times} equal sequences of {kernels} kernels"
+        if kernels <= self.overrides.limit("module_fusions", "max_kernels"):
+            leaves = flattened(units)
+            name = joined(leaf.name for leaf in leaves)
+            return Part(level="fusion", name=name, reason=reason, children=leaves, home=frame)
+        name = f"{self._large(frame)}Step"
+        return Part(level="layer", name=name, reason=reason, children=units, home=frame)

@@ -1,0 +1,188 @@
+"""Plumbing: every view and factory gets one owner, and the children of each node an order in which they can run."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from flashinfer_bench.decompose.grouping.facts import Facts
+from flashinfer_bench.decompose.grouping.parts import Part
+from flashinfer_bench.decompose.ir import Node, Trace
+
+Step = int | Node
+"""What a parent does next: an operation of its own, or a child."""
+
+
+def completed(facts: Facts, root: Part) -> Node:
+    """Give all plumbing to its nodes and order their children; a group that cannot run at once is dissolved."""
+    held = set(root.work())
+    pool = {op.id for op in facts.trace.ops} - held
+    while True:
+        try:
+            return _placed(_Place(facts), root, set(pool))
+        except _TangledError as tangle:
+            root = _untangled(root, tangle.parts)
+
+
+class _TangledError(Exception):
+    """Some children each need what another makes."""
+
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        super().__init__()
+        self.parts = parts
+
+
+@dataclass(frozen=True)
+class _Place:
+    facts: Facts
+
+    def claims(self, part: Part, pool: set[int]) -> set[int]:
+        """Plumbing of a parent's that belongs to a child."""
+        work = part.work()
+        found = self.facts.between(work) & pool
+        if part.frame is not None:
+            length = len(part.frame)
+            found |= {op for op in pool if self.facts.frames[op][:length] == part.frame}
+        return found
+
+    def sunk(self, pool: set[int], owners: Mapping[int, int]) -> dict[int, int]:
+        """Plumbing on weights and constants alone that one child alone uses, with that child."""
+        found = dict(owners)
+        for op in sorted(pool, reverse=True):
+            if op in found or not self._is_steady(op):
+                continue
+            users = {found.get(reader) for reader in self.facts.readers(op)}
+            user = users.pop() if len(users) == 1 else None
+            if user is not None and not self.facts.is_output(op):
+                found[op] = user
+        return {op: user for op, user in found.items() if op in pool}
+
+    def _is_steady(self, op: int) -> bool:
+        return op in self.facts.weighty or op in self.facts.prologue
+
+
+def _placed(place: _Place, part: Part, pool: set[int]) -> Node:
+    """Make a node of a part, with the plumbing that was left to it and to what is below."""
+    if part.is_leaf:
+        return _node(part, tuple(sorted({*part.ops, *pool})), ())
+    owners = {op: index for index, child in enumerate(part.children) for op in child.work()}
+    given: dict[int, int] = {}
+    for op, user in place.sunk(pool, owners).items():
+        given[op] = user
+    rest = pool - set(given)
+    for index, child in enumerate(part.children):
+        claimed = place.claims(child, rest)
+        given.update(dict.fromkeys(claimed, index))
+        rest -= claimed
+    children = []
+    for index, child in enumerate(part.children):
+        own = {op for op, user in given.items() if user == index}
+        children.append(_placed(place, child, own))
+    node = _node(part, tuple(sorted(rest)), tuple(children))
+    return replace(node, children=_ordered(place.facts.trace, node, part))
+
+
+def _node(part: Part, ops: tuple[int, ...], children: tuple[Node, ...]) -> Node:
+    is_stochastic = any("stochastic" in child.tags for child in children)
+    tags = dict.fromkeys((*part.tags, *(("stochastic",) if is_stochastic else ())))
+    path = _path(part)
+    return Node(
+        id="",
+        level=part.level,
+        name=part.name,
+        ops=ops,
+        children=children,
+        reason=part.reason,
+        scope=path,
+        opaque=part.opaque,
+        tags=tuple(tags),
+    )
+
+
+def _path(part: Part) -> str:
+    frame = part.home if part.frame is None else part.frame
+    return next((scope.path for scope in reversed(frame) if scope.kind == "module"), "")
+
+
+def _ordered(trace: Trace, node: Node, part: Part) -> tuple[Node, ...]:
+    done, stuck = run_order(trace, node)
+    if stuck:
+        places = {id(child): index for index, child in enumerate(node.children)}
+        raise _TangledError(
+            tuple(part.children[places[id(s)]] for s in stuck if isinstance(s, Node))
+        )
+    return tuple(step for step in done if isinstance(step, Node))
+
+
+def steps(trace: Trace, node: Node) -> tuple[Step, ...]:
+    """What a parent does, in an order in which it can: its own operations and its children."""
+    return run_order(trace, node)[0]
+
+
+def run_order(trace: Trace, node: Node) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Order a parent's operations and children; what can never run is given second."""
+    items: list[Step] = [*node.ops, *node.children]
+    members = [item.all_ops() if isinstance(item, Node) else (item,) for item in items]
+    owner = {op: index for index, ops in enumerate(members) for op in ops}
+    needs: list[set[int]] = [
+        {owner[m] for m in _makers(trace, ops) if m in owner} - {index}
+        for index, ops in enumerate(members)
+    ]
+    needed_by: dict[int, list[int]] = {}
+    for index, before in enumerate(needs):
+        for each in before:
+            needed_by.setdefault(each, []).append(index)
+    ready = [
+        (max(members[index], default=-1), index) for index, before in enumerate(needs) if not before
+    ]
+    heapq.heapify(ready)
+    done: list[int] = []
+    while ready:
+        _, index = heapq.heappop(ready)
+        done.append(index)
+        for following in needed_by.get(index, ()):
+            needs[following].discard(index)
+            if not needs[following]:
+                heapq.heappush(ready, (max(members[following], default=-1), following))
+    finished = set(done)
+    stuck = tuple(item for index, item in enumerate(items) if index not in finished)
+    return tuple(items[index] for index in done), stuck
+
+
+def _makers(trace: Trace, ops: Iterable[int]) -> set[int]:
+    return {
+        maker
+        for op in ops
+        for value in trace.op(op).ins
+        if (maker := trace.maker(value)) is not None
+    }
+
+
+def _untangled(root: Part, tangled: tuple[Part, ...]) -> Part:
+    """Dissolve the largest group of a tangle into its children; kernels that need each other become one."""
+    groups = [part for part in tangled if not part.is_leaf]
+    if groups:
+        largest = max(groups, key=lambda part: len(part.work()))
+        return _replaced(root, (largest,), largest.children)
+    reason = "parts of it need each other's results"
+    merged = Part(
+        level="kernel",
+        name=tangled[0].name,
+        reason=f"opaque: {reason}",
+        ops=tuple(sorted(op for part in tangled for op in part.ops)),
+        home=tangled[0].home,
+        cls="OPAQUE",
+        opaque=reason,
+    )
+    return _replaced(root, tangled, (merged,))
+
+
+def _replaced(part: Part, old: tuple[Part, ...], new: tuple[Part, ...]) -> Part:
+    """Put other children in the place of some, wherever they are."""
+    if part.is_leaf:
+        return part
+    kept = [child for child in part.children if child not in old]
+    if len(kept) < len(part.children):
+        return replace(part, children=(*kept, *new))
+    return replace(part, children=tuple(_replaced(child, old, new) for child in part.children))

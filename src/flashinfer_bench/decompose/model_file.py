@@ -86,7 +86,7 @@ class ModelFile:
             raise ModelFileError(
                 f"{self.path}: {self.entry} makes a {type(made).__name__}: derive it from torch.nn.Module"
             )
-        return made
+        return made.requires_grad_(False)  # matmul picks another order of sums for a trained weight
 
     def _given(self) -> list[Any]:
         forward = getattr(self.module, self.entry).forward
@@ -112,7 +112,7 @@ class ModelObject:
 
     def build(self, device: str, seed: int) -> nn.Module:  # noqa: ARG002  # its weights are given
         """Copy the module to a device; its weights stay what they are."""
-        return copied_to(self.module, device)
+        return copied_to(self.module, device).requires_grad_(False)  # as in a file's model
 
     def inputs(self, device: str, seed: int) -> list[Any]:  # noqa: ARG002  # they are given
         """Copy the example inputs to a device."""

@@ -29,6 +29,9 @@ COMMANDS = {
         "attack_test", "Mount every known attack on this machine, and show how each one ends."
     ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
+    "kernelbench": Entry(
+        "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
+    ),
     "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),
     "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),

@@ -18,6 +18,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
+from flashinfer_bench.cli.report_model import model
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.pages import best_page, summary_page
@@ -45,6 +46,9 @@ def report() -> None:
     Reports keep different hardware apart. A failure that the same code passed later, on the same
     workload and hardware, no longer counts; nor do traces of code that has since been replaced.
     """
+
+
+report.add_command(model)
 
 
 @report.command(

@@ -1,0 +1,98 @@
+"""`flashinfer-bench report model`: what a model's kernels are worth to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.options import (
+    json_option,
+    local_option,
+    log_level_option,
+    mix_hardware_option,
+)
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.model import ModelWorth, model_page, model_worth
+from flashinfer_bench.report.standing import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flashinfer_bench.data import Profile, TraceSet
+
+
+@click.command(
+    "model",
+    cls=Command,
+    examples=[
+        "flashinfer-bench report model --local out/gpt_block/dataset",
+        "flashinfer-bench report model --profile llama.json --local my_dataset --json",
+    ],
+)
+@click.option(
+    "--profile",
+    metavar="FILE",
+    help="Which kernels a model runs and how often.  [default: each file under the dataset's profiles/]",
+)
+@local_option
+@mix_hardware_option
+@json_option
+@log_level_option
+def model(profile: str | None, local: tuple[str, ...], mix_hardware: bool, as_json: bool) -> None:
+    """Say what each kernel of a model is worth to it.
+
+    For each kernel of a profile: how often it is called, the time of its reference, the best solution, and its
+    share of the model's kernel time before and after. Then the model's speedup, by Amdahl's law: the sum of
+    references over the sum of best solutions, with the kernels' intervals carried through. A kernel that nothing
+    is faster at counts as its reference; those that were not measured are named and in no sum.
+    """
+    trace_set = load_dataset(local)
+    worths = weighed(trace_set, load_profiles(trace_set, profile), mixes_hardware=mix_hardware)
+    if as_json:
+        screen.show_json({"schema_version": 1, "models": worths})
+    else:
+        screen.show(model_page(worths))
+
+
+def load_profiles(trace_set: TraceSet, path: str | None) -> list[Profile]:
+    """Read the named profile, or all that the dataset holds."""
+    from flashinfer_bench.data import Profile  # noqa: PLC0415  # pydantic
+
+    if path is not None:
+        if not Path(path).is_file():
+            raise UsageError(f"--profile {path}: no such file")
+        return [Profile.load(path)]
+    found = list(_profile_files(trace_set.roots))
+    if not found:
+        folders = ", ".join(f"{root}/profiles" for root in trace_set.roots)
+        raise UsageError(
+            f"no profile under {folders}: name one with --profile; `flashinfer-bench decompose` writes them"
+        )
+    return [Profile.load(each) for each in found]
+
+
+def _profile_files(roots: Sequence[Path]) -> Iterator[Path]:
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415  # pydantic
+
+    for root in roots:
+        yield from sorted(Layout(root).profiles.glob("**/*.json"))
+
+
+def weighed(
+    trace_set: TraceSet, profiles: Sequence[Profile], *, mixes_hardware: bool = False
+) -> list[ModelWorth]:
+    """Weigh a dataset's traces by profiles."""
+    found = standing(
+        trace_set.rows(), lambda name: _hash_of(trace_set, name), mixes_hardware=mixes_hardware
+    )
+    return [worth for profile in profiles for worth in model_worth(profile, found)]
+
+
+def _hash_of(trace_set: TraceSet, name: str) -> str | None:
+    solution = trace_set.get_solution(name)
+    return None if solution is None else solution.hash()

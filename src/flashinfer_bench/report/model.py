@@ -1,0 +1,253 @@
+"""What kernels are worth to a model: its profile's counts times what was measured of each kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.numbers import (
+    NOTHING,
+    Interval,
+    count_text,
+    latency_text,
+    percent_text,
+    speedup_text,
+)
+from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from flashinfer_bench.data import Profile
+    from flashinfer_bench.data.profile import KernelUse
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.standing import Standing, Tally
+
+_COLUMNS = (
+    Column("kernel"),
+    Column("sizes"),
+    Column("calls", is_number=True),
+    Column("reference", is_number=True),
+    Column("share", is_number=True),
+    Column("best solution"),
+    Column("speedup [95%]", is_number=True),
+    Column("share after", is_number=True),
+    Column("twice as fast", is_number=True),
+    Column("at no cost", is_number=True),
+)
+_SHOWN_UNMEASURED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWorth:
+    """One kernel of a model at one set of sizes."""
+
+    kernel: str
+    """Name of its definition."""
+    axes: Mapping[str, int]
+    count: int
+    reference_ms: float
+    """One call of the reference."""
+    best: str | None
+    """The fastest passing solution, if it is surely faster than the reference."""
+    best_ms: float
+    """One call of it; of the reference where nothing is faster."""
+    speedup: float
+    speedup_interval: Interval | None
+    share: float
+    """Of the model's kernel time, all kernels by their references."""
+    share_after: float
+    """Of what the model takes with the best solutions."""
+    if_twice_as_fast: float
+    """The model's speedup if this kernel's reference took half its time and nothing else changed: Amdahl's law."""
+    if_free: float
+    """The same if it took none: the most that any kernel can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWorth:
+    """A model's kernel time, before and after, on one kind of hardware."""
+
+    model: str
+    framework: str
+    hardware: str
+    kernels: tuple[KernelWorth, ...]
+    """Measured kernels, the largest share first."""
+    unmeasured: tuple[tuple[str, int], ...]
+    """Names and counts; they are in no sum."""
+    before_ms: float
+    """Σ count · reference."""
+    after_ms: float
+    """Σ count · best."""
+    speedup: float | None
+    """before / after; None where nothing was measured."""
+    speedup_interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    use: KernelUse
+    name: str
+    row: TraceRow
+    solution: str | None
+
+    @property
+    def reference_ms(self) -> float:
+        return self.row.reference_latency_ms or 0.0
+
+    @property
+    def speedup(self) -> float:
+        return (self.row.speedup or 1.0) if self.solution else 1.0
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.row.speedup_interval if self.solution else (1.0, 1.0)
+
+    @property
+    def before_ms(self) -> float:
+        return self.use.count * self.reference_ms
+
+    @property
+    def after_ms(self) -> float:
+        return self.before_ms / self.speedup
+
+
+def model_worth(profile: Profile, standing: Standing) -> tuple[ModelWorth, ...]:
+    """Weigh what was measured by a profile's counts, for each kind of hardware by itself."""
+    return tuple(
+        _worth(profile, hardware, tallies) for hardware, tallies in standing.tallies.items()
+    ) or (_worth(profile, NOTHING, {}),)
+
+
+def _worth(
+    profile: Profile, hardware: str, tallies: Mapping[str, Mapping[str, Tally]]
+) -> ModelWorth:
+    found: list[_Measured] = []
+    unmeasured: list[tuple[str, int]] = []
+    for use in profile.kernels:
+        name, axes = _of(use)
+        measured = _measured(use, name, axes, tallies.get(name, {}))
+        if measured is None:
+            unmeasured.append((name, use.count))
+        else:
+            found.append(measured)
+    before_ms = math.fsum(each.before_ms for each in found)
+    after_ms = math.fsum(each.after_ms for each in found)
+    kernels = [_kernel(each, before_ms, after_ms) for each in found]
+    return ModelWorth(
+        model=profile.model,
+        framework=profile.framework,
+        hardware=hardware,
+        kernels=tuple(sorted(kernels, key=lambda each: (-each.share, each.kernel))),
+        unmeasured=tuple(unmeasured),
+        before_ms=before_ms,
+        after_ms=after_ms,
+        speedup=before_ms / after_ms if after_ms else None,
+        speedup_interval=_interval(found, before_ms, after_ms),
+    )
+
+
+def _of(use: KernelUse) -> tuple[str, Mapping[str, int]]:
+    """Give the definition's name and the sizes of a use; a signature is known by its name."""
+    from flashinfer_bench.data.profile import KernelReference  # noqa: PLC0415  # pydantic
+
+    if isinstance(use.kernel, KernelReference):
+        return use.kernel.definition, use.kernel.axes
+    return use.kernel.name, use.kernel.to_workload().axes
+
+
+def _measured(
+    use: KernelUse, name: str, axes: Mapping[str, int], by_solution: Mapping[str, Tally]
+) -> _Measured | None:
+    """Find the fastest passing solution at these sizes, or the reference where it is fastest."""
+    rows = [
+        (row.speedup, tally.solution, row)
+        for tally in by_solution.values()
+        for row in tally.passed.values()
+        if row.speedup and row.reference_latency_ms and _has(row, axes)
+    ]
+    if not rows:
+        return None
+    speedup, solution, row = max(rows, key=lambda each: (each[0], each[1]))
+    surely = speedup if row.speedup_interval is None else row.speedup_interval[0]
+    return _Measured(use, name, row, solution if surely > 1 else None)
+
+
+def _has(row: TraceRow, axes: Mapping[str, int]) -> bool:
+    return all(row.axes.get(axis, length) == length for axis, length in axes.items())
+
+
+def _kernel(each: _Measured, before_ms: float, after_ms: float) -> KernelWorth:
+    share = each.before_ms / before_ms if before_ms else 0.0
+    return KernelWorth(
+        kernel=each.name,
+        axes=dict(each.row.axes),
+        count=each.use.count,
+        reference_ms=each.reference_ms,
+        best=each.solution,
+        best_ms=each.reference_ms / each.speedup,
+        speedup=each.speedup,
+        speedup_interval=each.interval,
+        share=share,
+        share_after=each.after_ms / after_ms if after_ms else 0.0,
+        if_twice_as_fast=1 / (1 - share / 2),
+        if_free=1 / (1 - share) if share < 1 else math.inf,
+    )
+
+
+def _interval(found: Iterable[_Measured], before_ms: float, after_ms: float) -> Interval | None:
+    """Carry the kernels' intervals through: independent errors of a sum add in squares, up and down apart."""
+    down, up = [], []
+    for each in found:
+        if each.interval is None or each.interval[0] <= 0:
+            return None
+        low, high = each.interval
+        down.append(each.after_ms - each.before_ms / high)
+        up.append(each.before_ms / low - each.after_ms)
+    if not down or not after_ms:
+        return None
+    return before_ms / (after_ms + math.hypot(*up)), before_ms / (after_ms - math.hypot(*down))
+
+
+def model_page(worths: Iterable[ModelWorth]) -> Page:
+    """Show what each kernel is worth."""
+    return tuple(block for worth in worths for block in _blocks(worth))
+
+
+def _blocks(worth: ModelWorth) -> Iterator[Block]:
+    yield heading(f"{worth.model} ({worth.framework}) on {worth.hardware}")
+    if worth.kernels:
+        yield table(_COLUMNS, map(_cells, worth.kernels))
+        gain = speedup_text(worth.speedup, worth.speedup_interval)
+        yield paragraph(
+            "",
+            f"kernel time {latency_text(worth.before_ms)} by references, "
+            f"{latency_text(worth.after_ms)} with the best solutions: {gain}",
+            "twice as fast, at no cost: the model's speedup if this kernel alone took half its reference's "
+            "time, or none",
+        )
+    else:
+        yield paragraph("none of its kernels was measured here: `flashinfer-bench run` does it")
+    if worth.unmeasured:
+        names = [f"{name} × {count}" for name, count in worth.unmeasured[:_SHOWN_UNMEASURED]]
+        more = len(worth.unmeasured) - len(names)
+        names += [f"and {more} more"] if more else []
+        yield paragraph(
+            f"{count_text(len(worth.unmeasured), 'kernel')} not measured, in no sum: {', '.join(names)}"
+        )
+
+
+def _cells(each: KernelWorth) -> tuple[str, ...]:
+    return (
+        each.kernel,
+        " ".join(f"{axis}={length}" for axis, length in each.axes.items()),
+        f"{each.count:,}",
+        latency_text(each.reference_ms),
+        percent_text(each.share),
+        each.best or "the reference",
+        speedup_text(each.speedup, each.speedup_interval) if each.best else NOTHING,
+        percent_text(each.share_after),
+        speedup_text(each.if_twice_as_fast),
+        speedup_text(each.if_free) if math.isfinite(each.if_free) else "∞",
+    )

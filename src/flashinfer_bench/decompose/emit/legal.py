@@ -1,0 +1,287 @@
+"""What may stand in an input of a part: indices in range, masks that hide not everything, weights off their defaults.
+
+Found by how the part uses the value, then by how the rest of the model does, then by what made it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from flashinfer_bench.decompose.classes import TABLE, argument, key
+from flashinfer_bench.decompose.ir import Op, Ref, Trace, Value, refs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+Kind = Literal["normal", "uniform", "probabilities", "integers", "boolean"]
+_SOME_INTEGERS = 8
+"""Integers whose use says nothing stay below this."""
+_LOG_LIKE = frozenset({
+    "log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma", "float_power", "xlogy",
+})  # fmt: skip
+_BETWEEN_ZERO_AND_ONE = frozenset({"logit", "bernoulli", "binary_cross_entropy"})
+_BETWEEN_MINUS_ONE_AND_ONE = frozenset({"asin", "acos", "atanh", "erfinv", "log1p"})
+_DIVISIONS = frozenset({"div", "true_divide", "floor_divide", "remainder", "fmod"})
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What an input is drawn from."""
+
+    kind: Kind
+    low: float = 0.0
+    """Smallest of `uniform` and `integers`; mean of `normal`; share of true of `boolean`."""
+    high: float = 1.0
+    """Bound of `uniform` and `integers` that is not reached; standard deviation of `normal`."""
+    first: bool | None = None
+    """Value that the first element of each row of a mask must have."""
+
+
+def draw(trace: Trace, value: str, within: Collection[int]) -> Draw:
+    """Say what an input of the part with these operations may be drawn from."""
+    found = trace.values[value]
+    if found.dtype == "bool":
+        return _mask(trace, value, within)
+    if not is_float(found.dtype):
+        high = _integers_below(trace, value, within)
+        return Draw("integers", 0, high)
+    if found.kind in ("param", "buffer"):
+        return _weight(trace, found, within)
+    return _activation(trace, value, within)
+
+
+def is_float(dtype: str) -> bool:
+    """Tell whether elements have fractions."""
+    return dtype.startswith(("float", "bfloat", "complex"))
+
+
+# -- integers
+
+
+def _integers_below(trace: Trace, value: str, within: Collection[int]) -> int:
+    for chosen in (within, None):
+        bounds = [*_bounds(trace, value, chosen)]
+        if bounds:
+            return max(1, min(bounds))
+    return _made_below(trace, value) or _SOME_INTEGERS
+
+
+def _bounds(trace: Trace, value: str, within: Collection[int] | None) -> Iterator[int]:
+    """Find what the uses of integers, seen through views and casts, allow."""
+    for op, name in _uses(trace, value, within):
+        yield from _bound(trace, op, name)
+
+
+def _uses(trace: Trace, value: str, within: Collection[int] | None) -> Iterator[tuple[Op, str]]:
+    """Yield the operations that read a value, views and casts of it included."""
+    waiting, seen = [value], {value}
+    while waiting:
+        name = waiting.pop(0)
+        for number in trace.readers(name):
+            if within is not None and number not in within:
+                continue
+            op = trace.op(number)
+            yield op, name
+            if _is_transparent(op, name):
+                fresh = [out for out in op.outs if out not in seen]
+                seen.update(fresh)
+                waiting += fresh
+
+
+def _is_transparent(op: Op, value: str) -> bool:
+    name = key(op.fn)
+    is_source = bool(op.args) and value in refs(op.args[0])
+    if name in ("getitem", "clone", "cat", "stack", "flip", "roll", "repeat", "clamp"):
+        return is_source
+    return is_source and TABLE.get(name) in ("VIEW", "CAST")
+
+
+def _bound(trace: Trace, op: Op, value: str) -> Iterator[int]:
+    name = key(op.fn)
+    shape = _shape(trace, argument(op, 0, "input"))
+    match name:
+        case "embedding" | "embedding_bag":
+            if _is(argument(op, 0, "input"), value):
+                yield _shape(trace, argument(op, 1, "weight"))[0]
+        case "one_hot":
+            classes = argument(op, 1, "num_classes", -1)
+            if isinstance(classes, int) and classes > 0:
+                yield classes
+        case "cross_entropy" | "nll_loss" | "multi_margin_loss":
+            if _is(argument(op, 1, "target"), value):
+                yield shape[1] if len(shape) > 1 else shape[0]
+        case "take" | "put":
+            if _is(argument(op, 1, "index"), value):
+                yield math.prod(shape)
+        case "getitem" | "setitem":
+            yield from _indexed(trace, shape, op.args[1], value)
+        case "index_put":
+            yield from _indexed(trace, shape, tuple(argument(op, 1, "indices")), value)
+        case _:
+            yield from _along_dim(op, shape, name, value)
+
+
+def _along_dim(op: Op, shape: Sequence[int], name: str, value: str) -> Iterator[int]:
+    places = {"take_along_dim": (2, 1)}
+    at_dim, at_index = places.get(name, (1, 2))
+    if not (name.startswith(("gather", "scatter", "index_")) or name in places):
+        return
+    given = argument(op, at_index, "index", argument(op, at_index, "indices"))
+    dim = argument(op, at_dim, "dim")
+    if _is(given, value) and isinstance(dim, int) and shape:
+        yield shape[dim]
+
+
+def _indexed(trace: Trace, shape: Sequence[int], given: Any, value: str) -> Iterator[int]:
+    """Bounds of a value that stands among the indices in square brackets."""
+    parts = given if isinstance(given, tuple) else (given,)
+    taken = sum(_consumes(trace, part) for part in parts)
+    at = 0
+    for part in parts:
+        if getattr(part, "kind", None) == "ellipsis":
+            at += len(shape) - taken
+            continue
+        if _is(part, value) and at < len(shape):
+            yield shape[at]
+        at += _consumes(trace, part)
+
+
+def _consumes(trace: Trace, part: Any) -> int:
+    """How many dimensions an index takes."""
+    if part is None or isinstance(part, bool) or getattr(part, "kind", None) == "ellipsis":
+        return 0
+    if isinstance(part, Ref) and trace.values[part.id].dtype == "bool":
+        return len(trace.values[part.id].shape)
+    return 1
+
+
+def _made_below(trace: Trace, value: str) -> int | None:
+    """Bound of integers by what made them: positions along a dimension, classes."""
+    maker = trace.maker(value)
+    if maker is None:
+        return None
+    op = trace.op(maker)
+    shape = _shape(trace, argument(op, 0, "input"))
+    match key(op.fn):
+        case "argmax" | "argmin" | "argsort" | "topk" | "sort" | "max" | "min" | "multinomial":
+            dim = argument(op, 1, "dim", -1)
+            is_topk = key(op.fn) in ("topk", "multinomial")
+            return shape[dim if isinstance(dim, int) and not is_topk else -1] if shape else None
+        case "one_hot":
+            return 2
+        case _ if _is_transparent(op, next(iter(op.ins), "")):
+            return _made_below(trace, op.ins[0])
+        case _:
+            return None
+
+
+def _shape(trace: Trace, given: Any) -> tuple[int, ...]:
+    return trace.values[given.id].shape if isinstance(given, Ref) else ()
+
+
+def _is(given: Any, value: str) -> bool:
+    return isinstance(given, Ref) and given.id == value
+
+
+# -- booleans
+
+
+def _mask(trace: Trace, value: str, within: Collection[int]) -> Draw:
+    """Booleans; of a mask before a softmax every row keeps something."""
+    for op, name in _uses(trace, value, within):
+        match key(op.fn):
+            case "masked_fill":
+                return Draw("boolean", 0.3, first=False)
+            case "where" if _is(argument(op, 0, "condition"), name):
+                hides = isinstance(argument(op, 1, "input"), float)
+                return Draw("boolean", 0.3 if hides else 0.7, first=not hides)
+            case "scaled_dot_product_attention":
+                return Draw("boolean", 0.7, first=True)
+            case _:
+                continue
+    return Draw("boolean", 0.5)
+
+
+# -- floats
+
+
+def _weight(trace: Trace, value: Value, within: Collection[int]) -> Draw:
+    for op, name in _uses(trace, value.id, within):
+        if key(op.fn) in ("batch_norm", "instance_norm"):
+            if _is(argument(op, 2, "running_var"), name):
+                return Draw("uniform", 0.5, 1.5)
+            if _is(argument(op, 1, "running_mean"), name):
+                return Draw("normal", 0.0, 0.2)
+        if key(op.fn) == "embedding":
+            return Draw("normal", 0.0, 1.0)
+        domain = _domain(op, name)
+        if domain is not None:
+            return domain
+    return _by_size(value)
+
+
+def _by_size(value: Value) -> Draw:
+    if len(value.shape) > 1:
+        inputs = math.prod(value.shape) / max(value.shape[0], 1)
+        inputs = value.shape[-2] if value.shape[0] == 1 else inputs
+        return Draw("normal", 0.0, float(f"{max(inputs, 1) ** -0.5:.3g}"))
+    if value.name.rpartition(".")[2].startswith("bias") or value.name.endswith("_bias"):
+        return Draw("normal", 0.0, 0.2)
+    return Draw("normal", 1.0, 0.2)
+
+
+def _activation(trace: Trace, value: str, within: Collection[int]) -> Draw:
+    for op, name in _uses(trace, value, within):
+        domain = _domain(op, name)
+        if domain is not None:
+            return domain
+    return _made(trace, value) or Draw("normal")
+
+
+def _domain(op: Op, value: str) -> Draw | None:
+    """What an operation is defined for, or stays finite on."""
+    name = key(op.fn)
+    first = argument(op, 0, "input")
+    second = argument(op, 1, "other", argument(op, 1, "target"))
+    is_first = _is(first, value)
+    if name in _DIVISIONS and _is(first if "rtruediv" in op.fn else second, value):
+        return Draw("uniform", 0.5, 1.5)
+    if name in ("binary_cross_entropy", "binary_cross_entropy_with_logits") and _is(second, value):
+        return Draw("uniform", 0.0, 1.0)
+    if name == "kl_div" and _is(second, value):
+        return Draw("probabilities")
+    if name == "pow" and is_first:
+        whole = isinstance(second, int) or (isinstance(second, float) and second == int(second))
+        return None if whole and second >= 0 else Draw("uniform", 0.5, 1.5)
+    if not is_first:
+        return None
+    if name in _LOG_LIKE:
+        return Draw("uniform", 0.5, 1.5)
+    if name in _BETWEEN_ZERO_AND_ONE:
+        return Draw("uniform", 0.05, 0.95)
+    if name in _BETWEEN_MINUS_ONE_AND_ONE:
+        return Draw("uniform", -0.9, 0.9)
+    if name in ("cumprod", "prod"):
+        return Draw("uniform", 0.8, 1.2)
+    return Draw("probabilities") if name == "multinomial" else None
+
+
+def _made(trace: Trace, value: str) -> Draw | None:
+    """What the operation that made a value makes."""
+    maker = trace.maker(value)
+    if maker is None:
+        return None
+    op = trace.op(maker)
+    match key(op.fn):
+        case "softmax" if argument(op, 1, "dim") in (-1, len(trace.values[value].shape) - 1):
+            return Draw("probabilities")
+        case "softmax" | "sigmoid" | "hardsigmoid":
+            return Draw("uniform", 0.0, 1.0)
+        case "exp" | "softplus" | "square":
+            return Draw("uniform", 0.1, 2.0)
+        case _ if _is_transparent(op, next(iter(op.ins), "")):
+            return _made(trace, op.ins[0])
+        case _:
+            return None

@@ -1,0 +1,163 @@
+"""When two parts are the same piece of work, and what it is called.
+
+Two parts are the same if they run the same operations with the same attributes on inputs of the same constant
+sizes and dtypes; names, places and variable sizes do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flashinfer_bench.decompose.forms import Along, Form
+from flashinfer_bench.decompose.ir import Named, Node, Plain, Ref, Span, Trace
+
+_DIGITS = 6
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLAIN = re.compile(r"[^0-9a-z]+")
+_DTYPES = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128",
+    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+}  # fmt: skip
+_LARGEST_RANK = 5
+
+
+def identity(trace: Trace, form: Form, parts: Iterable[tuple[str, Sequence[int]]] = ()) -> str:
+    """Hash what a part computes; `parts` says how it is divided: identities and operations of its children."""
+    content = canonical(trace, form)
+    order = {op.id: at for at, op in enumerate(form.ops)}
+    divided = [[name, [order[op] for op in ops]] for name, ops in parts]
+    if divided:
+        content["parts"] = divided
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(trace: Trace, form: Form) -> dict[str, Any]:
+    """Write a part with numbered values, nothing named: equal for equal pieces of work."""
+    numbers = {value: at for at, value in enumerate(form.inputs)}
+    ops = []
+    for op in form.ops:
+        args = _plain(op.args, numbers)
+        kwargs = {name: _plain(each, numbers) for name, each in sorted(op.kwargs.items())}
+        for value in (*op.outs, *(after for _, after in op.writes)):
+            numbers.setdefault(value, len(numbers))
+        writes = [[numbers.get(old, -1), numbers[new]] for old, new in op.writes]
+        outs = [numbers[out] for out in op.outs]
+        ops.append([op.fn, args, kwargs, outs, _structure(op.structure), writes, op.autocast])
+    return {
+        "inputs": [_described(trace, form, value) for value in form.inputs],
+        "ops": ops,
+        "outputs": [[numbers[value], *_described(trace, form, value)] for value in form.outputs],
+    }
+
+
+def _described(trace: Trace, form: Form, value: str) -> list[Any]:
+    found = trace.values[value]
+    sizes = [_plain(size, {}) for size in form.shapes[value]]
+    return [is_weight(trace, value), found.dtype, sizes]
+
+
+def is_weight(trace: Trace, value: str) -> bool:
+    """Tell weights, buffers and constants from activations."""
+    return trace.values[value].kind not in ("input", "inter")
+
+
+def _plain(argument: Any, numbers: Mapping[str, int]) -> Any:
+    match argument:
+        case Ref():
+            return ["value", numbers[argument.id]]
+        case Along():
+            return ["along", argument.axis, argument.factor, argument.offset]
+        case Named():
+            name = "" if argument.kind in ("device", "generator") else argument.name
+            return ["named", argument.kind, name]
+        case Span():
+            ends = (argument.start, argument.stop, argument.step)
+            return ["span", *(_plain(each, numbers) for each in ends)]
+        case Plain():
+            return ["plain", _plain(argument.value, numbers)]
+        case tuple() | list():
+            return [type(argument).__name__, *(_plain(each, numbers) for each in argument)]
+        case Mapping():
+            return {str(key): _plain(each, numbers) for key, each in argument.items()}
+        case None | bool() | int() | str():
+            return argument
+        case _:
+            return repr(argument)
+
+
+def _structure(structure: Any) -> Any:
+    match structure:
+        case tuple() | list():
+            return [_structure(each) for each in structure]
+        case Plain():
+            return repr(structure.value)
+        case _:
+            return structure
+
+
+# -- names
+
+
+def base_name(trace: Trace, node: Node, form: Form) -> str:
+    """Name a piece by what it does, its constant sizes and its dtype: `linear_768x3072_bf16`."""
+    shape = "x".join(map(str, _shape_signature(trace, form)))
+    return "_".join(filter(None, (snake(node.name), shape, _dtype(trace, form))))
+
+
+def snake(text: str) -> str:
+    """Write a name in small letters with underscores.
+
+    >>> snake("TransformerBlock"), snake("Conv2d + Bias")
+    ('transformer_block', 'conv2d_bias')
+    """
+    plain = _PLAIN.sub("_", _WORDS.sub("_", text).lower()).strip("_") or "part"
+    return f"m{plain}" if plain[0].isdigit() else plain
+
+
+def _shape_signature(trace: Trace, form: Form) -> list[int]:
+    """Give the constant sizes of the largest weight, else of the largest activation."""
+    weights = [value for value in form.inputs if is_weight(trace, value)]
+    matrices = [value for value in weights if len(form.shapes[value]) > 1]
+    if matrices and len(form.ops) == 1:
+        sizes = _constants(form, max(matrices, key=lambda value: _volume(trace, value)))
+        return sizes[::-1] if form.ops[0].fn == "torch.nn.functional.linear" else sizes
+    activations = [value for value in form.inputs if value not in weights] or list(form.outputs)
+    if not activations:
+        return []
+    largest = max(activations, key=lambda value: _volume(trace, value))
+    return _constants(form, largest)[-_LARGEST_RANK:]
+
+
+def _constants(form: Form, value: str) -> list[int]:
+    return [size for size in form.shapes[value] if isinstance(size, int)]
+
+
+def _volume(trace: Trace, value: str) -> int:
+    volume = 1
+    for size in trace.values[value].shape:
+        volume *= size
+    return volume
+
+
+def _dtype(trace: Trace, form: Form) -> str:
+    dtypes = [trace.values[value].dtype for value in (*form.outputs, *form.inputs)]
+    floats = [dtype for dtype in dtypes if dtype.startswith(("float", "bfloat", "complex"))]
+    chosen = (floats or dtypes or [""])[0]
+    return _DTYPES.get(chosen, chosen)
+
+
+def unique_names(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Give every identity its name; those that want the same one get a piece of their hash."""
+    owners: dict[str, list[str]] = {}
+    for hashed, name in wanted.items():
+        owners.setdefault(name, []).append(hashed)
+    return {
+        hashed: name if len(owners[name]) == 1 else f"{name}_{hashed[:_DIGITS]}"
+        for hashed, name in wanted.items()
+    }

@@ -1,0 +1,1 @@
+"""Whether a decomposition, made by anyone, is the model it claims to be."""

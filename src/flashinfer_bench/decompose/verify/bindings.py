@@ -1,0 +1,113 @@
+"""Which tensor of the original each input of a node is: what the tree says, and what was seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.decompose.verify.rules import found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from flashinfer_bench.decompose.verify.files import NodeFile
+    from flashinfer_bench.decompose.verify.layout import Instance, TreeNode
+    from flashinfer_bench.decompose.verify.originals import OriginalRun
+    from flashinfer_bench.report.decompose_verify import Finding
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Inputs of the root; none where they cannot be told."""
+
+    inputs: list[torch.Tensor] | None
+    findings: tuple[Finding, ...]
+
+
+def bound_inputs(root: NodeFile, original: OriginalRun) -> Bound:
+    """Give the root what its bindings name, and the model's inputs in order for the rest."""
+    node, names = root.node, root.input_names()
+    bindings = node.instances[0].bindings if node.instances else {}
+    findings = [*_unknown(node, names, bindings, original), *_unmapped(node, bindings, original)]
+    free = [name for name in names if name not in bindings]
+    if len(free) != len(original.inputs):
+        said = (
+            f"{len(free)} inputs of the root are bound to no weight ({', '.join(free) or 'none'}); "
+            f"the original is given {len(original.inputs)} tensors"
+        )
+        findings.append(found("BIND-unknown", node.file, said, node=node.id))
+        return Bound(None, tuple(findings))
+    if any(name in names and bindings[name] not in original.weights for name in bindings):
+        return Bound(None, tuple(findings))
+    given = dict(zip(free, original.inputs, strict=True))
+    return Bound(
+        [given[name] if name in given else original.weights[bindings[name]] for name in names],
+        tuple(findings),
+    )
+
+
+def _unknown(
+    node: TreeNode, names: Sequence[str], bindings: Mapping[str, str], original: OriginalRun
+) -> Iterator[Finding]:
+    for name, target in bindings.items():
+        if name not in names:
+            said = f"bindings name the input {name!r}, which forward does not take"
+            yield found("BIND-unknown", node.file, said, node=node.id, tensor=name)
+        elif target not in original.weights:
+            said = f"{name} is bound to {target!r}, which the original does not have"
+            yield found("BIND-unknown", node.file, said, node=node.id, tensor=name)
+
+
+def _unmapped(
+    node: TreeNode, bindings: Mapping[str, str], original: OriginalRun
+) -> Iterator[Finding]:
+    bound = set(bindings.values())
+    read = {each for op in original.trace.ops for each in op.ins} | set(original.trace.outputs)
+    for value in original.trace.values.values():
+        if value.kind in ("input", "inter") or value.id not in read:
+            continue
+        if not bound & {value.name, *value.aliases}:
+            said = f"the original reads {value.name}, and no input of the root is bound to it"
+            yield found("BIND-unmapped", node.file, said, node=node.id, tensor=value.name)
+
+
+def observed(original: OriginalRun, ins: Sequence[Any]) -> dict[int, frozenset[str]]:
+    """Say which inputs of a call lie in the memory of a weight, by position."""
+    owners = _owners(original)
+    seen = {
+        index: owners.get(each.untyped_storage().data_ptr())
+        for index, each in enumerate(ins)
+        if isinstance(each, torch.Tensor)
+    }
+    return {index: names for index, names in seen.items() if names}
+
+
+def _owners(original: OriginalRun) -> Mapping[int, frozenset[str]]:
+    found_at: dict[int, set[str]] = defaultdict(set)
+    for name, each in original.weights.items():
+        found_at[each.untyped_storage().data_ptr()].add(name)
+    return {place: frozenset(names) for place, names in found_at.items()}
+
+
+def binding_faults(
+    node: TreeNode, file: NodeFile, calls: Iterable[Mapping[int, frozenset[str]]]
+) -> Iterator[Finding]:
+    """Find instances whose bindings are not those of any call."""
+    names = file.input_names()
+    free = [{names[index]: who for index, who in each.items()} for each in calls]
+    for instance in node.instances:
+        fitting = next((each for each in free if _fits(instance, each)), None)
+        if fitting is not None:
+            free.remove(fitting)
+        elif instance.bindings:
+            listed = ", ".join(f"{name} = {target}" for name, target in instance.bindings.items())
+            place = f" at {instance.path}" if instance.path else ""
+            said = f"no call of {node.id} is given what the instance{place} binds: {listed}"
+            yield found("BIND-differs", node.file, said, node=node.id)
+
+
+def _fits(instance: Instance, seen: Mapping[str, frozenset[str]]) -> bool:
+    return all(target in seen.get(name, ()) for name, target in instance.bindings.items())

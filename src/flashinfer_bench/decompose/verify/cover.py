@@ -1,0 +1,238 @@
+"""Which operations of the original each leaf stands for, found from the values that pass its borders.
+
+A leaf call is given tensors and makes tensors. Those that the original's run made too are recognised by their
+marks; the operations between them, walked from outputs back to inputs, are what the leaf does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.decompose.classes import classify
+from flashinfer_bench.decompose.verify.rules import found
+from flashinfer_bench.report.decompose_verify import Coverage, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from flashinfer_bench.decompose.ir import Node, Op, Trace
+    from flashinfer_bench.decompose.verify.layout import TreeNode
+    from flashinfer_bench.decompose.verify.values import Mark
+
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True)
+class Border:
+    """What went into a leaf call and came out, as marks."""
+
+    node: TreeNode
+    path: str
+    ins: tuple[tuple[str, Mark], ...]
+    outs: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A leaf call and the operations it stands for."""
+
+    node: TreeNode
+    path: str
+    ops: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A trace as values made and read, with what counts as work."""
+
+    trace: Trace
+
+    @cached_property
+    def makers(self) -> Mapping[str, Op]:
+        """The operation that makes each value, written values included."""
+        made = {after: op for op in self.trace.ops for _, after in op.writes}
+        return made | {out: op for op in self.trace.ops for out in op.outs}
+
+    def read(self, op: Op) -> tuple[str, ...]:
+        """What an operation reads."""
+        return tuple(dict.fromkeys((*op.ins, *(before for before, _ in op.writes))))
+
+    @cached_property
+    def work(self) -> frozenset[int]:
+        """Operations that must be in a leaf: neither plumbing nor constants."""
+        return frozenset(op.id for op in self.trace.ops if self._is_work(op))
+
+    def _is_work(self, op: Op) -> bool:
+        if op.id in self._constant:
+            return False
+        return bool(op.writes) or classify(self.trace, op) not in ("VIEW", "GEN")
+
+    @cached_property
+    def _constant(self) -> frozenset[int]:
+        """Factories, and what is computed from them only."""
+        constant: set[int] = set()
+        for op in self.trace.ops:
+            makers = [self.makers.get(value) for value in self.read(op)]
+            given = all(maker is not None and maker.id in constant for maker in makers)
+            if given and not op.is_stochastic:
+                constant.add(op.id)
+        return frozenset(constant)
+
+    def between(self, out: str, borders: frozenset[str]) -> tuple[frozenset[int], str | None]:
+        """Operations from a value back to the borders, and a value beyond them that is reached."""
+        ops: set[int] = set()
+        waiting, leak = [out], None
+        while waiting:
+            value = waiting.pop()
+            if value in borders and value != out:
+                continue
+            op = self.makers.get(value)
+            if op is None:
+                leak = leak or value
+            elif op.id not in ops:
+                ops.add(op.id)
+                waiting += [each for each in self.read(op) if each != out]
+        return frozenset(ops), leak
+
+
+class Known:
+    """Values of the original's run, found by their marks."""
+
+    def __init__(self, marks: Mapping[str, Mark]) -> None:
+        self._ordered: dict[tuple[str, int, bytes], list[str]] = defaultdict(list)
+        self._unordered: dict[tuple[str, int, int], list[str]] = defaultdict(list)
+        for value, each in marks.items():
+            self._ordered[each.dtype, each.count, each.ordered].append(value)
+            self._unordered[each.dtype, each.count, each.unordered].append(value)
+        self.near: dict[Mark, str] = {}
+        """Values that are not equal but within tolerance."""
+
+    def values(self, each: Mark) -> list[str]:
+        """Values with these numbers; in the same order if there are such."""
+        exact = self._ordered.get((each.dtype, each.count, each.ordered))
+        if exact:
+            return exact
+        if each in self.near:
+            return self.values_like(self.near[each])
+        return self._unordered.get((each.dtype, each.count, each.unordered), [])
+
+    def values_like(self, value: str) -> list[str]:
+        """A value, and those with the same numbers."""
+        for group in self._ordered.values():
+            if value in group:
+                return group
+        return [value]
+
+
+def claims_by_values(
+    flow: Flow, known: Known, borders: Iterable[Border]
+) -> tuple[list[Claim], list[Finding]]:
+    """Find what each leaf call stands for."""
+    claims: list[Claim] = []
+    findings: list[Finding] = []
+    claimed: set[int] = set()
+    for each in borders:
+        given: set[str] = set()
+        for name, one in each.ins:
+            values = known.values(one)
+            given.update(values)
+            if not values:
+                findings.append(_foreign(each, name))
+        ops: set[int] = set()
+        for one in each.outs:
+            chosen, leak = _best(flow, known.values(one), frozenset(given), claimed)
+            ops |= chosen
+            if leak is not None and not findings:
+                findings.append(_leaking(flow, each, leak))
+        work = frozenset(ops) & flow.work
+        claimed |= work
+        claims.append(Claim(each.node, each.path, work))
+    return claims, findings
+
+
+def _best(
+    flow: Flow, candidates: Sequence[str], given: frozenset[str], claimed: set[int]
+) -> tuple[frozenset[int], str | None]:
+    """Of the values a leaf may have made, take the first whose operations are free and bordered by its inputs."""
+    ranked = []
+    for place, value in enumerate(candidates):
+        if value not in flow.makers:
+            continue
+        ops, leak = flow.between(value, given)
+        work = ops & flow.work
+        rank = (leak is not None, not work, len(work & claimed), place)
+        ranked.append((rank, ops, leak))
+    if not ranked:
+        return frozenset(), None
+    _, ops, leak = min(ranked, key=lambda each: each[0])
+    return ops, leak
+
+
+def _foreign(border: Border, name: str) -> Finding:
+    said = f"input {name} of {border.node.id} at {border.path} holds numbers that the original never has"
+    return found("COVER-input", border.node.file, said, node=border.node.id, tensor=name)
+
+
+def _leaking(flow: Flow, border: Border, leak: str) -> Finding:
+    name = flow.trace.values[leak].name if leak in flow.trace.values else leak
+    said = f"{border.node.id} at {border.path} makes what the original makes from {name}, without being given it"
+    return found("COVER-input", border.node.file, said, node=border.node.id, tensor=name)
+
+
+def coverage(flow: Flow, claims: Sequence[Claim], root: TreeNode) -> tuple[Coverage, list[Finding]]:
+    """Count where each operation is; what is missing or repeated is a finding."""
+    by_op: dict[int, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        for op in claim.ops & flow.work:
+            by_op[op].append(claim)
+    missing = sorted(flow.work - by_op.keys())
+    repeated = {op: who for op, who in sorted(by_op.items()) if len(who) > 1}
+    trace = flow.trace
+    counted = Coverage(
+        operations=len(trace.ops) + len(trace.dropped),
+        in_leaves=len(by_op),
+        plumbing=len(trace.ops) - len(flow.work),
+        dropped=len(trace.dropped),
+        missing=tuple(describe(trace.op(op)) for op in missing),
+        repeated=tuple(describe(trace.op(op)) for op in repeated),
+    )
+    return counted, [*_missing(trace, missing, root), *_repeated(trace, repeated)]
+
+
+def _missing(trace: Trace, missing: Sequence[int], root: TreeNode) -> Iterator[Finding]:
+    for op in missing[:_MOST_NAMED]:
+        said = f"no kernel computes {describe(trace.op(op))}"
+        yield found("COVER-missing", root.file, said, node=root.id)
+    if len(missing) > _MOST_NAMED:
+        said = f"{len(missing) - _MOST_NAMED} further operations are in no kernel"
+        yield found("COVER-missing", root.file, said, node=root.id)
+
+
+def _repeated(trace: Trace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator[Finding]:
+    for op, claims in list(repeated.items())[:_MOST_NAMED]:
+        paths = ", ".join(claim.path for claim in claims)
+        said = f"{describe(trace.op(op))} is computed by {paths}"
+        yield found("COVER-twice", claims[-1].node.file, said, node=claims[-1].node.id)
+
+
+def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Finding]:
+    """Find leaves that stand for operations of more than one kernel of the original."""
+    owner = {op: node.id for node in tree.walk() if node.is_leaf for op in node.ops}
+    seen: set[str] = set()
+    for claim in claims:
+        owners = {owner.get(op, f"operation {op}") for op in claim.ops}
+        if len(owners) > 1 and claim.node.id not in seen:
+            seen.add(claim.node.id)
+            ops = "; ".join(describe(flow.trace.op(op)) for op in sorted(claim.ops)[:_MOST_NAMED])
+            said = f"{claim.node.id} is {len(owners)} kernels of the original: {ops}"
+            yield found("GRAPH-kernel", claim.node.file, said, node=claim.node.id)
+
+
+def describe(op: Op) -> str:
+    """Name an operation and its place."""
+    module = next((each.path for each in reversed(op.scope) if each.kind == "module"), "")
+    place = " ".join(part for part in (f"in {module}" if module else "", op.source) if part)
+    return f"{op.fn.removeprefix('torch.')} ({place})" if place else op.fn

@@ -1,0 +1,124 @@
+"""The ladder: layout, files, graph, coverage, shadow, composition, seeds.
+
+It runs the given code: only in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.decompose.grouping import decompose_trace
+from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
+from flashinfer_bench.decompose.verify.comparing import Subject, compare
+from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
+from flashinfer_bench.decompose.verify.graph import check_file
+from flashinfer_bench.decompose.verify.layout import Layout, read_layout
+from flashinfer_bench.decompose.verify.originals import run_original
+from flashinfer_bench.decompose.verify.progress import Ladder
+from flashinfer_bench.decompose.verify.recompose import StoppedError
+from flashinfer_bench.decompose.verify.rules import RULES, RUNGS, found
+from flashinfer_bench.decompose.verify.sources import Draws
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEEDS = 2
+
+
+def climb(folder: Path, *, seeds: int = SEEDS, source: ModelSource | None = None) -> VerifyReport:
+    """Verify a decomposition rung by rung; a rung that cannot be reached is `not run`."""
+    started = time.monotonic()
+    ladder = Ladder(folder, seeds, source)
+    layout = read_layout(folder)
+    if isinstance(layout, list):
+        ladder.report_all(layout)
+        ladder.details[RUNGS[0]] = "the tree cannot be read"
+        return _assembled(ladder, None, started)
+    ladder.report_all(layout.findings)
+    files, faults = load_files(layout)
+    ladder.report_all(faults)
+    ladder.details["layout"] = f"{len(layout.nodes)} nodes in {len(files)} files"
+    if len(files) == len(layout.nodes):
+        _check_files(ladder, layout, files)
+        _check_against_original(ladder, layout, files)
+    return _assembled(ladder, layout, started)
+
+
+def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
+    for file in files.values():
+        ladder.report_all(check_file(file, files, file.node.file))
+    steps = [step for step in layout.steps() if (step[1] / "refactored.py").is_file()]
+    for node, folder in steps:
+        path = folder / "refactored.py"
+        label = path.relative_to(layout.folder).as_posix()
+        loaded = load(node, path, label=label)
+        if isinstance(loaded, Finding):
+            ladder.report(loaded)
+        else:
+            ladder.report_all(check_file(loaded, files, label))
+    parents = sum(not node.is_leaf for node in layout.tree.nodes)
+    ladder.details["files"] = f"{len(files)} files and {len(steps)} steps, at their own sizes"
+    ladder.details["graph"] = f"what {parents} parents do themselves"
+
+
+def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
+    source = ladder.source or _original(ladder, layout)
+    trace = run_original(source, Draws(0), "meta").trace
+    subject = Subject(source, trace, decompose_trace(trace))
+    for seed in range(ladder.seeds):
+        try:
+            compare(ladder, layout, files, subject, seed)
+        except StoppedError:
+            ladder.notes.append("a file failed, so what it is part of could not be compared")
+            return
+        ladder.details["seeds"] = f"{seed + 1} seeds, weights moved away from their defaults"
+        ladder.is_compared = True
+
+
+def _original(ladder: Ladder, layout: Layout) -> ModelSource:
+    given = layout.tree.metadata.original
+    path = layout.folder / (given.file if given else "original.py")
+    if not path.is_file():
+        raise UsageError(
+            f"{layout.folder} holds no {path.name}: put the model's file there, or name it with --model FILE"
+        )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if given and given.sha256 not in (None, digest):
+        said = "its bytes are not those that the tree was made from"
+        ladder.report(found("LAY-tree", path.name, said))
+    return load_model_file(path)
+
+
+def _assembled(ladder: Ladder, layout: Layout | None, started: float) -> VerifyReport:
+    counts = Counter(RULES[each.code].rung for each in ladder.findings if each.severity == "error")
+    rungs = tuple(
+        Rung(
+            name,
+            "fail" if counts[name] else "pass" if name in ladder.details else "not run",
+            ladder.details.get(name, ""),
+        )
+        for name in RUNGS
+    )
+    complete = all(each.verdict == "pass" for each in rungs)
+    equality = "bit-equal" if not ladder.worst else f"within tolerance (at most {ladder.worst:.1e})"
+    leaves = {node.id for node in layout.tree.nodes if node.is_leaf} if layout else set()
+    return VerifyReport(
+        model=(layout.tree.metadata.model or layout.tree.root) if layout else "",
+        folder=str(ladder.folder),
+        passed=complete and not ladder.has_failed,
+        rungs=rungs,
+        findings=tuple(ladder.findings),
+        seeds=ladder.seeds,
+        equality=equality if ladder.is_compared and not ladder.has_failed else "",
+        coverage=ladder.coverage,
+        nodes=len(layout.nodes) if layout else 0,
+        leaf_calls=sum(count for name, count in ladder.calls.items() if name in leaves),
+        shrunk=ladder.shrunk,
+        notes=tuple(dict.fromkeys(ladder.notes)),
+        elapsed_s=time.monotonic() - started,
+    )

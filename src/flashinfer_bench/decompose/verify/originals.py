@@ -1,0 +1,116 @@
+"""Run the original and keep what is needed to recognise its tensors: marks, never the tensors themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.decompose.capture import capture
+from flashinfer_bench.decompose.names import tensors_in
+from flashinfer_bench.decompose.verify.files import tensors
+from flashinfer_bench.decompose.verify.sources import Draws, Perturbed
+from flashinfer_bench.decompose.verify.values import Mark, error, mark, tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flashinfer_bench.decompose.capture.recorder import Watch
+    from flashinfer_bench.decompose.ir import Op, Trace
+    from flashinfer_bench.decompose.model_file import ModelSource
+
+
+@dataclass(frozen=True)
+class OriginalRun:
+    """What the original did with one seed."""
+
+    trace: Trace
+    marks: Mapping[str, Mark]
+    """Of every value that was met."""
+    inputs: tuple[torch.Tensor, ...]
+    """As they were before the run, in the order of the trace's inputs."""
+    weights: Mapping[str, torch.Tensor]
+    """Parameters, buffers and lifted constants by every name, as they were before the run."""
+    outputs: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Near:
+    """The value of the original that comes closest to a tensor."""
+
+    value: str
+    op: Op
+    error: float
+
+
+def run_original(
+    source: ModelSource,
+    draws: Draws,
+    device: str,
+    *,
+    also: Watch | None = None,
+    marking: bool = True,
+) -> OriginalRun:
+    """Run once and mark every value that is made or read; `also` sees the same operations."""
+    marks: dict[str, Mark] = {}
+
+    def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
+        if also is not None:
+            also(op, outs, ins)
+        if not marking or device == "meta":
+            return
+        with torch._C.DisableTorchFunction():  # no part of the run
+            for value, each in (*zip(op.outs, outs, strict=False), *ins.items()):
+                if value not in marks:
+                    marks[value] = mark(each)
+
+    perturbed = Perturbed(source, draws)
+    with draws:
+        captured = capture(perturbed, device=device, seed=draws.seed, watch=watch)
+    given = tuple({id(each): each for each in tensors_in(perturbed.given)}.values())
+    trace = captured.trace
+    constants = {trace.values[value].name: each for value, each in captured.constants.items()
+                 if value in trace.values}  # fmt: skip
+    returned = tuple({id(each): each for each in tensors(perturbed.returned)}.values())
+    if marking and device != "meta":
+        marks |= {value: mark(each) for value, each in zip(trace.inputs, given, strict=False)}
+        marks |= {value: mark(each) for value, each in zip(trace.outputs, returned, strict=False)}
+        _mark_weights(marks, trace, {**constants, **perturbed.weights})
+    return OriginalRun(trace, marks, given, {**constants, **perturbed.weights}, returned)
+
+
+def _mark_weights(
+    marks: dict[str, Mark], trace: Trace, weights: Mapping[str, torch.Tensor]
+) -> None:
+    for value in trace.values.values():
+        if value.kind in ("param", "buffer", "const") and value.name in weights:
+            marks[value.id] = mark(weights[value.name])
+
+
+def nearest(
+    source: ModelSource, draws: Draws, wanted: Mapping[Mark, torch.Tensor]
+) -> dict[Mark, Near]:
+    """Run again and find, for each tensor, the value of the original that comes closest."""
+    best: dict[Mark, Near] = {}
+
+    def watch(op: Op, outs: tuple[torch.Tensor, ...], _: Mapping[str, torch.Tensor]) -> None:
+        with torch._C.DisableTorchFunction():  # no part of the run
+            for value, each in zip(op.outs, outs, strict=False):
+                for key, tensor in wanted.items():
+                    if key.count != each.numel() or key.dtype != str(each.dtype):
+                        continue
+                    apart = error(tensor, each)
+                    if key not in best or apart < best[key].error:
+                        best[key] = Near(value, op, apart)
+
+    with draws:
+        capture(Perturbed(source, draws), device="cpu", seed=draws.seed, watch=watch)
+    return best
+
+
+def is_near(near: Near | None, key: Mark) -> bool:
+    """Whether the closest value is as good as equal."""
+    if near is None:
+        return False
+    return near.error <= tolerance(getattr(torch, key.dtype.removeprefix("torch.")))

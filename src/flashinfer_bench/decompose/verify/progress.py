@@ -1,0 +1,52 @@
+"""One verification on its way up the ladder: what was found, and what was looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from flashinfer_bench.decompose.model_file import ModelSource
+    from flashinfer_bench.report.decompose_verify import Coverage, Finding
+
+
+@dataclass
+class Ladder:
+    """One verification on its way up."""
+
+    folder: Path
+    seeds: int
+    source: ModelSource | None = None
+    """The original where it is not the file in the folder."""
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    details: dict[str, str] = field(default_factory=dict)
+    """By rung, what was looked at; a rung without a word was not climbed."""
+    coverage: Coverage | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+    worst: float = 0.0
+    is_compared: bool = False
+    shrunk: str | None = None
+
+    def report(self, finding: Finding) -> None:
+        """Keep a finding once."""
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def report_all(self, findings: Iterable[Finding]) -> None:
+        """Keep findings."""
+        for each in findings:
+            self.report(each)
+
+    def tolerate(self, apart: float) -> None:
+        """Remember the largest difference that was accepted."""
+        self.worst = max(self.worst, apart)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything does not hold."""
+        return any(each.severity == "error" for each in self.findings)

@@ -1,0 +1,174 @@
+"""Run a decomposition from its root down to its leaves, each parent through its children's own files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from flashinfer_bench.decompose.verify.children import Child, Outs, with_children
+from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors, versions
+from flashinfer_bench.decompose.verify.rules import found
+from flashinfer_bench.decompose.verify.values import error, is_same, tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from flashinfer_bench.decompose.verify.layout import TreeNode
+    from flashinfer_bench.decompose.verify.sources import Draws
+    from flashinfer_bench.report.decompose_verify import Finding
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a node, seen while the root ran."""
+
+    node: TreeNode
+    path: str
+    """Calls from the root: `block:1/linear_32x96:0`."""
+    ins: tuple[Any, ...]
+    outs: Outs
+
+
+class StoppedError(Exception):
+    """A node cannot be run, so nothing above it can."""
+
+
+@dataclass
+class Recomposition:
+    """Runs nodes through their children, and reports what does not fit together."""
+
+    files: Mapping[str, NodeFile]
+    draws: Draws
+    observe: Callable[[Call], None]
+    report: Callable[[Finding], None]
+    compares: bool = True
+    """Off on `meta`, where there are no values."""
+    worst: float = 0.0
+    """Largest relative error that was tolerated."""
+    calls: Counter[str] = field(default_factory=Counter)
+    _models: dict[str, nn.Module] = field(default_factory=dict)
+    _compared: set[tuple[str, str]] = field(default_factory=set)
+
+    def run_root(self, root: NodeFile, inputs: Sequence[Any]) -> Outs:
+        """Run the whole through the files below it; a leaf that is the root runs itself."""
+        with torch.no_grad(), self.draws.counting(0):
+            if root.node.is_leaf:
+                outs = self._own(root, inputs)
+                self.observe(Call(root.node, "", tuple(inputs), outs))
+                return outs
+            return self._composed(root, inputs, "")
+
+    def _composed(self, parent: NodeFile, inputs: Sequence[Any], path: str) -> Outs:
+        counts: Counter[str] = Counter()
+
+        def on_call(child: Child, args: tuple[Any, ...]) -> Any:
+            name = child.file.node.id
+            number = counts[name]
+            counts[name] += 1
+            return self._child_call(parent, child, args, f"{path}/{name}:{number}".lstrip("/"))
+
+        model = with_children(parent, parent.build(), self.files, on_call)
+        return tensors(self._guarded(parent, lambda: model(*inputs)))
+
+    def _child_call(self, parent: NodeFile, child: Child, args: tuple[Any, ...], path: str) -> Any:
+        file, start = child.file, self.draws.ordinal
+        self.calls[file.node.id] += 1
+        before = versions(args)
+        given = self._guarded(file, lambda: self._model(file)(*args))
+        outs, end = tensors(given), self.draws.ordinal
+        self._check_writes(file, args, before)
+        if self.compares and (parent.node.id, file.node.id) not in self._compared:
+            self._compared.add((parent.node.id, file.node.id))
+            self._check_copy(parent, child, args, outs, start)
+        if not file.node.is_leaf:
+            self.draws.ordinal = start
+            composed = self._composed(file, args, path)
+            self._check_same("COMP-differs", file, composed, outs, f"at {path}, children make")
+        self.draws.ordinal = end
+        self.observe(Call(file.node, path, args, outs))
+        return given
+
+    def _own(self, file: NodeFile, inputs: Sequence[Any]) -> Outs:
+        self.calls[file.node.id] += 1
+        before = versions(inputs)
+        outs = tensors(self._guarded(file, lambda: self._model(file)(*inputs)))
+        self._check_writes(file, inputs, before)
+        return outs
+
+    def _model(self, file: NodeFile) -> nn.Module:
+        if file.node.id not in self._models:
+            self._models[file.node.id] = file.build()
+        return self._models[file.node.id]
+
+    def _guarded(self, file: NodeFile, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except (StoppedError, MemoryError):
+            raise
+        except Exception as fault:  # noqa: BLE001  # the file's code may raise anything
+            self.report(raised(fault, file.path, file.node.file, "FILE-fails", file.node.id))
+            raise StoppedError from None
+
+    def _check_writes(
+        self, file: NodeFile, args: Sequence[Any], before: Sequence[int | None]
+    ) -> None:
+        names = file.input_names()
+        for name, old, new in zip(names, before, versions(args), strict=False):
+            if old != new:
+                said = f"{file.node.id} writes into its input {name}"
+                self.report(
+                    found("FILE-writes", file.node.file, said, node=file.node.id, tensor=name)
+                )
+
+    def _check_copy(
+        self, parent: NodeFile, child: Child, args: tuple[Any, ...], outs: Outs, start: int
+    ) -> None:
+        self.draws.ordinal = start
+        copied = tensors(self._guarded(parent, lambda: child.copy(*args)))
+        said = f"{parent.node.id} holds a {child.file.node.id} that makes"
+        self._check_same("COMP-copy", parent, copied, outs, said)
+
+    def _check_same(self, code: str, file: NodeFile, got: Outs, expected: Outs, said: str) -> None:
+        if not self.compares:
+            return
+        for fault, tensor in differences(got, expected, self._tolerate):
+            self.report(
+                found(code, file.node.file, f"{said} {fault}", node=file.node.id, tensor=tensor)
+            )
+
+    def _tolerate(self, apart: float) -> None:
+        self.worst = max(self.worst, apart)
+
+
+def differences(
+    got: Outs, expected: Outs, tolerate: Callable[[float], None]
+) -> Iterator[tuple[str, str]]:
+    """Say which outputs are apart, and how; what is within tolerance is told to `tolerate`."""
+    if len(got) != len(expected):
+        yield f"{len(got)} outputs instead of {len(expected)}", "outputs"
+        return
+    for index, (left, right) in enumerate(zip(got, expected, strict=True)):
+        fault = difference(left, right, tolerate)
+        if fault:
+            yield f"{fault} in output {index}", str(index)
+
+
+def difference(
+    got: torch.Tensor, expected: torch.Tensor, tolerate: Callable[[float], None]
+) -> str | None:
+    """Say how two tensors are apart; nothing where they are equal or as good as that."""
+    if got.dtype != expected.dtype:
+        return f"{got.dtype} instead of {expected.dtype}"
+    if got.shape != expected.shape:
+        return f"shape {list(got.shape)} instead of {list(expected.shape)}"
+    if is_same(got, expected):
+        return None
+    apart = error(got, expected)
+    if apart <= tolerance(got.dtype):
+        tolerate(apart)
+        return None
+    return f"a relative error of {apart:.1e}, above {tolerance(got.dtype):.0e},"

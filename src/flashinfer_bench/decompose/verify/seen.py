@@ -1,0 +1,92 @@
+"""What was seen while a decomposition ran: the borders of its leaves, the sizes and weights of its nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.decompose.verify.bindings import observed
+from flashinfer_bench.decompose.verify.cover import Border, Known
+from flashinfer_bench.decompose.verify.files import NodeFile, attempt
+from flashinfer_bench.decompose.verify.rules import found
+from flashinfer_bench.decompose.verify.values import Mark, mark
+from flashinfer_bench.report.decompose_verify import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.decompose.verify.originals import OriginalRun
+    from flashinfer_bench.decompose.verify.recompose import Call
+
+Sizes = tuple[tuple[tuple[int, ...], str] | None, ...]
+
+
+class Seen:
+    """Observes every call of a node."""
+
+    def __init__(self, original: OriginalRun, *, marking: bool) -> None:
+        self.original = original
+        self.marking = marking
+        self.known = Known(original.marks)
+        self.borders: list[Border] = []
+        self.unknown: dict[Mark, torch.Tensor] = {}
+        """Tensors of leaves that the original does not have bit by bit."""
+        self.sizes: dict[str, set[Sizes]] = defaultdict(set)
+        self.bindings: dict[str, list[Mapping[int, frozenset[str]]]] = defaultdict(list)
+        self._weight_marks: dict[int, Mark] = {}
+
+    def observe(self, call: Call) -> None:
+        """Take one call."""
+        self.sizes[call.node.id].add(sizes_of(call.ins))
+        self.bindings[call.node.id].append(observed(self.original, call.ins))
+        if call.node.is_leaf and self.marking:
+            ins = tuple(
+                (str(index), self._marked(each))
+                for index, each in enumerate(call.ins)
+                if isinstance(each, torch.Tensor)
+            )
+            self.borders.append(
+                Border(call.node, call.path, ins, tuple(map(self._marked, call.outs)))
+            )
+
+    def _marked(self, tensor: torch.Tensor) -> Mark:
+        key = mark(tensor)
+        if not self.known.values(key):
+            self.unknown.setdefault(key, tensor.detach().clone())
+        return key
+
+    def size_faults(self, files: Mapping[str, NodeFile]) -> Iterator[Finding]:
+        """Find files whose own inputs have sizes that never occur in the original."""
+        for name, met in self.sizes.items():
+            file = files[name]
+            own = attempt(
+                lambda file=file: sizes_of(file.inputs("meta")),  # type: ignore[misc]
+                file.path, file.node.file, "FILE-fails", name,
+            )  # fmt: skip
+            if isinstance(own, Finding):
+                yield own
+            elif own not in met:
+                yield from _size_faults(file, own, sorted(met, key=repr)[0])
+
+
+def sizes_of(values: Any) -> Sizes:
+    """Shapes and dtypes of inputs."""
+    return tuple(
+        (tuple(each.shape), str(each.dtype).removeprefix("torch."))
+        if isinstance(each, torch.Tensor)
+        else None
+        for each in values
+    )
+
+
+def _size_faults(file: NodeFile, own: Sizes, met: Sizes) -> Iterator[Finding]:
+    node = file.node
+    for name, has, wants in zip(file.input_names(), own, met, strict=False):
+        if has != wants and has is not None and wants is not None:
+            said = (
+                f"get_inputs() makes {name} as {has[1]}{list(has[0])}; "
+                f"in the original's run it is {wants[1]}{list(wants[0])}"
+            )
+            yield found("FILE-sizes", node.file, said, node=node.id, tensor=name)

@@ -1,0 +1,145 @@
+"""Each leaf is fed what the original had at its place, and must make what the original made there.
+
+The original runs once; a tensor is kept from when it is first seen until the last leaf that needs it has run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from flashinfer_bench.decompose.ir import Interface, Op, Trace, interface
+from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
+from flashinfer_bench.decompose.verify.recompose import differences
+from flashinfer_bench.decompose.verify.rules import found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from flashinfer_bench.decompose.verify.sources import Draws
+    from flashinfer_bench.report.decompose_verify import Finding
+
+
+@dataclass
+class Place:
+    """An instance of a leaf in the original's run."""
+
+    file: NodeFile
+    path: str
+    ops: frozenset[int]
+    faces: Interface
+    awaited: set[str]
+    """Values not seen yet."""
+    first_draw: int | None = None
+
+
+def places(trace: Trace, files: Mapping[str, NodeFile], root: str) -> Iterator[Place]:
+    """Find where each leaf stands, by the operations that the tree names."""
+    for file in files.values():
+        if not file.node.is_leaf:
+            continue
+        for each in file.node.instances:
+            ops = frozenset(each.operations or ())
+            faces = _whole(trace, ops) if file.node.id == root else interface(trace, ops)
+            awaited = {*faces.inputs, *faces.outputs}
+            yield Place(file, each.path, ops, faces, awaited)
+
+
+def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
+    needed = (*interface(trace, ops).inputs, *(v for v in trace.outputs if trace.maker(v) is None))
+    weights = [value for value in needed if value not in trace.inputs]
+    return Interface(tuple(dict.fromkeys((*trace.inputs, *weights))), trace.outputs)
+
+
+@dataclass
+class Shadow:
+    """Watches a run of the original, and runs each leaf as soon as all its tensors were seen."""
+
+    places: list[Place]
+    draws: Draws
+    report: Callable[[Finding], None]
+    tolerate: Callable[[float], None]
+    done: Counter[str] = field(default_factory=Counter)
+    _kept: dict[str, torch.Tensor] = field(default_factory=dict)
+    _models: dict[str, nn.Module] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Index who waits for what."""
+        self._waiting: dict[str, list[Place]] = defaultdict(list)
+        self._by_op: dict[int, list[Place]] = defaultdict(list)
+        for place in self.places:
+            for value in place.awaited:
+                self._waiting[value].append(place)
+            for op in place.ops:
+                self._by_op[op].append(place)
+        self._left = Counter({value: len(who) for value, who in self._waiting.items()})
+
+    def __call__(
+        self, op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Take what one operation was given and made."""
+        if op.is_stochastic:
+            for place in self._by_op[op.id]:
+                place.first_draw = (
+                    self.draws.ordinal - 1 if place.first_draw is None else place.first_draw
+                )
+        for value, each in ins.items():
+            self.see(value, each)
+        for value, each in zip(op.outs, outs, strict=False):
+            self.see(value, each)
+
+    def see(self, value: str, tensor: torch.Tensor, *, is_safe: bool = False) -> None:
+        """Take a value; the run may write to it later unless it `is_safe`."""
+        if value in self._kept or not self._left[value]:
+            return
+        self._kept[value] = tensor if is_safe else tensor.detach().clone()
+        for place in self._waiting[value]:
+            place.awaited.discard(value)
+            if not place.awaited:
+                self._run(place)
+
+    def unfed(self) -> list[str]:
+        """Say which leaves could not be run, because a tensor of theirs never showed itself."""
+        return [
+            f"{place.file.node.id} at {place.path} was compared in composition only: "
+            "a tensor it takes or makes shows itself only inside it"
+            for place in self.places
+            if place.awaited
+        ]
+
+    def _run(self, place: Place) -> None:
+        node = place.file.node
+        given = [self._kept[value] for value in place.faces.inputs]
+        expected = tuple(self._kept[value] for value in place.faces.outputs)
+        before, was_on = self.draws.ordinal, self.draws.is_on
+        try:
+            with (
+                torch.no_grad(),
+                torch.autocast("cpu", enabled=False),
+                self.draws.counting(place.first_draw or 0),
+            ):
+                got = tensors(self._model(place.file)(*given))
+        except Exception as fault:  # noqa: BLE001  # the file's code may raise anything
+            self.report(raised(fault, place.file.path, node.file, "FILE-fails", node.id))
+            got = expected
+        self.draws.ordinal, self.draws.is_on = before, was_on
+        self.done[node.id] += 1
+        for said_of, tensor in differences(got, expected, self.tolerate):
+            said = f"{node.id} at {place.path}, given the original's tensors, makes {said_of}"
+            self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
+        self._release(place)
+
+    def _model(self, file: NodeFile) -> nn.Module:
+        if file.node.id not in self._models:
+            self._models[file.node.id] = file.build()
+        return self._models[file.node.id]
+
+    def _release(self, place: Place) -> None:
+        for value in {*place.faces.inputs, *place.faces.outputs}:
+            self._left[value] -= 1
+            if not self._left[value]:
+                self._kept.pop(value, None)

@@ -1,0 +1,131 @@
+"""The model as it is verified: weights moved away from their defaults, random draws seeded one by one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.decompose.model_file import ModelSource
+
+_NOISE = 0.2
+
+
+class Draws(TorchFunctionMode):
+    """Seeds each operation that draws random numbers by how many drew before it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+        self.ordinal = 0
+        self.is_on = False
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,  # torch's signature
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if not self.is_on:
+            return func(*args, **(kwargs or {}))
+        before = torch.default_generator.get_state()
+        torch.default_generator.manual_seed(self.seed * 1_000_003 + self.ordinal)
+        seeded = torch.default_generator.get_state()
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            if torch.equal(torch.default_generator.get_state(), seeded):
+                torch.default_generator.set_state(before)
+            else:
+                self.ordinal += 1
+
+    @contextmanager
+    def counting(self, start: int) -> Iterator[None]:
+        """Seed what draws meanwhile, counted from a number; the count goes on afterwards."""
+        was_on, self.is_on, self.ordinal = self.is_on, True, start
+        try:
+            yield
+        finally:
+            self.is_on = was_on
+
+
+@dataclass
+class Perturbed:
+    """A model whose weights are moved away from their defaults, so that no two are alike.
+
+    It remembers what a run was given and what it returned.
+    """
+
+    source: ModelSource
+    draws: Draws
+    with_buffers: bool = True
+    given: list[Any] = field(default_factory=list)
+    """What forward was given, as it was before forward could write to it."""
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Parameters and buffers by every name they have, as they were before the run."""
+    returned: Any = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.source.name
+
+    def build(self, device: str, seed: int) -> nn.Module:
+        """Make the model and move its weights."""
+        model = self.source.build(device, seed)
+        if device != "meta":
+            perturb(model, seed, with_buffers=self.with_buffers)
+        self.weights = {
+            **dict(model.named_parameters(remove_duplicate=False)),
+            **{name: each.clone() for name, each in model.named_buffers(remove_duplicate=False)},
+        }
+        model.register_forward_pre_hook(self._start)
+        model.register_forward_hook(self._stop)
+        return model
+
+    def inputs(self, device: str, seed: int) -> list[Any]:
+        """Make what forward is given."""
+        made = self.source.inputs(device, seed)
+        self.given = tree_map(
+            lambda each: each.clone() if isinstance(each, torch.Tensor) else each, made
+        )
+        return made
+
+    def _start(self, *_: Any) -> None:
+        self.draws.is_on, self.draws.ordinal = True, 0
+
+    def _stop(self, _module: nn.Module, _args: Any, returned: Any) -> None:
+        self.draws.is_on = False
+        self.returned = returned
+
+
+def perturb(model: nn.Module, seed: int, *, with_buffers: bool) -> None:
+    """Add noise to every weight: a fifth of its spread, or of its value where all are one value."""
+    generator = torch.Generator().manual_seed(seed + 0x5EED)
+    with torch.no_grad():
+        for weight in model.parameters():
+            _move(weight, generator)
+        for buffer in model.buffers() if with_buffers else ():
+            _move(buffer, generator, is_buffer=True)
+
+
+def _move(weight: torch.Tensor, generator: torch.Generator, *, is_buffer: bool = False) -> None:
+    if not weight.is_floating_point() or weight.numel() == 0 or not weight.isfinite().all():
+        return
+    noise = torch.rand(weight.shape, generator=generator, dtype=torch.float32) * 2 - 1
+    low, high = float(weight.min()), float(weight.max())
+    if low == high:
+        weight += (noise * (_NOISE * abs(low) or 0.1)).to(weight)
+    elif is_buffer:  # a table or a mask: zeros in it may mean something
+        weight *= (1 + _NOISE / 4 * noise).to(weight)
+    else:
+        weight += (noise * _NOISE * float(weight.float().std())).to(weight)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from flashinfer_bench.decompose.ir import Op, Ref, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Class = Literal[
     "VIEW", "GEN", "HEAVY", "NORM", "POOL", "RED", "MOVE", "EW", "CAST", "RNG", "OPAQUE"
@@ -159,9 +161,10 @@ def key(fn: str) -> str:
     return "unfold_view" if fn == "torch.Tensor.unfold" else name
 
 
-_IN_PLACE = frozenset(
-    "add sub mul truediv div floordiv mod pow matmul and or xor lshift rshift".split()
-)
+_IN_PLACE = {
+    *("add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"),
+    *("lshift", "rshift"),
+}  # fmt: skip
 
 
 def is_reversed(fn: str) -> bool:
@@ -189,7 +192,7 @@ def _is_quiet(op: Op) -> bool:
     return bool(op.ins) and op.is_train is False
 
 
-def _getitem(trace: Trace, op: Op) -> Class:
+def _getitem(_: Trace, op: Op) -> Class:
     return "MOVE" if any(map(_is_tensor_index, op.args[1:])) else "VIEW"
 
 
@@ -204,7 +207,7 @@ def _is_tensor_index(index: Any) -> bool:
             return False
 
 
-def _maximum(trace: Trace, op: Op) -> Class:
+def _maximum(_: Trace, op: Op) -> Class:
     other = op.args[1] if len(op.args) > 1 else op.kwargs.get("other")
     return "EW" if isinstance(other, Ref) else "RED"
 
@@ -218,14 +221,22 @@ def _cast(trace: Trace, op: Op) -> Class:
     return "VIEW" if source.dtype == made.dtype else "CAST"
 
 
-def _tensor(trace: Trace, op: Op) -> Class:
+def _tensor(_: Trace, op: Op) -> Class:
     """`torch.tensor` of plain numbers is a factory; of tensors, a copy."""
     return "VIEW" if op.ins else "GEN"
 
 
-def _where(trace: Trace, op: Op) -> Class:
+def _where(_: Trace, op: Op) -> Class:
     """`where` with a condition alone lists positions; with three it chooses."""
     return "MOVE" if len(op.args) + len(op.kwargs) == 1 else "EW"
+
+
+def _einsum(_: Trace, op: Op) -> Class:
+    """Without a summed index it is a product of elements: `i,j->ij`."""
+    equation = op.args[0] if op.args and isinstance(op.args[0], str) else ""
+    given, arrow, made = equation.replace(" ", "").partition("->")
+    is_outer = bool(arrow) and set(given) - set(",.") <= set(made)
+    return "EW" if is_outer else "HEAVY"
 
 
 _DECIDED: Mapping[str, Callable[[Trace, Op], Class]] = {
@@ -233,6 +244,7 @@ _DECIDED: Mapping[str, Callable[[Trace, Op], Class]] = {
     "max": _maximum,
     "min": _maximum,
     "where": _where,
+    "einsum": _einsum,
     "tensor": _tensor,
     "as_tensor": _tensor,
     **dict.fromkeys(NAMES["CAST"].split(), _cast),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flashinfer_bench.decompose.grouping.check import check_tree
 from flashinfer_bench.decompose.grouping.composites import FrameTree
 from flashinfer_bench.decompose.grouping.facts import Facts
@@ -16,7 +18,9 @@ from flashinfer_bench.decompose.grouping.overrides import (
 )
 from flashinfer_bench.decompose.grouping.plumbing import completed, steps
 from flashinfer_bench.decompose.grouping.root import whole
-from flashinfer_bench.decompose.ir import Node, Trace
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.ir import Node, Trace
 
 __all__ = [
     "Overrides",

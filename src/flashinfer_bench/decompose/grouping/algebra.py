@@ -7,8 +7,10 @@ Products and sums are flat and sorted, coefficients are pulled out of products a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Expression = tuple[Any, ...]
 X: Expression = ("x",)

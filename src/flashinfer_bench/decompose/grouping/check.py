@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.facts import Facts
 from flashinfer_bench.decompose.grouping.plumbing import run_order
 from flashinfer_bench.decompose.ir import LEVELS, Node, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def check_tree(trace: Trace, tree: Node) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def _free_of_work(facts: Facts, node: Node) -> Iterator[str]:
 
 
 def _runnable(trace: Trace, node: Node) -> Iterator[str]:
-    order, stuck = run_order(trace, node)
+    stuck = run_order(trace, node)[1]
     for step in stuck:
         what = step.id if isinstance(step, Node) else f"operation {step}"
         yield f"{node.id}: {what} needs what only runs after it"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, key
-from flashinfer_bench.decompose.grouping.facts import Facts, Frame
 from flashinfer_bench.decompose.grouping.naming import model_name, small_name, snake
-from flashinfer_bench.decompose.grouping.overrides import Overrides
 from flashinfer_bench.decompose.grouping.parts import Part
 from flashinfer_bench.decompose.ir import interface
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.decompose.grouping.facts import Facts, Frame
+    from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 LIGHT: frozenset[Class] = frozenset({"EW", "CAST", "RED", "MOVE"})
 
@@ -75,7 +79,8 @@ def _search(
 def is_composite(tree: FrameTree, overrides: Overrides, frame: Frame) -> bool:
     """Whether a frame is one kernel by the rule."""
     work = tree.work(frame)
-    if not 2 <= len(work) <= overrides.limit("composites", "max_ops"):
+    counted = [op for op in work if op not in tree.facts.steady]
+    if len(work) < 2 or len(counted) > overrides.limit("composites", "max_ops"):  # noqa: PLR2004  # one is no composite
         return False
     if overrides.treatment(frame) is not None or not all(_is_light(tree.facts, op) for op in work):
         return False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, classify
 from flashinfer_bench.decompose.ir import Op, Scope, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Frame = tuple[Scope, ...]
 """One entry into a module or function: the scopes from the root inwards, the root itself left out."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, key
 from flashinfer_bench.decompose.grouping.facts import Facts, common
 from flashinfer_bench.decompose.grouping.naming import joined
-from flashinfer_bench.decompose.grouping.overrides import Overrides
 from flashinfer_bench.decompose.grouping.parts import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 LINKS: frozenset[Class] = frozenset({"EW", "CAST", "NORM", "RED", "POOL", "RNG"})
 """What may continue a chain; dropout, the random operation that keeps the shape, among them."""
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm"})
-GATES = frozenset({"softmax", "relu", "sigmoid", "log_softmax", "silu", "elu", "exp"})
-"""What turns scores into weights between the two products of attention."""
+GATES = frozenset({"relu", "sigmoid", "silu", "elu", "exp"})
+"""What turns scores into weights where no softmax does; then a scale or mask must be there too."""
+SCALES = frozenset({"mul", "div", "masked_fill", "where"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Flow:
     def only_consumer(self, part: Part) -> tuple[Part, str] | None:
         """The one kernel that uses a kernel's result, and the value it reads; none if several do or nothing."""
         found: dict[Part, str] = {}
-        waiting = [op for op in part.ops]
+        waiting = list(part.ops)
         while waiting:
             op = waiting.pop()
             if self.facts.is_output(op):
@@ -143,7 +148,7 @@ def _attention(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -
         following = found[0]
         core.append(following)
         if _is_product(flow, following):
-            return core if any(_is_gate(flow, part) for part in core[1:-1]) else []
+            return core if _is_weighting(flow, core[1:-1]) else []
         if following.cls not in LINKS and not _joins_sink(flow, following):
             return []
     return []
@@ -157,8 +162,13 @@ def _is_product(flow: Flow, part: Part) -> bool:
     return sum(value in flow.facts.active for value in flow.reads(part)) > 1
 
 
-def _is_gate(flow: Flow, part: Part) -> bool:
-    return any(key(flow.facts.trace.op(op).fn) in GATES for op in part.ops)
+def _is_weighting(flow: Flow, between: list[Part]) -> bool:
+    """Whether what lies between two products makes weights of scores."""
+    names = [{key(flow.facts.trace.op(op).fn) for op in part.ops} for part in between]
+    if any("softmax" in each for each in names):
+        return True
+    single = [name for each in names if len(each) == 1 for name in each]
+    return not GATES.isdisjoint(single) and not SCALES.isdisjoint(single)
 
 
 def _joins_sink(flow: Flow, part: Part) -> bool:

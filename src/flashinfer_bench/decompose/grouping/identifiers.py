@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.ir import Node
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.ir import Node
 
 
 def identified(root: Node) -> Node:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, argument, is_reversed, key
 from flashinfer_bench.decompose.grouping import algebra as a
 from flashinfer_bench.decompose.grouping.algebra import Expression, X
 from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
-from flashinfer_bench.decompose.grouping.overrides import Overrides
 from flashinfer_bench.decompose.grouping.parts import Part
 from flashinfer_bench.decompose.grouping.shifted import shifted
 from flashinfer_bench.decompose.ir import Op, Ref
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 DEPTH = 14
 """How many operations back a formula may reach; the longest, gelu with tanh, takes nine."""
@@ -94,7 +97,7 @@ _HARD = a.clamp(a.add(X, a.num(3)), 0, 6)
 
 
 def _half_gate(inner: Expression) -> Expression:
-    return a.rounded(a.mul(a.num(0.5), X, a.add(a.num(1), inner)))  # type: ignore[no-any-return]  # same kind
+    return a.mul(a.num(0.5), X, a.add(a.num(1), inner))
 
 
 _ACTIVATIONS: Mapping[Expression, str] = {
@@ -102,8 +105,8 @@ _ACTIVATIONS: Mapping[Expression, str] = {
     a.rounded(a.mul(X, a.sigmoid(a.mul(a.num(1.702), X)))): "quick_gelu",
     a.rounded(a.mul(X, a.fn("tanh", a.softplus(X)))): "mish",
     a.rounded(a.mul(X, a.num(1 / 6), _HARD)): "hardswish",
-    _half_gate(a.fn("erf", a.mul(a.num(math.sqrt(0.5)), X))): "gelu",
-    _half_gate(a.fn("tanh", _CUBIC)): "gelu_tanh",
+    a.rounded(_half_gate(a.fn("erf", a.mul(a.num(math.sqrt(0.5)), X)))): "gelu",
+    a.rounded(_half_gate(a.fn("tanh", _CUBIC))): "gelu_tanh",
 }
 SMALL = 1e-2
 """What is added to a denominator and is less counts as a guard against zero."""
@@ -123,9 +126,10 @@ def formulas(facts: Facts, last: Op) -> Iterator[tuple[str, frozenset[int], Clas
             yield name, frozenset(reading.seen), "NORM"
 
 
-_INGREDIENTS = frozenset(
-    "sigmoid tanh softplus exp clamp relu6 hardtanh hardsigmoid erf sqrt rsqrt pow norm vector_norm sum mean".split()
-)
+_INGREDIENTS = {
+    *("sigmoid", "tanh", "softplus", "exp", "clamp", "relu6", "hardtanh", "hardsigmoid", "erf"),
+    *("sqrt", "rsqrt", "pow", "norm", "vector_norm", "sum", "mean"),
+}  # fmt: skip
 
 
 def _has_ingredient(facts: Facts, last: Op) -> bool:
@@ -163,8 +167,9 @@ class _Reading:
     def value(self, reference: object) -> Expression:
         """An argument as an expression."""
         if not isinstance(reference, Ref):
-            is_number = isinstance(reference, (int, float)) and not isinstance(reference, bool)
-            return a.num(float(reference)) if is_number else ("leaf", repr(reference))  # type: ignore[arg-type]  # it is one
+            if isinstance(reference, (int, float)) and not isinstance(reference, bool):
+                return a.num(float(reference))
+            return ("leaf", repr(reference))
         if reference.id == self.variable:
             return X
         maker = self.facts.trace.maker(reference.id)
@@ -203,6 +208,15 @@ def _unary(apply: Callable[[Expression], Expression]) -> _Rule:
         return apply(reading.value(argument(op, 0, "input")))
 
     return read
+
+
+def _named(name: str) -> _Rule:
+    """A function that keeps its name."""
+    return _unary(lambda value: a.fn(name, value))
+
+
+def _same(value: Expression) -> Expression:
+    return value
 
 
 def _plain(apply: Callable[[Expression], Expression]) -> _Rule:
@@ -265,9 +279,8 @@ _RULES: Mapping[str, _Rule] = {
     "hardtanh": _clamp("min_val", "max_val", -1.0, 1.0),
     "norm": _norm_of,
     "vector_norm": _norm_of,
-    **{name: _unary(lambda value, name=name: a.fn(name, value)) for name in ("exp", "log", "tanh", "erf", "abs")},  # type: ignore[misc]  # lambda
-    **{name: _unary(lambda value, name=name: a.fn(name, value)) for name in ("mean", "sum")},  # type: ignore[misc]  # lambda
-    **dict.fromkeys(("to", "float", "type", "type_as", "unsqueeze", "expand", "expand_as"), _unary(lambda value: value)),
+    **{name: _named(name) for name in ("exp", "log", "tanh", "erf", "abs", "mean", "sum")},
+    **dict.fromkeys(("to", "float", "type", "type_as", "unsqueeze", "expand", "expand_as"), _unary(_same)),
 }  # fmt: skip
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import key
 from flashinfer_bench.decompose.grouping.composites import FrameTree, composites
 from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
 from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
 from flashinfer_bench.decompose.grouping.naming import joined, kernel_name, small_name
-from flashinfer_bench.decompose.grouping.overrides import Overrides
 from flashinfer_bench.decompose.grouping.parts import Part, in_order
 from flashinfer_bench.decompose.ir import Hazard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 
 def kernels(tree: FrameTree, overrides: Overrides) -> tuple[Part, ...]:
@@ -121,7 +125,7 @@ def _with_singles(facts: Facts, found: list[Part]) -> Iterator[Part]:
     """The kernels found, and one of each operation left; light work on constants joins its only user."""
     taken = _ops(found)
     left = [op for op in facts.compute if op not in taken]
-    parts = {place: part for place, part in enumerate(found)}
+    parts = dict(enumerate(found))
     for op in left:
         if op not in facts.steady:
             parts[len(parts)] = single(facts, op)

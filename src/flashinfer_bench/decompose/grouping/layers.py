@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.composites import FrameTree
-from flashinfer_bench.decompose.grouping.facts import Frame
 from flashinfer_bench.decompose.grouping.fusions import Flow, chained
 from flashinfer_bench.decompose.grouping.naming import joined, large_name, small_name
-from flashinfer_bench.decompose.grouping.overrides import Overrides
 from flashinfer_bench.decompose.grouping.parts import Part, count, flattened, in_order, renamed
 from flashinfer_bench.decompose.grouping.repeats import labels, longest_repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flashinfer_bench.decompose.grouping.composites import FrameTree
+    from flashinfer_bench.decompose.grouping.facts import Frame
+    from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import key
-from flashinfer_bench.decompose.grouping.facts import Frame
-from flashinfer_bench.decompose.ir import Op, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flashinfer_bench.decompose.grouping.facts import Frame
+    from flashinfer_bench.decompose.ir import Op, Scope
 
 _KERNELS: Mapping[str, str] = {
     "getitem": "gather",
@@ -48,8 +52,6 @@ _SPELLINGS: Mapping[str, str] = {
     "ReGLU": "Reglu",
     "RoPE": "Rope",
     "RoPe": "Rope",
-    "KLDiv": "KlDiv",
-    "BatchNorm": "BatchNorm",
 }
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 """Torch's modules that only hold others: what they are called says nothing."""
@@ -101,8 +103,8 @@ def scope_name(scope: Scope) -> str | None:
         return None if scope.path.startswith("<") else scope.path.rsplit(".", 1)[-1].strip("_")
     if not (scope.is_library and scope.cls in CONTAINERS):
         return scope.cls
-    last = scope.path.rsplit(".", 1)[-1]
-    return None if last.isdigit() else last
+    words = [word for word in scope.path.split(".") if not word.isdigit()]
+    return words[-1] if words else None
 
 
 def small_name(frame: Frame, kernels: Iterable[str]) -> str:

@@ -6,14 +6,17 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import yaml
 
-from flashinfer_bench.decompose.grouping.facts import Frame
-from flashinfer_bench.decompose.ir import Scope
 from flashinfer_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flashinfer_bench.decompose.grouping.facts import Frame
+    from flashinfer_bench.decompose.ir import Scope
 
 Treatment = Literal["kernel", "fusion", "layer", "whole", "split"]
 """What a scope becomes: a node of that level; a layer that is not split up; or no node of its own."""
@@ -171,14 +174,21 @@ def _limits(rule: str, value: Any, where: str) -> Mapping[str, int]:
 def _scope(pattern: str, value: Any, where: str) -> ScopeRule:
     fields = {"as": value} if isinstance(value, str) else _mapping(value, where)
     _known(fields, ("as", "name"), where, "key")
-    treatment = fields.get("as")
-    if treatment is not None and treatment not in get_args(Treatment):
-        choices = ", ".join(get_args(Treatment))
-        raise UsageError(f"{where}: one of {choices} expected, got {treatment!r}")
+    treatment = _treatment(fields.get("as"), where)
     name = fields.get("name")
     if name is not None and not (isinstance(name, str) and name.isidentifier()):
         raise UsageError(f"{where}.name: a name as in Python expected, got {name!r}")
     return ScopeRule(pattern=pattern, treatment=treatment, name=name)
+
+
+def _treatment(value: Any, where: str) -> Treatment | None:
+    for known in get_args(Treatment):
+        if value == known:
+            treatment: Treatment = known
+            return treatment
+    if value is None:
+        return None
+    raise UsageError(f"{where}: one of {', '.join(get_args(Treatment))} expected, got {value!r}")
 
 
 def _mapping(value: Any, where: str, expected: str = "names with values") -> Mapping[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.classes import Class
-from flashinfer_bench.decompose.grouping.facts import Frame
-from flashinfer_bench.decompose.ir import Level
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from flashinfer_bench.decompose.classes import Class
+    from flashinfer_bench.decompose.grouping.facts import Frame
+    from flashinfer_bench.decompose.ir import Level
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.facts import Facts
 from flashinfer_bench.decompose.grouping.parts import Part
 from flashinfer_bench.decompose.ir import Node, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flashinfer_bench.decompose.grouping.facts import Facts
 
 Step = int | Node
 """What a parent does next: an operation of its own, or a child."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.parts import Part
 from flashinfer_bench.decompose.ir import Ref, Span, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.decompose.grouping.parts import Part
 
 MAX_PERIOD = 64
 """Parts in one round at most; looking further costs time and finds nothing people would call a step."""

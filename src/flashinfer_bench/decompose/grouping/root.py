@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.layers import Layers
 from flashinfer_bench.decompose.grouping.naming import model_name
 from flashinfer_bench.decompose.grouping.parts import Part, count, flattened
-from flashinfer_bench.decompose.ir import Level
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.grouping.layers import Layers
+    from flashinfer_bench.decompose.ir import Level
 
 
 def whole(layers: Layers) -> Part:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, key
-from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.ir import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flashinfer_bench.decompose.grouping.facts import Facts
+    from flashinfer_bench.decompose.ir import Op
 
 Found = tuple[str, frozenset[int], Class]
 _MASKS = frozenset({"tril", "triu", "diag", "diag_embed"})
@@ -25,6 +29,8 @@ def shifted(facts: Facts, last: Op) -> Iterator[Found]:
             yield from _without_own(facts, last)
         case "tril" | "triu" | "matmul" | "mm" | "bmm":
             yield from _masked(facts, last)
+        case _:
+            return
 
 
 def _reverse(facts: Facts, last: Op) -> Iterator[Found]:

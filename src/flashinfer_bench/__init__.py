@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Trace as Trace
     from flashinfer_bench.data import TraceSet as TraceSet
     from flashinfer_bench.data import Workload as Workload
+    from flashinfer_bench.decompose import Decomposition as Decomposition
+    from flashinfer_bench.decompose import decompose as decompose
 
 _NAMES_BY_PACKAGE = {
     "bench": (
@@ -70,15 +72,19 @@ _NAMES_BY_PACKAGE = {
         "TraceSet",
         "Workload",
     ),
+    "decompose": ("Decomposition",),
 }
+_CALLABLE_PACKAGES = ("decompose",)
 _HOMES = {name: package for package, names in _NAMES_BY_PACKAGE.items() for name in names}
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604  # one table says both name and home
+__all__ = [*sorted((*_HOMES, *_CALLABLE_PACKAGES)), "__version__"]  # noqa: PLE0604  # one table says both name and home
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
+    if name in _CALLABLE_PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -29,6 +29,9 @@ COMMANDS = {
         "attack_test", "Mount every known attack on this machine, and show how each one ends."
     ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
+    "decompose": Entry(
+        "decompose", "Take a PyTorch model apart into layers, fusions and kernels."
+    ),
     "kernelbench": Entry(
         "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),

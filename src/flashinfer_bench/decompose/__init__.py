@@ -1,1 +1,35 @@
-"""A PyTorch model becomes a tree of layers, fusions and kernels, verified and ready to be benchmarked."""
+"""A PyTorch model becomes a tree of layers, fusions and kernels, verified and ready to be benchmarked.
+
+The package can be called: `fib.decompose(module, example_inputs)`. Importing it does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.story import Decomposition as Decomposition
+    from flashinfer_bench.decompose.story import decompose as decompose
+
+__all__ = ["Decomposition", "decompose"]
+
+_STORY = f"{__name__}.story"
+
+
+class _Callable(ModuleType):
+    """A package that is a function as well."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return importlib.import_module(_STORY).decompose(*args, **kwargs)
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_STORY), name)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,145 @@
+"""A model is taken apart: captured, grouped, written, verified, and told about."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.decompose.capture import Captured, capture
+from flashinfer_bench.decompose.emit.tree_json import counts
+from flashinfer_bench.decompose.emit.write import Written, probed, write
+from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, load_overrides
+from flashinfer_bench.decompose.ir import LEVELS
+from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
+from flashinfer_bench.decompose.pieces import Pieces, find_pieces
+from flashinfer_bench.decompose.tree_text import tree_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from torch import nn
+
+    from flashinfer_bench.decompose.grouping import Overrides
+    from flashinfer_bench.decompose.ir import Level, Node, Trace
+    from flashinfer_bench.decompose.requests import Request
+    from flashinfer_bench.report.decompose_verify import VerifyReport
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A model in pieces: what ran, and the tree over it. `print` draws the tree."""
+
+    source: ModelSource
+    captured: Captured
+    tree: Node
+
+    @property
+    def trace(self) -> Trace:
+        """What one forward call did."""
+        return self.captured.trace
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """Equal parts of the tree, each once, with its instances."""
+        return find_pieces(probed(self.source, self.trace), self.tree)
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """By level: how many different `nodes`, and how many `instances` of them."""
+        return counts(self.pieces)
+
+    def write(self, directory: Path | str, *, levels: Collection[Level] = LEVELS[:1]) -> Written:
+        """Write files, tests and a dataset into a folder; an earlier decomposition there is replaced.
+
+        Pieces of `levels` become definitions. Raises `UsageError` for a folder that holds something else.
+        """
+        return write(self.source, self.captured, self.tree, Path(directory), levels)
+
+    def __str__(self) -> str:
+        """Draw the tree."""
+        identities = {
+            instance.node.id: piece.identity
+            for piece in self.pieces.all
+            for instance in piece.instances
+        }
+        return "\n".join(tree_text(self.trace, self.tree, identities))
+
+
+def decompose(
+    module: nn.Module,
+    example_inputs: Any,
+    *,
+    name: str = "model",
+    overrides: Path | str | None = None,
+) -> Decomposition:
+    """Take a module apart by what it does with these inputs; neither is changed.
+
+    `example_inputs`: what forward takes, a tensor, a sequence in order or a mapping by name. `overrides`: a file that
+    changes the grouping. Raises `UsageError` where forward raises or cannot be followed.
+    """
+    return take_apart(ModelObject(module, example_inputs, name), _overrides(overrides))
+
+
+def take_apart(source: ModelSource, overrides: Overrides | None = None) -> Decomposition:
+    """Capture a model and group what it did; nothing is written."""
+    captured = capture(source)
+    tree = decompose_trace(captured.trace, overrides)
+    check_tree(captured.trace, tree)
+    return Decomposition(source, captured, tree)
+
+
+def decompose_file(request: Request) -> dict[str, Any]:
+    """Do all of it for one file, and say in plain data what came of it."""
+    began_s = time.process_time()
+    source = load_model_file(request.file)
+    found = take_apart(source, _overrides(request.overrides))
+    written = found.write(request.directory, levels=request.levels)
+    seconds = time.process_time() - began_s
+    verified = _verified(request) if request.is_verified else None
+    return _report(request, found, written, verified) | {
+        "cpu_seconds": round(seconds, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _overrides(path: Path | str | None) -> Overrides | None:
+    return None if path is None else load_overrides(Path(path))
+
+
+def _verified(request: Request) -> VerifyReport:
+    from flashinfer_bench.decompose.verify import verify_directory  # noqa: PLC0415  # half a second
+
+    return verify_directory(
+        request.directory, seeds=request.seeds, memory_limit_bytes=request.memory_limit_bytes
+    )
+
+
+def _report(
+    request: Request, found: Decomposition, written: Written, verified: VerifyReport | None
+) -> dict[str, Any]:
+    trace = found.trace
+    coverage = verified.coverage.share if verified and verified.coverage else 1.0
+    return {
+        "model": trace.model,
+        "file": str(request.file),
+        "directory": str(written.directory),
+        "classified": found.tree.level,
+        "counts": {level: dict(each) for level, each in written.counts.items()},
+        "operations": len(trace.ops),
+        "coverage": coverage,
+        "verified": "skipped" if verified is None else "pass" if verified.passed else "fail",
+        "equality": verified.equality if verified else "",
+        "findings": [asdict(each) for each in verified.findings] if verified else [],
+        "shrunk": verified.shrunk if verified else None,
+        "front_end": trace.front_end,
+        "specialisations": list(trace.specialisations),
+        "notes": list(trace.notes),
+        "tree": str(found).splitlines(),
+        "files": list(written.files),
+        "definitions": list(written.definitions),
+        "left_out": [list(each) for each in written.left_out],
+    }

@@ -1,7 +1,8 @@
 """Which sizes of a model may vary: found by tracing it again with longer inputs.
 
-One dimension of the inputs, or several equally long ones together, is doubled and then tripled. It is a variable
-axis of the model if the same operations run in the same order, so that only sizes and integers differ. What a part
+One dimension of the inputs, or several equally long ones together, is doubled and then tripled; where a model takes
+nothing longer, halved and halved again. It is a variable axis of the model if the same operations run in the same
+order, so that only sizes and integers differ. What a part
 of the model makes of it is `form`'s business.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from flashinfer_bench.decompose.ir import Op, Ref, Span, Trace
@@ -17,7 +19,10 @@ Place = tuple[int, int]
 """Position of an input and of a dimension in it."""
 Retrace = Callable[[Sequence[tuple[int, ...]]], Trace | None]
 """Traces the model again with inputs of these shapes; none where it does not run."""
-FACTORS = (2, 3)
+LONGER = (Fraction(2), Fraction(3))
+SHORTER = (Fraction(1, 2), Fraction(1, 4))
+_PROBES = len(LONGER)
+_LEAST_HALVED = 8
 _WORK = 20_000
 """Operations that may be traced again for all probes together: a larger model is probed less."""
 _LEAST_PROBES = 6
@@ -66,8 +71,7 @@ class Probed:
 
     def runs(self, axes: Iterable[int]) -> list[int]:
         """Number the runs in which only these axes differ: the captured one is 0."""
-        each = len(FACTORS)
-        return [0, *(1 + each * axis + run for axis in sorted(axes) for run in range(each))]
+        return [0, *(1 + _PROBES * axis + run for axis in sorted(axes) for run in range(_PROBES))]
 
     def varying(self, many: Many) -> frozenset[int]:
         """Find the axes that something follows."""
@@ -89,8 +93,8 @@ def probe(trace: Trace, retrace: Retrace) -> Probed:
         places, alternatives = waiting.pop(0)
         if taken & set(places):
             continue
-        budget -= len(FACTORS)
-        found = _longer(trace, retrace, places)
+        budget -= _PROBES
+        found = _resized(trace, retrace, places)
         if found is None:
             waiting = [(each, ()) for each in alternatives] + waiting
             continue
@@ -123,13 +127,24 @@ def _pairs(places: Sequence[Place]) -> tuple[tuple[Place, ...], ...]:
     return tuple((first, second) for at, first in enumerate(places) for second in places[at + 1 :])
 
 
-def _longer(trace: Trace, retrace: Retrace, places: tuple[Place, ...]) -> list[Trace] | None:
-    """Trace with these dimensions doubled and tripled; none unless all operations stay."""
+def _resized(trace: Trace, retrace: Retrace, places: tuple[Place, ...]) -> list[Trace] | None:
+    """Trace with these dimensions longer, else shorter; none unless all operations stay."""
+    index, position = places[0]
+    size = trace.values[trace.inputs[index]].shape[position]
+    longer = _scaled(trace, retrace, places, LONGER)
+    if longer is not None or size < _LEAST_HALVED or size % SHORTER[-1].denominator:
+        return longer
+    return _scaled(trace, retrace, places, SHORTER)
+
+
+def _scaled(
+    trace: Trace, retrace: Retrace, places: tuple[Place, ...], factors: Sequence[Fraction]
+) -> list[Trace] | None:
     found = []
-    for factor in FACTORS:
+    for factor in factors:
         shapes = [list(trace.values[value].shape) for value in trace.inputs]
         for index, position in places:
-            shapes[index][position] *= factor
+            shapes[index][position] = int(shapes[index][position] * factor)
         other = retrace([tuple(shape) for shape in shapes])
         if other is None or not _alike(trace, other):
             return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.emit.legal import Draw, draw, is_float
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from flashinfer_bench.decompose.ir import Trace, Value
     from flashinfer_bench.decompose.pieces import Piece
@@ -36,15 +37,30 @@ def _listed(names: list[str]) -> list[str]:
 def _drawn(name: str, trace: Trace, value: str, ops: Collection[int]) -> list[str]:
     found = trace.values[value]
     chosen = draw(trace, value, ops)
+    if chosen.count is not None:
+        return _counted(name, found, chosen.count)
     lines = [f"{name} = {_expression(found, chosen)}"]
     if chosen.first is not None and found.shape:
         lines.append(f"{name}[..., 0] = {chosen.first}")
     return lines
 
 
+def _counted(name: str, value: Value, count: int) -> list[str]:
+    """Draw a mask of which so many elements are true."""
+    total = math.prod(value.shape)
+    return [
+        f"{name} = torch.zeros({total}, dtype=torch.bool)",
+        f"{name}[torch.randperm({total}, generator=generator)[:{count}]] = True",
+        f"{name} = {name}.reshape({_tuple(value.shape)})",
+    ]
+
+
+def _tuple(shape: Sequence[int]) -> str:
+    return repr(tuple(shape))
+
+
 def _expression(value: Value, chosen: Draw) -> str:
-    shape = "(" + "".join(f"{size}, " for size in value.shape).rstrip() + ")"
-    shape = shape.replace(",)", ")") if len(value.shape) > 1 else shape
+    shape = _tuple(value.shape)
     match chosen.kind:
         case "integers":
             dtype = "" if value.dtype == "int64" else f", dtype=torch.{value.dtype}"

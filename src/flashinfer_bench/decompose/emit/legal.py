@@ -37,6 +37,8 @@ class Draw:
     """Bound of `uniform` and `integers` that is not reached; standard deviation of `normal`."""
     first: bool | None = None
     """Value that the first element of each row of a mask must have."""
+    count: int | None = None
+    """How many elements of a mask are true, where a shape depends on it."""
 
 
 def draw(trace: Trace, value: str, within: Collection[int]) -> Draw:
@@ -191,6 +193,9 @@ def _is(given: Any, value: str) -> bool:
 def _mask(trace: Trace, value: str, within: Collection[int]) -> Draw:
     """Booleans; of a mask before a softmax every row keeps something."""
     for op, name in _uses(trace, value, within):
+        count = _selected(trace, op, name)
+        if count is not None:
+            return Draw("boolean", 0.5, count=count)
         match key(op.fn):
             case "masked_fill":
                 return Draw("boolean", 0.3, first=False)
@@ -202,6 +207,30 @@ def _mask(trace: Trace, value: str, within: Collection[int]) -> Draw:
             case _:
                 continue
     return Draw("boolean", 0.5)
+
+
+def _selected(trace: Trace, op: Op, value: str) -> int | None:
+    """How many elements an operation took by a mask, if it did."""
+    if not picks_by_value(trace, op) or not op.outs:
+        return None
+    is_index = key(op.fn) in ("getitem", "masked_select") and not _is(op.args[0], value)
+    whole = trace.values[value].shape == _shape(trace, op.args[0])
+    if is_index or (key(op.fn) in ("where", "nonzero", "argwhere") and whole):
+        return trace.values[op.outs[0]].shape[0]
+    return None
+
+
+def picks_by_value(trace: Trace, op: Op) -> bool:
+    """Tell whether the shape of what an operation makes depends on values."""
+    match key(op.fn):
+        case "nonzero" | "argwhere" | "masked_select" | "unique" | "unique_consecutive":
+            return True
+        case "where":
+            return len(op.args) + len(op.kwargs) == 1
+        case "getitem":
+            return any(trace.values[each].dtype == "bool" for each in refs(op.args[1]))
+        case _:
+            return False
 
 
 # -- floats

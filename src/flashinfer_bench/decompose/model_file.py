@@ -12,14 +12,16 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from flashinfer_bench.decompose.held import copied_to
 from flashinfer_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _LOADS = itertools.count()
 
@@ -98,7 +100,7 @@ class ModelFile:
             yield
         except UsageError:
             raise
-        except Exception as error:  # noqa: BLE001  # the file's own code: anything may come
+        except Exception as error:  # the file's own code: anything may come
             raise raised_in(self.path, what, error) from None
 
 
@@ -110,11 +112,11 @@ class ModelObject:
     example_inputs: Any
     name: str = field(default="model")
 
-    def build(self, device: str, seed: int) -> nn.Module:  # noqa: ARG002  # its weights are given
+    def build(self, device: str, seed: int) -> nn.Module:  # its weights are given
         """Copy the module to a device; its weights stay what they are."""
         return copied_to(self.module, device).requires_grad_(False)  # as in a file's model
 
-    def inputs(self, device: str, seed: int) -> list[Any]:  # noqa: ARG002  # they are given
+    def inputs(self, device: str, seed: int) -> list[Any]:  # they are given
         """Copy the example inputs to a device."""
         given = _positional(self.example_inputs, self.module.forward, bound=True)
         return [moved(each, device) for each in given]
@@ -152,7 +154,7 @@ def _imported(path: Path, source: str) -> ModuleType:
     try:
         code = compile(source, str(path.resolve()), "exec")
         with _folder_importable(path.resolve().parent):
-            exec(code, module.__dict__)  # noqa: S102  # running the file is what was asked for
+            exec(code, module.__dict__)  # running the file is what was asked for
     except SyntaxError as error:
         where = (
             f"{path}:{error.lineno}"
@@ -162,7 +164,7 @@ def _imported(path: Path, source: str) -> ModuleType:
         raise ModelFileError(f"{where}: {error.msg}: {(error.text or '').strip()}") from None
     except ModuleNotFoundError as error:
         raise _missing(path, error) from None
-    except Exception as error:  # noqa: BLE001  # the file's own code: anything may come
+    except Exception as error:  # the file's own code: anything may come
         raise raised_in(path, "the file", error) from None
     finally:
         if not hasattr(module, "get_inputs"):

@@ -114,9 +114,9 @@ DROPOUTS = {
 def canonical(function: Callable[..., Any]) -> str | None:
     """Find the public name that a called function is emitted by; none if it has none."""
     name = resolve_name(function) or _qualified(function)
-    if name.endswith(".__get__") or name.endswith(".__set__"):
+    if name.endswith((".__get__", ".__set__")):
         return name
-    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):  # noqa: SLF001
+    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return "torch.ops." + str(function)
     name = name.replace("torch.functional.", "torch.").replace("torch._VF.", "torch.")
     owner, _, last = name.rpartition(".")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 
-import torch
-
-from flashinfer_bench.decompose.ir import Op
 from flashinfer_bench.decompose.names import call
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.ir import Op
+    import torch
+    from collections.abc import Iterable
 
 _BIG = 1 << 24
 """Elements: what is larger is not worked out on the way."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import torch
 
 from flashinfer_bench.decompose.names import is_shape_call, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _batch_norm(call: Call, _: Any) -> Call:
     if given is None or not given.get("training"):
         return call
     affine = (given["weight"], given["bias"])
-    rest = {"momentum": given["momentum"]} if given["momentum"] != 0.1 else {}  # noqa: PLR2004
+    rest = {"momentum": given["momentum"]} if given["momentum"] != 0.1 else {}
     return Call(call.fn, (given["input"], None, None, *affine, True), {**rest, "eps": given["eps"]})
 
 

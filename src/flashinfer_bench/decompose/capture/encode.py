@@ -14,7 +14,7 @@ from flashinfer_bench.decompose.ir import Named, Plain, Ref, Span
 Lookup = Callable[[torch.Tensor], str]
 
 
-def encoded(argument: Any, lookup: Lookup) -> Any:  # noqa: C901, PLR0912  # one case per kind
+def encoded(argument: Any, lookup: Lookup) -> Any:  # one case per kind
     """Turn an argument into plain data; tensors become references."""
     match argument:
         case torch.Tensor():

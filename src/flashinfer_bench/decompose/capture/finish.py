@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-import torch
 
 from flashinfer_bench.decompose.capture.encode import structured
-from flashinfer_bench.decompose.capture.recorder import Recorded, Recorder
 from flashinfer_bench.decompose.ir import Dropped, Trace
 from flashinfer_bench.decompose.names import tensors_in
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.capture.recorder import Recorded, Recorder
+    import torch
 
 
 def finished(

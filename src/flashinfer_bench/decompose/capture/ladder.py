@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -16,9 +17,11 @@ from flashinfer_bench.decompose.capture.finish import finished
 from flashinfer_bench.decompose.capture.recorder import Recorder, Watch
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.held import held_tensors
-from flashinfer_bench.decompose.ir import Trace
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource, raised_in
 from flashinfer_bench.decompose.names import tensors_in
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.ir import Trace
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ def capture(
         return _run(source, device, seed, watch)
     try:
         return _run(source, "meta", seed, watch)
-    except Exception as fault:  # noqa: BLE001  # the model's own code: anything may come
+    except Exception as fault:  # the model's own code: anything may come
         return _with_values(source, seed, watch, fault)
 
 
@@ -70,7 +73,7 @@ def _with_values(source: ModelSource, seed: int, watch: Watch | None, fault: Exc
         captured = _run(source, "cpu", seed, watch)
     except NotRecordableError:
         raise
-    except Exception as error:  # noqa: BLE001  # the model's own code: anything may come
+    except Exception as error:  # the model's own code: anything may come
         path = source.path if isinstance(source, ModelFile) else None
         raise raised_in(path, "forward", error) from None
     reason = f"run with values, as without them: {' '.join(str(fault).split())}"
@@ -100,9 +103,9 @@ def _traced(
 
 def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:
     """Name each input tensor as forward's signature does."""
-    import inspect  # noqa: PLC0415
+    import inspect
 
-    from flashinfer_bench.decompose.held import tensors_within  # noqa: PLC0415
+    from flashinfer_bench.decompose.held import tensors_within
 
     parameters = list(inspect.signature(model.forward).parameters)
     names: dict[int, str] = {}
@@ -119,7 +122,14 @@ def _quiet() -> Iterator[None]:
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with _nothing_compiled():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _nothing_compiled() -> contextlib.AbstractContextManager[object]:
+    """Run what the model wraps in `torch.compile` as it is written; without dynamo there is no such thing."""
+    if "torch._dynamo" not in sys.modules:  # loading it takes two seconds
+        return contextlib.nullcontext()
+    return torch.compiler.set_stance("force_eager")

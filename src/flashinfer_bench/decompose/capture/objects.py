@@ -226,7 +226,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata  # noqa: SLF001  # on meta all data pointers are null
+    return tensor.untyped_storage()._cdata  # on meta all data pointers are null
 
 
 def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -7,9 +7,11 @@ mode, so that the pieces are those of the installed torch and equal to the bit.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OPENED = {"torch.nn.functional.multi_head_attention_forward"}
 
@@ -27,5 +29,3 @@ def body_of(function: Callable[..., Any]) -> Callable[..., Any]:
     body = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     body.__kwdefaults__ = function.__kwdefaults__
     return body
-
-

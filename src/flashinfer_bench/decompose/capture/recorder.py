@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -17,19 +17,20 @@ from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.objects import (
     Entry,
     Layout,
-    Link,
     Objects,
     layout_of,
     shares_memory,
 )
 from flashinfer_bench.decompose.capture.opened import body_of, is_opened
 from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent, shapes_only
-from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.capture.views import link_of
 from flashinfer_bench.decompose.capture.writes import pure_form
-from flashinfer_bench.decompose.held import Held
 from flashinfer_bench.decompose.ir import Dropped, Op, Value
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, canonical, tensors_in
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.capture.scopes import Scopes
+    from flashinfer_bench.decompose.held import Held
 
 Watch = Callable[[Op, tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]], None]
 """Called after each operation of a real run with what it made and what it was given."""
@@ -140,15 +141,13 @@ class Recorder(TorchFunctionMode):
         args, kwargs = self._placed(fn, args, kwargs)
         call = Call(fn or "", tuple(args), dict(kwargs))
         given = list(tensors_in((call.args, call.kwargs)))
-        versions = [each._version for each in given]  # noqa: SLF001  # what a write moves
+        versions = [each._version for each in given]  # what a write moves
         layout = layout_of(given[0]) if given and call.last.endswith("_") else None
         if self._watch is not None and writes_in_place(call):
             self._copy_before(given)
         result = self._ran(func, call)
         changed = [
-            each
-            for each, version in zip(given, versions, strict=True)
-            if each._version != version  # noqa: SLF001
+            each for each, version in zip(given, versions, strict=True) if each._version != version
         ]
         self._note(call, given, _each_once(changed), layout, result)
         self._before.clear()

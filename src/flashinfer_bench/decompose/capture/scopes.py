@@ -7,17 +7,19 @@ import functools
 import sys
 import sysconfig
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
 from flashinfer_bench.decompose.ir import Scope
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from collections.abc import Iterator
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent.parent)
@@ -73,7 +75,7 @@ class Scopes:
             call=self._count("module", path),
             is_library=cls.__module__.partition(".")[0] == "torch",
         )
-        self._modules.append(_Entered(sys._getframe(1), scope))  # noqa: SLF001
+        self._modules.append(_Entered(sys._getframe(1), scope))
         self._running.append(module)
 
     def _leave(self, module: nn.Module, _: Any, __: Any) -> None:
@@ -88,7 +90,7 @@ class Scopes:
         functions: list[tuple[FrameType, Scope]] = []
         pending: list[FrameType] = []
         source = ""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None and entered:
             if frame is entered[-1].frame:
                 scopes += self._function_scopes(pending, functions)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-from flashinfer_bench.decompose.ir import Op, Trace
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.ir import Op, Trace
 
 
 def same_stream(one: Trace, other: Trace, *, numbers: bool = False) -> str | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-import torch
 
-from flashinfer_bench.decompose.capture.calls import Call
 from flashinfer_bench.decompose.capture.objects import Entry, Link, layout_of
-from flashinfer_bench.decompose.ir import Op
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.capture.calls import Call
+    import torch
+    from flashinfer_bench.decompose.ir import Op
 
 _PIECES = {"torch.split", "torch.chunk", "torch.tensor_split", "torch.split_with_sizes"}
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import torch
 from torch.utils._pytree import tree_map
 
 from flashinfer_bench.decompose.capture.calls import Call
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
-from flashinfer_bench.decompose.capture.objects import Layout
 from flashinfer_bench.decompose.names import canonical, is_copy_form, resolve
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.capture.objects import Layout
 
 _RESHAPING = {"unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
 

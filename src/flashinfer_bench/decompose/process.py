@@ -1,0 +1,280 @@
+"""Work on a given file in a process of its own, with a limit on memory and time; torch is imported once for all.
+
+The file's code is run, so nothing it does may take the caller along: it may crash, hang or fill the memory. Work
+is named (`package.module:function`) rather than handed over, so that the caller need not import torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, TYPE_CHECKING
+
+from flashinfer_bench.errors import BenchError, UsageError, WorkerError
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+GIB = 1 << 30
+_PRELOADED = [
+    "torch",
+    "torch._dynamo",  # what runs on meta asks it whether to compile
+    "torch._refs",
+    "torch.utils._device",
+    "flashinfer_bench.decompose.story",
+]
+_OUTPUT_KEPT = 64_000
+_FULL = ("can't allocate memory", "Cannot allocate memory", "std::bad_alloc", "MemoryError")
+"""What torch and Python say when memory ends."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What work on one file may take."""
+
+    seconds: float = 600.0
+    memory_bytes: int = 8 * GIB
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work to be done: a function's full name, `package.module:function`, and what it is given."""
+
+    job: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    """What it is about, for messages: the file."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The work was done; `output` is what it printed."""
+
+    value: Any
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The work cannot be done, and the reason is the file's: one sentence."""
+
+    message: str
+    exit_code: int = UsageError.exit_code
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process ended before the work was done: limits, a crash, or a fault of ours with its traceback."""
+
+    message: str
+    output: str = ""
+    is_ours: bool = False
+
+
+Outcome = Done | Refused | Ended
+
+
+def run_alone(task: Task, limits: Limits | None = None) -> Any:
+    """Do one task in a process of its own and return its value; what goes wrong is one clear error."""
+    ((_, outcome),) = run_each([task], limits or Limits())
+    match outcome:
+        case Done():
+            return outcome.value
+        case Refused():
+            raise UsageError(outcome.message)
+        case Ended(is_ours=True):
+            raise WorkerError(f"{outcome.message}\n{outcome.output}".rstrip())
+        case Ended():
+            raise UsageError(outcome.message)
+
+
+def run_each(
+    tasks: Iterable[Task], limits: Limits | None = None, *, at_once: int = 1
+) -> Iterator[tuple[Task, Outcome]]:
+    """Do tasks, each in a process of its own and several at once; they come back as they end."""
+    limits = limits or Limits()
+    waiting = iter(tasks)
+    running: list[_Running] = []
+    try:
+        while True:
+            while len(running) < at_once and (task := next(waiting, None)) is not None:
+                running.append(_start(task, limits))
+            if not running:
+                return
+            for ended in _some_ended(running):
+                running.remove(ended)
+                yield ended.task, ended.outcome()
+    finally:
+        for each in running:
+            each.kill()
+
+
+@dataclass(eq=False)
+class _Running:
+    task: Task
+    limits: Limits
+    process: BaseProcess
+    answers: Connection
+    deadline: float
+    output_path: str
+    is_late: bool = False
+
+    def kill(self) -> None:
+        """End the process and whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.kill()
+        self.process.join()
+
+    def outcome(self) -> Outcome:
+        """Read what became of the task, and clear away."""
+        answer: Outcome | None = None
+        with contextlib.suppress(EOFError, OSError):
+            if self.answers.poll():
+                answer = self.answers.recv()
+        self.kill() if self.is_late or answer else self.process.join()
+        self.answers.close()
+        output = _drained(self.output_path)
+        match answer:
+            case Done(value=value):
+                return Done(value, output)
+            case Refused(message=message, exit_code=code):
+                return Refused(message, code, output)
+            case Ended(message=message, is_ours=ours):
+                return Ended(message, output, ours)
+            case None:
+                return Ended(self._why(output), output)
+
+    def _why(self, output: str) -> str:
+        name = self.task.name or self.task.job
+        if self.is_late:
+            return f"{name}: took more than {self.limits.seconds:g} s; give it more time or a smaller model"
+        code = self.process.exitcode or 0
+        if -code == signal.SIGKILL or any(each in output for each in _FULL):
+            return _too_big(name, self.limits)
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
+        return f"{name}: its process ended with {how}" + (f", last saying: {last}" if last else "")
+
+
+def _some_ended(running: list[_Running]) -> list[_Running]:
+    """Wait until at least one process has answered, ended or run out of time."""
+    rest = max(0.0, min(each.deadline for each in running) - time.monotonic())
+    ready = wait(
+        [source for each in running for source in (each.answers, each.process.sentinel)], rest
+    )
+    now = time.monotonic()
+    ended = []
+    for each in running:
+        if each.answers in ready or each.process.sentinel in ready:
+            ended.append(each)
+        elif each.deadline <= now:
+            each.is_late = True
+            ended.append(each)
+    return ended
+
+
+def _start(task: Task, limits: Limits) -> _Running:
+    context = _context()
+    ours, theirs = context.Pipe(duplex=False)
+    handle, path = tempfile.mkstemp(prefix="flashinfer-bench-", suffix=".log")
+    os.close(handle)
+    process = context.Process(target=_work, args=(task, limits, theirs, path), daemon=True)
+    process.start()
+    theirs.close()
+    deadline = time.monotonic() + limits.seconds
+    return _Running(task, limits, process, ours, deadline, path)
+
+
+def _context() -> Any:
+    """A server that has imported torch and forks, where there is such a thing."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
+def _drained(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+        os.unlink(path)
+        return text[-_OUTPUT_KEPT:]
+    return ""
+
+
+def _too_big(name: str, limits: Limits) -> str:
+    return (
+        f"{name}: needs more memory than the {limits.memory_bytes / GIB:.3g} GiB it is given; "
+        "raise the limit with --memory-limit"
+    )
+
+
+# In the new process.
+
+
+def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> None:
+    """Do a task under its limits and send what became of it."""
+    _confine(limits, output_path)
+    outcome = _done(task, limits)
+    sys.stdout.flush()
+    try:
+        answers.send(outcome)
+    except Exception as error:  # anything may fail to be pickled
+        answers.send(
+            Ended(f"{task.name or task.job}: its result cannot be sent: {error}", is_ours=True)
+        )
+    answers.close()
+
+
+def _confine(limits: Limits, output_path: str) -> None:
+    os.setsid()  # so that what it starts can be ended with it
+    log = os.open(output_path, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, limits.memory_bytes))
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds + 30)  # should whoever waits be gone
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    import torch  # here only: the caller has none
+
+    torch.set_num_threads(limits.threads)
+
+
+def _done(task: Task, limits: Limits) -> Outcome:
+    name = task.name or task.job
+    try:
+        return Done(_function(task.job)(*task.args, **task.kwargs))
+    except BenchError as error:
+        return Refused(str(error), error.exit_code)
+    except MemoryError:
+        return Ended(_too_big(name, limits))
+    except BaseException as error:  # the outermost frame: SystemExit of a file included
+        if any(each in str(error) for each in _FULL):
+            return Ended(_too_big(name, limits))
+        traceback.print_exc()
+        last = " ".join(str(error).split())
+        return Ended(f"{name}: {type(error).__name__}: {last}", is_ours=True)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

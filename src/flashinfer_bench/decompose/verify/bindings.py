@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.verify.originals import OriginalRun
     from flashinfer_bench.report.decompose_verify import Finding
 
+_MOST_NAMED = 4
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -103,10 +105,25 @@ def binding_faults(
         if fitting is not None:
             free.remove(fitting)
         elif instance.bindings:
-            listed = ", ".join(f"{name} = {target}" for name, target in instance.bindings.items())
-            place = f" at {instance.path}" if instance.path else ""
-            said = f"no call of {node.id} is given what the instance{place} binds: {listed}"
-            yield found("BIND-differs", node.file, said, node=node.id)
+            yield _differing(node, instance, free)
+
+
+def _differing(
+    node: TreeNode, instance: Instance, free: Sequence[Mapping[str, frozenset[str]]]
+) -> Finding:
+    """Compare an instance with the call that comes closest to it."""
+
+    def misfits(seen: Mapping[str, frozenset[str]]) -> list[str]:
+        return [n for n, target in instance.bindings.items() if target not in seen.get(n, ())]
+
+    closest = min(free, key=lambda each: len(misfits(each)), default={})
+    shown = [
+        f"{name} = {instance.bindings[name]} (it is {' or '.join(sorted(closest.get(name, ()))) or 'no weight'})"
+        for name in misfits(closest)[:_MOST_NAMED]
+    ]
+    place = f" at {instance.path}" if instance.path else ""
+    said = f"no call of {node.id} is given what the instance{place} binds: {', '.join(shown)}"
+    return found("BIND-differs", node.file, said, node=node.id, tensor=misfits(closest)[0])
 
 
 def _fits(instance: Instance, seen: Mapping[str, frozenset[str]]) -> bool:

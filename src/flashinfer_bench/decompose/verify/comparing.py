@@ -153,14 +153,14 @@ def _check_calls(
 ) -> None:
     ladder.calls = calls
     for node in layout.tree.nodes:
-        for said, listed in (
-            ("instance_count", node.instance_count),
-            ("instances", len(node.instances) or None),
-        ):
-            if listed is not None and calls[node.id] != listed and node.id != layout.tree.root:
-                fault = f"{node.id} is called {calls[node.id]} times; {said} says {listed}"
-                ladder.report(found("LAY-count", node.file, fault, node=node.id))
-        if node.id != layout.tree.root:  # what the root is given was bound by name
+        if node.id == layout.tree.root:  # what it is given was bound by name
+            continue
+        listed = {node.instance_count, len(node.instances) or None} - {None, calls[node.id]}
+        if listed:
+            count = ", ".join(map(str, sorted(filter(None, listed)))) or "0"
+            said = f"{node.id} is called {calls[node.id]} times; the tree lists {count} instances"
+            ladder.report(found("LAY-count", node.file, said, node=node.id))
+        if calls[node.id]:
             ladder.report_all(binding_faults(node, files[node.id], seen.bindings[node.id]))
     ladder.report_all(seen.size_faults(files))
 
@@ -183,7 +183,7 @@ def _check_borders(
     ladder.details["shadow"] = f"{len(seen.borders)} kernel calls, recognised by their tensors"
     if draws.seed == 0:
         claims, findings = claims_by_values(Flow(subject.trace), seen.known, seen.borders)
-        if not any(each.code == "SHADOW-differs" for each in ladder.findings):
+        if not _hides_claims(ladder):
             ladder.report_all(findings)
         _check_claims(ladder, layout, subject, claims)
 
@@ -209,10 +209,15 @@ def _check_claims(
     flow = Flow(subject.trace)
     counted, findings = coverage(flow, claims, layout.root)
     ladder.coverage = counted
-    has_strangers = any(each.code == "SHADOW-differs" for each in ladder.findings)
-    ladder.report_all(() if has_strangers and not layout.has_operations else findings)
+    if layout.has_operations or not _hides_claims(ladder):
+        ladder.report_all(findings)
     ladder.report_all(kernels_in(flow, subject.tree, claims))
     ladder.details["coverage"] = (
         f"{counted.operations} operations: {counted.in_leaves} in kernels, {counted.plumbing} plumbing, "
         f"{counted.dropped} side effects or dead"
     )
+
+
+def _hides_claims(ladder: Ladder) -> bool:
+    """Whether a difference was found after which tensors are no longer recognised."""
+    return any(each.code in ("SHADOW-differs", "COVER-input") for each in ladder.findings)

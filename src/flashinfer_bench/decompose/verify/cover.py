@@ -134,13 +134,15 @@ def claims_by_values(
     claims: list[Claim] = []
     findings: list[Finding] = []
     claimed: set[int] = set()
+    made: set[Mark] = set()
     for each in borders:
         given: set[str] = set()
         for name, one in each.ins:
             values = known.values(one)
             given.update(values)
-            if not values:
+            if not values and one not in made and not findings:
                 findings.append(_foreign(each, name))
+        made.update(each.outs)
         ops: set[int] = set()
         for one in each.outs:
             chosen, leak = _best(flow, known.values(one), frozenset(given), claimed)

@@ -22,6 +22,7 @@ class Ladder:
     seeds: int
     source: ModelSource | None = None
     """The original where it is not the file in the folder."""
+    memory_limit_bytes: int | None = None
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)

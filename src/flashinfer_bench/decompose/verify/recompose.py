@@ -31,6 +31,8 @@ class Call:
     """Calls from the root: `block:1/linear_32x96:0`."""
     ins: tuple[Any, ...]
     outs: Outs
+    names: tuple[str, ...]
+    """Of the inputs."""
 
 
 class StoppedError(Exception):
@@ -58,7 +60,7 @@ class Recomposition:
         with torch.no_grad(), self.draws.counting(0):
             if root.node.is_leaf:
                 outs = self._own(root, inputs)
-                self.observe(Call(root.node, "", tuple(inputs), outs))
+                self.observe(Call(root.node, "", tuple(inputs), outs, tuple(root.input_names())))
                 return outs
             return self._composed(root, inputs, "")
 
@@ -89,7 +91,7 @@ class Recomposition:
             composed = self._composed(file, args, path)
             self._check_same("COMP-differs", file, composed, outs, f"at {path}, children make")
         self.draws.ordinal = end
-        self.observe(Call(file.node, path, args, outs))
+        self.observe(Call(file.node, path, args, outs, tuple(file.input_names())))
         return given
 
     def _own(self, file: NodeFile, inputs: Sequence[Any]) -> Outs:

@@ -43,8 +43,8 @@ class Seen:
         self.bindings[call.node.id].append(observed(self.original, call.ins))
         if call.node.is_leaf and self.marking:
             ins = tuple(
-                (str(index), self._marked(each))
-                for index, each in enumerate(call.ins)
+                (name, self._marked(each))
+                for name, each in zip(call.names, call.ins, strict=False)
                 if isinstance(each, torch.Tensor)
             )
             self.borders.append(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.decompose.capture import same_stream
 from flashinfer_bench.decompose.verify.bindings import binding_faults, bound_inputs
 from flashinfer_bench.decompose.verify.cover import (
     Claim,
@@ -49,6 +50,27 @@ class Subject:
     source: ModelSource
     trace: Trace
     tree: Node
+    is_moved: bool = True
+    """Whether weights are moved away from their defaults."""
+    is_sized: bool = True
+    """Whether the run has the sizes of the one that was captured; they may depend on data."""
+
+
+def on_path(subject: Subject, seed: int) -> Subject | None:
+    """Keep to weights with which a model that decides by its data does what it did when it was captured."""
+    if subject.trace.front_end == "meta" and not subject.trace.specialisations:
+        return subject
+    for moved in (True, False):
+        run = run_original(subject.source, Draws(seed), "cpu", marking=False, moving=moved)
+        if same_stream(run.trace, subject.trace, numbers=True) is None:
+            return replace(
+                subject, is_moved=moved, is_sized=_sizes(run.trace) == _sizes(subject.trace)
+            )
+    return None
+
+
+def _sizes(trace: Trace) -> list[tuple[int, ...]]:
+    return [trace.values[out].shape for op in trace.ops for out in op.outs]
 
 
 def compare(
@@ -59,7 +81,7 @@ def compare(
     if layout.has_operations:
         original = _with_shadow(ladder, layout, files, subject, draws)
     else:
-        original = run_original(subject.source, draws, "cpu")
+        original = run_original(subject.source, draws, "cpu", moving=subject.is_moved)
     bound = bound_inputs(root, original)
     ladder.report_all(bound.findings)
     if bound.inputs is None:
@@ -72,6 +94,8 @@ def compare(
     _check_outputs(ladder, root, outs, original.outputs)
     if seed == 0:
         _check_calls(ladder, layout, files, run.calls, seen)
+        if subject.is_sized:
+            ladder.report_all(seen.size_faults(files))
     if not layout.has_operations:
         _check_borders(ladder, layout, subject, seen, draws)
     elif seed == 0:
@@ -95,7 +119,9 @@ def _with_shadow(
         ladder.report(found("LAY-tree", claim.node.file, said, node=claim.node.id))
     standing = [] if unknown else list(places(trace, files, layout.tree.root))
     shadow = Shadow(standing, draws, ladder.report, ladder.tolerate)
-    original = run_original(subject.source, draws, "cpu", also=shadow, marking=False)
+    original = run_original(
+        subject.source, draws, "cpu", also=shadow, marking=False, moving=subject.is_moved
+    )
     for value, each in _borders_of(trace, original):
         shadow.see(value, each, is_safe=True)
     ladder.notes += shadow.unfed()
@@ -162,7 +188,6 @@ def _check_calls(
             ladder.report(found("LAY-count", node.file, said, node=node.id))
         if calls[node.id]:
             ladder.report_all(binding_faults(node, files[node.id], seen.bindings[node.id]))
-    ladder.report_all(seen.size_faults(files))
 
 
 def _check_borders(
@@ -174,7 +199,7 @@ def _check_borders(
 ) -> None:
     near: Mapping[Mark, Near] = {}
     if seen.unknown:
-        near = nearest(subject.source, draws, seen.unknown)
+        near = nearest(subject.source, draws, seen.unknown, moving=subject.is_moved)
     for key, each in near.items():
         if is_near(each, key):
             seen.known.near[key] = each.value

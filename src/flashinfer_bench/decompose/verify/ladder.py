@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
-from flashinfer_bench.decompose.verify.comparing import Subject, compare
+from flashinfer_bench.decompose.verify.comparing import Subject, compare, on_path
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
@@ -78,15 +78,23 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
 def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     source = ladder.source or _original(ladder, layout)
     trace = run_original(source, Draws(0), "meta").trace
-    subject = Subject(source, trace, decompose_trace(trace))
+    plain = Subject(source, trace, decompose_trace(trace))
+    climbed = []
     for seed in range(ladder.seeds):
+        subject = on_path(plain, seed)
+        if subject is None:
+            ladder.notes.append(f"seed {seed} left out: the original takes another path with it")
+            continue
         try:
             compare(ladder, layout, files, subject, seed)
         except StoppedError:
             ladder.notes.append("a file failed, so what it is part of could not be compared")
             return
-        ladder.details["seeds"] = f"{seed + 1} seeds, weights moved away from their defaults"
+        climbed.append("moved away from" if subject.is_moved else "at")
         ladder.is_compared = True
+    if climbed:
+        words = " or ".join(dict.fromkeys(climbed))
+        ladder.details["seeds"] = f"{len(climbed)} seeds, weights {words} their defaults"
 
 
 def _original(ladder: Ladder, layout: Layout) -> ModelSource:

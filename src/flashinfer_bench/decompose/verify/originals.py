@@ -51,6 +51,7 @@ def run_original(
     *,
     also: Watch | None = None,
     marking: bool = True,
+    moving: bool = True,
 ) -> OriginalRun:
     """Run once and mark every value that is made or read; `also` sees the same operations."""
     marks: dict[str, Mark] = {}
@@ -65,7 +66,7 @@ def run_original(
                 if value not in marks:
                     marks[value] = mark(each)
 
-    perturbed = Perturbed(source, draws)
+    perturbed = Perturbed(source, draws, is_moved=moving)
     with draws:
         captured = capture(perturbed, device=device, seed=draws.seed, watch=watch)
     given = tuple({id(each): each for each in tensors_in(perturbed.given)}.values())
@@ -89,7 +90,7 @@ def _mark_weights(
 
 
 def nearest(
-    source: ModelSource, draws: Draws, wanted: Mapping[Mark, torch.Tensor]
+    source: ModelSource, draws: Draws, wanted: Mapping[Mark, torch.Tensor], *, moving: bool
 ) -> dict[Mark, Near]:
     """Run again and find, for each tensor, the value of the original that comes closest."""
     best: dict[Mark, Near] = {}
@@ -105,7 +106,9 @@ def nearest(
                         best[key] = Near(value, op, apart)
 
     with draws:
-        capture(Perturbed(source, draws), device="cpu", seed=draws.seed, watch=watch)
+        capture(
+            Perturbed(source, draws, is_moved=moving), device="cpu", seed=draws.seed, watch=watch
+        )
     return best
 
 

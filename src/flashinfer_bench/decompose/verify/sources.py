@@ -67,7 +67,8 @@ class Perturbed:
 
     source: ModelSource
     draws: Draws
-    with_buffers: bool = True
+    is_moved: bool = True
+    """Off where the model takes another path with other weights."""
     given: list[Any] = field(default_factory=list)
     """What forward was given, as it was before forward could write to it."""
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -82,8 +83,8 @@ class Perturbed:
     def build(self, device: str, seed: int) -> nn.Module:
         """Make the model and move its weights."""
         model = self.source.build(device, seed)
-        if device != "meta":
-            perturb(model, seed, with_buffers=self.with_buffers)
+        if device != "meta" and self.is_moved:
+            perturb(model, seed)
         self.weights = {
             **dict(model.named_parameters(remove_duplicate=False)),
             **{name: each.clone() for name, each in model.named_buffers(remove_duplicate=False)},
@@ -108,13 +109,13 @@ class Perturbed:
         self.returned = returned
 
 
-def perturb(model: nn.Module, seed: int, *, with_buffers: bool) -> None:
+def perturb(model: nn.Module, seed: int) -> None:
     """Add noise to every weight: a fifth of its spread, or of its value where all are one value."""
     generator = torch.Generator().manual_seed(seed + 0x5EED)
     with torch.no_grad():
         for weight in model.parameters():
             _move(weight, generator)
-        for buffer in model.buffers() if with_buffers else ():
+        for buffer in model.buffers():
             _move(buffer, generator, is_buffer=True)
 
 

@@ -1,0 +1,102 @@
+"""`flashinfer-bench decompose verify`: whether a decomposition, made by anyone, is its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.errors import BenchError, DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from flashinfer_bench.report.decompose_verify import VerifyReport
+
+_JOB = "flashinfer_bench.decompose.verify:verify_directory"
+_GIB = 1 << 30
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench decompose verify out/gpt_block",
+        "flashinfer-bench decompose verify out/gpt_block --seeds 4 --json",
+        "flashinfer-bench decompose verify by_hand --model gpt_block.py",
+    ],
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The original's file; without it `original.py` in DIR.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="How many draws of weights and inputs are compared.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="GIB",
+    type=click.FloatRange(min=0.25),
+    default=8.0,
+    show_default=True,
+    help="What the process that runs the files may take; a model that does not fit is verified on a smaller copy.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1),
+    default=600.0,
+    show_default=True,
+    help="How long that process may take.",
+)
+@json_option
+@log_level_option
+def verify(
+    directory: Path,
+    model: Path | None,
+    seeds: int,
+    memory_limit: float,
+    timeout: float,
+    *,
+    as_json: bool,
+) -> None:
+    """Verify that a decomposition is the model it was made from.
+
+    DIR holds `decomposition_tree.json`, the files it names and `original.py`, whether this program wrote them or
+    somebody did by hand. Their code is run, in a process of its own with limits.
+
+    Exits with 0 when everything holds, with 1 when something does not, with 2 when it could not be told.
+    """
+    memory_bytes = round(memory_limit * _GIB)
+    try:
+        report = _verified(directory, model, seeds, memory_bytes, timeout)
+    except DeviceError:
+        raise
+    except BenchError as error:
+        raise UsageError(str(error)) from error
+    if as_json:
+        document = {"schema_version": 1, "exit_code": report.exit_code, "verification": report}
+        screen.show_json(document)
+    else:
+        from flashinfer_bench.report.decompose_verify import verify_page  # noqa: PLC0415
+
+        screen.show(verify_page(report))
+    click.get_current_context().exit(report.exit_code)
+
+
+def _verified(
+    directory: Path, model: Path | None, seeds: int, memory_bytes: int, seconds: float
+) -> VerifyReport:
+    from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
+
+    options = {"seeds": seeds, "model": model, "memory_limit_bytes": memory_bytes}
+    task = Task(_JOB, (directory,), options, name=str(directory))
+    report: VerifyReport = run_alone(task, Limits(seconds=seconds, memory_bytes=memory_bytes))
+    return report

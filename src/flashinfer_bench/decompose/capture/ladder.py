@@ -1,27 +1,33 @@
-"""From a model to its trace: on meta if that can be, else with real values, and never without an answer."""
+"""From a model to its trace: on meta if that can be, else with values, by export, or as one piece."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from flashinfer_bench.decompose.capture.encode import structured
+from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.finish import finished
+from flashinfer_bench.decompose.capture.opaque import opaque_trace
 from flashinfer_bench.decompose.capture.recorder import Recorder, Watch
 from flashinfer_bench.decompose.capture.scopes import Scopes
-from flashinfer_bench.decompose.held import held_tensors
-from flashinfer_bench.decompose.model_file import ModelFile, ModelSource, raised_in
+from flashinfer_bench.decompose.held import held_tensors, tensors_within
+from flashinfer_bench.decompose.model_file import ModelFile, ModelFileError, ModelSource, raised_in
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from flashinfer_bench.decompose.ir import Trace
+
+_LONG = 200
 
 
 @dataclass(frozen=True)
@@ -38,19 +44,73 @@ class Captured:
 def capture(
     source: ModelSource, *, device: str = "meta", seed: int = 0, watch: Watch | None = None
 ) -> Captured:
-    """Record what one forward call does; on meta first, with values where that cannot be."""
+    """Record what one forward call does.
+
+    On `meta` there is always an answer: what cannot be recorded there is run with values, then exported, then
+    taken as one piece; the trace's `front_end` and `notes` say which and why. Another device is run on as it is.
+    """
     if device != "meta":
         return _run(source, device, seed, watch)
     try:
         return _run(source, "meta", seed, watch)
+    except ModelFileError:
+        raise
     except Exception as fault:  # the model's own code: anything may come
-        return _with_values(source, seed, watch, fault)
+        return _with_values(source, seed, fault)
+
+
+def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
+    try:
+        captured = _run(source, "cpu", seed, None)
+    except (NotRecordableError, MemoryError) as reason:
+        return _by_export(source, seed, reason)
+    except ModelFileError:
+        raise
+    except Exception as error:  # the model's own code: anything may come
+        if "allocate memory" in str(error):
+            return _by_export(source, seed, error)
+        raise _blamed(source, error) from None
+    note = f"recorded in a run with values on the CPU, since without values: {_short(fault)}"
+    return replace(captured, trace=replace(captured.trace, front_end="real", notes=(note,)))
+
+
+def _by_export(source: ModelSource, seed: int, reason: BaseException) -> Captured:
+    model, inputs = source.build("meta", seed), source.inputs("meta", seed)
+    note = f"recorded by torch.export, since in a run: {_short(reason)}"
+    try:
+        trace = replace(exported_trace(source.name, model, inputs), notes=(note,))
+    except Exception as fault:  # export fails in many ways
+        return _as_one_piece(source, seed, (_short(reason), _short(fault)))
+    return Captured(trace, model, inputs)
+
+
+def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> Captured:
+    for device in ("meta", "cpu"):
+        model, inputs = source.build(device, seed), source.inputs(device, seed)
+        try:
+            with torch.device(device), torch.no_grad():
+                result = model(*inputs)
+        except Exception as error:  # the model's own code: anything may come
+            if device == "cpu":
+                raise _blamed(source, error) from None
+            continue
+        names = _input_names(model, inputs)
+        notes = (
+            f"one piece: in a run: {reasons[0]}",
+            f"one piece: by torch.export: {reasons[1]}",
+        )
+        trace = opaque_trace(source.name, model, inputs, names, result)
+        return Captured(replace(trace, notes=notes), model, inputs)
+    raise AssertionError
 
 
 def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> Trace:
-    """Record again on meta, with other sizes of some inputs; the keys count the tensors given."""
+    """Record again on meta with other sizes of some inputs, counted as in `Trace.inputs`.
+
+    What the model or torch raises at such sizes is raised as it is: they may be impossible.
+    """
     model, inputs = source.build("meta", seed), source.inputs("meta", seed)
-    tensors = list(tensors_in(inputs))
+    tensors = list({id(each): each for each in tensors_in(inputs)}.values())
     other = {
         id(tensors[index]): torch.empty(tuple(shape), dtype=tensors[index].dtype, device="meta")
         for index, shape in shapes.items()
@@ -68,18 +128,6 @@ def _replaced(value: Any, other: Mapping[int, torch.Tensor]) -> Any:
     return value
 
 
-def _with_values(source: ModelSource, seed: int, watch: Watch | None, fault: Exception) -> Captured:
-    try:
-        captured = _run(source, "cpu", seed, watch)
-    except NotRecordableError:
-        raise
-    except Exception as error:  # the model's own code: anything may come
-        path = source.path if isinstance(source, ModelFile) else None
-        raise raised_in(path, "forward", error) from None
-    reason = f"run with values, as without them: {' '.join(str(fault).split())}"
-    return replace(captured, trace=replace(captured.trace, notes=(reason,), front_end="real"))
-
-
 def _run(source: ModelSource, device: str, seed: int, watch: Watch | None) -> Captured:
     model, inputs = source.build(device, seed), source.inputs(device, seed)
     trace, constants = _traced(source.name, model, inputs, device, watch)
@@ -91,33 +139,28 @@ def _traced(
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
     scopes = Scopes(model)
     recorder = Recorder(scopes, device, held_tensors(model), watch)
-    given = list(tensors_in(inputs))
     names = _input_names(model, inputs)
-    values = tuple(recorder.given(each, names[id(each)]) for each in given)
+    given = [recorder.given(each, names[id(each)]) for each in tensors_in(inputs)]
+    values = tuple(dict.fromkeys(given))
     structure = structured(inputs, lambda each: values.index(recorder.given(each, "")))
-    with _quiet(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
+    with _as_written(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
         result = model(*inputs)
-    trace = finished(name, recorder, tuple(dict.fromkeys(values)), structure, result)
-    return trace, recorder.constants()
+    return finished(name, recorder, values, structure, result), recorder.constants()
 
 
 def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:
     """Name each input tensor as forward's signature does."""
-    import inspect
-
-    from flashinfer_bench.decompose.held import tensors_within
-
     parameters = list(inspect.signature(model.forward).parameters)
     names: dict[int, str] = {}
     for index, value in enumerate(inputs):
         name = parameters[index] if index < len(parameters) else f"{parameters[-1]}_{index}"
-        for found, tensor in tensors_within(value, name, 8):
+        for found, tensor in tensors_within(value, name, depth=8):
             names.setdefault(id(tensor), found)
     return names
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _as_written() -> Iterator[None]:
     """Keep to the functions people write: no fused fast paths, nothing compiled."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -128,8 +171,18 @@ def _quiet() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def _nothing_compiled() -> contextlib.AbstractContextManager[object]:
+def _nothing_compiled() -> contextlib.AbstractContextManager[Any]:
     """Run what the model wraps in `torch.compile` as it is written; without dynamo there is no such thing."""
     if "torch._dynamo" not in sys.modules:  # loading it takes two seconds
         return contextlib.nullcontext()
-    return torch.compiler.set_stance("force_eager")
+    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+def _blamed(source: ModelSource, error: Exception) -> ModelFileError:
+    return raised_in(source.path if isinstance(source, ModelFile) else None, "forward", error)
+
+
+def _short(reason: BaseException) -> str:
+    text = " ".join(str(reason).split()) or type(reason).__name__
+    return text if len(text) <= _LONG else text[:_LONG].rsplit(" ", 1)[0] + " …"

@@ -127,12 +127,14 @@ class Scopes:
         return self._calls[kind, path] - 1
 
 
-@functools.cache
 def is_users(code: CodeType) -> bool:
     """Tell whether code is the user's: not torch's, not Python's, not ours."""
-    name = code.co_filename
-    if name.startswith("<"):
-        return False
-    if name.startswith((_TORCH, _HERE)):
+    return is_users_file(code.co_filename)
+
+
+@functools.cache
+def is_users_file(name: str) -> bool:
+    """Tell whether a file is the user's: not torch's, not Python's, not ours."""
+    if name.startswith(("<", _TORCH, _HERE)):
         return False
     return name.startswith(_PACKAGES) or not name.startswith(_STDLIB)

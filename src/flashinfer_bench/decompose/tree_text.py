@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.costs import launches_cost
@@ -35,7 +35,7 @@ def tree_text(
 ) -> tuple[str, ...]:
     """Draw a tree: each node with its level, kernels, shapes, arithmetic and share of the model's.
 
-    Equal neighbours are one line with how often they occur; `identities` names what is equal (node id → name),
+    Equal neighbours are one line with how often they occur, whose arithmetic is that of all of them; `identities` names what is equal (node id → name),
     else operations, shapes and attributes are compared. `levels` ends the drawing that far below the root.
     `shares` (node id → part of 1) takes the place of the share of arithmetic, for measured times.
     """
@@ -52,19 +52,28 @@ class _Drawing:
     total_flops: int
 
     def rows(
-        self, same: Sequence[Node], *, stem: str, depth: int, mark: str = ""
+        self, same: Sequence[Node], *, stem: str, depth: int, mark: str = "", times: int = 1
     ) -> Iterator[_Row]:
-        """A node and all below it; `same` are equal neighbours, drawn once."""
+        """A node and all below it; `same` are its instances all over the tree, `times` those in one parent."""
         first = same[0]
-        times = f" × {len(same)}" if len(same) > 1 else ""
-        yield _Row(f"{stem}{mark}{first.name}{times}", self._columns(same))
+        count = f" × {times}" if times > 1 else ""
+        yield _Row(f"{stem}{mark}{first.name}{count}", self._columns(same))
         if self.levels is not None and depth >= self.levels:
             return
         below = stem + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
-        groups = [list(group) for _, group in groupby(first.children, key=self._same)]
-        for place, group in enumerate(groups):
-            end = "└─ " if place == len(groups) - 1 else "├─ "
-            yield from self.rows(group, stem=below, depth=depth + 1, mark=end)
+        groups = self._groups(first)
+        for start, end in groups:
+            instances = [child for node in same for child in node.children[start:end]]
+            branch = "└─ " if end == len(first.children) else "├─ "
+            yield from self.rows(
+                instances, stem=below, depth=depth + 1, mark=branch, times=end - start
+            )
+
+    def _groups(self, node: Node) -> list[tuple[int, int]]:
+        """Where runs of equal children start and end."""
+        lengths = [len(list(group)) for _, group in groupby(node.children, key=self._same)]
+        ends = [*accumulate(lengths)]
+        return [(end - length, end) for length, end in zip(lengths, ends, strict=True)]
 
     def _same(self, node: Node) -> Hashable:
         if self.identities is not None and node.id in self.identities:

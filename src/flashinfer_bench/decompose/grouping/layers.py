@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.fusions import Flow, chained
 from flashinfer_bench.decompose.grouping.naming import joined, large_name, small_name
-from flashinfer_bench.decompose.grouping.parts import Part, count, flattened, in_order, renamed
+from flashinfer_bench.decompose.grouping.parts import (
+    Part,
+    count,
+    flattened,
+    in_order,
+    is_decided,
+    renamed,
+)
 from flashinfer_bench.decompose.grouping.repeats import labels, longest_repeat
 
 if TYPE_CHECKING:
@@ -46,14 +53,18 @@ class Layers:
         units = self.inside(frame)
         kernels = count(units)
         treatment = self.overrides.treatment(frame)
-        if kernels < 2 or treatment == "split":  # noqa: PLR2004  # one kernel needs no node around it
+        if kernels < 2:  # noqa: PLR2004  # one kernel needs no node around it
+            name = self.overrides.name(frame)
+            return tuple(replace(unit, name=name) for unit in units) if name else units
+        if treatment == "split":
             return units
         if treatment is None and frame[-1].kind == "function":
             return units
         if len(units) == 1 and treatment is None:
             return (self._standing_for(frame, units[0]),)
         limit = self.overrides.limit("module_fusions", "max_kernels")
-        if treatment == "fusion" or (treatment is None and kernels <= limit):
+        is_small = kernels <= limit and not is_decided(units)
+        if treatment == "fusion" or (treatment is None and is_small):
             is_on = treatment == "fusion" or self.overrides.is_on("module_fusions")
             return (self._fusion(frame, units),) if is_on else units
         return (self._layer(frame, units, is_split=treatment != "whole"),)
@@ -76,6 +87,7 @@ class Layers:
             children=leaves,
             frame=frame,
             home=frame[:-1],
+            is_decided=self.overrides.treatment(frame) is not None,
         )
 
     def _layer(self, frame: Frame, units: tuple[Part, ...], *, is_split: bool) -> Part:
@@ -89,6 +101,7 @@ class Layers:
             children=arranged,
             frame=frame,
             home=frame[:-1],
+            is_decided=self.overrides.treatment(frame) is not None,
         )
 
     def _large(self, frame: Frame) -> str:

@@ -30,6 +30,8 @@ class Part:
     cls: Class = "EW"
     """Of a leaf: how it counts when chains are made."""
     opaque: str | None = None
+    is_decided: bool = False
+    """Whether a person wants this node, so that no rule dissolves it."""
     tags: tuple[str, ...] = ()
 
     @property
@@ -51,6 +53,11 @@ class Part:
     def last(self) -> int:
         """Its last operation, by which parts are put in order."""
         return max(leaf.ops[-1] for leaf in self.leaves())
+
+
+def is_decided(units: Iterable[Part]) -> bool:
+    """Whether a node a person wants is among some parts or inside one."""
+    return any(unit.is_decided or is_decided(unit.children) for unit in units)
 
 
 def flattened(units: Iterable[Part]) -> tuple[Part, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.naming import model_name
-from flashinfer_bench.decompose.grouping.parts import Part, count, flattened
+from flashinfer_bench.decompose.grouping.parts import Part, count, flattened, is_decided
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping.layers import Layers
@@ -27,7 +27,7 @@ def whole(layers: Layers) -> Part:
         return replace(leaf, reason=f"root: 1 kernel; {leaf.reason}", frame=())
     heavy = sum(leaf.cls == "HEAVY" for leaf in flattened(units))
     facts = f"root: {kernels} kernels, {heavy} of them heavy"
-    if _is_fusion(layers, kernels, heavy):
+    if not is_decided(units) and _is_fusion(layers, kernels, heavy):
         return Part(level="fusion", name=name, reason=facts, children=flattened(units), frame=())
     return _large(layers, units, name, facts)
 

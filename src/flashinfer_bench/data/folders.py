@@ -122,12 +122,17 @@ def _text_or_none(path: Path) -> str | None:
     return text
 
 
+def folder_files(solution: Solution) -> dict[str, bytes]:
+    """Give the files of a solution's folder by their path in it."""
+    files = {source.path: source.content.encode() for source in solution.sources}
+    return {**files, SOLUTION_TOML: _toml(solution).encode()}
+
+
 def _write_files(solution: Solution, folder: Path) -> None:
-    for source in solution.sources:
-        path = folder / source.path
+    for name, content in folder_files(solution).items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source.content.encode())
-    (folder / SOLUTION_TOML).write_bytes(_toml(solution).encode())
+        path.write_bytes(content)
 
 
 def _toml(solution: Solution) -> str:

@@ -199,8 +199,11 @@ def _alike_arguments(one: Any, other: Any, ids: dict[str, str]) -> bool:
 
 def _axis(trace: Trace, places: tuple[Place, ...], taken: Sequence[str]) -> ModelAxis:
     index, position = places[0]
-    shape = trace.values[trace.inputs[index]].shape
+    given = trace.values[trace.inputs[index]]
+    shape = given.shape
     name = _axis_name(len(shape), position)
+    if position == 1 and given.dtype.startswith("int"):  # numbers of tokens
+        name = "seq_len"
     while name in taken:
         name = (
             f"{name.rstrip('0123456789_')}_{sum(each.startswith(name[:4]) for each in taken) + 1}"
@@ -209,7 +212,7 @@ def _axis(trace: Trace, places: tuple[Place, ...], taken: Sequence[str]) -> Mode
 
 
 _AXIS_NAMES = {
-    (2, 1): "width", (3, 1): "seq_len", (3, 2): "width", (4, 1): "channels", (4, 2): "height", (4, 3): "width",
+    (2, 1): "features", (3, 1): "seq_len", (3, 2): "width", (4, 1): "channels", (4, 2): "height", (4, 3): "width",
     (5, 1): "channels", (5, 2): "depth", (5, 3): "height", (5, 4): "width",
 }  # fmt: skip
 """What a dimension is usually called, by rank and position; the first is the batch."""

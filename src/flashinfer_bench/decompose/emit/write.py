@@ -11,6 +11,7 @@ from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.decompose.axes import Probed, probe
 from flashinfer_bench.decompose.capture import Captured
 from flashinfer_bench.decompose.capture import probe as retraced
+from flashinfer_bench.decompose.emit.dataset import dataset
 from flashinfer_bench.decompose.emit.files import piece_file
 from flashinfer_bench.decompose.emit.original import copies, original_of
 from flashinfer_bench.decompose.emit.steps import steps
@@ -51,10 +52,29 @@ def write(
     levels: Collection[Level] = _KERNELS,
 ) -> Written:
     """Write all files of a decomposition, or none; `levels` are those that get definitions."""
-    pieces = find_pieces(probed(source, captured.trace), tree)
+    return write_pieces(
+        source, find_pieces(probed(source, captured.trace), tree), directory, levels
+    )
+
+
+def write_pieces(
+    source: ModelSource,
+    pieces: Pieces,
+    directory: Path,
+    levels: Collection[Level] = _KERNELS,
+) -> Written:
+    """Write all files of a decomposition whose pieces are known, or none."""
+    made = dataset(source, pieces, levels)
     contents = dict(_contents(source, pieces))
+    contents |= {f"dataset/{path}": content for path, content in made.files.items()}
     _replace(directory, contents)
-    return Written(directory, tuple(sorted(contents)), counts(pieces))
+    return Written(
+        directory=directory,
+        files=tuple(sorted(contents)),
+        counts=counts(pieces),
+        definitions=tuple(made.definitions),
+        left_out=tuple(made.left_out),
+    )
 
 
 def probed(source: ModelSource, trace: Trace) -> Probed:

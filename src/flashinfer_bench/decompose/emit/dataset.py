@@ -1,0 +1,113 @@
+"""The pieces of a model as a dataset: definitions, workloads, eager baselines, and a profile with counts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data import Definition, Profile, Trace
+from flashinfer_bench.data.files import lines_of
+from flashinfer_bench.data.folders import folder_files
+from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.data.profile import KernelReference, KernelUse
+from flashinfer_bench.data.solution import BuildSpec, Solution, SourceFile, SupportedLanguages
+from flashinfer_bench.decompose.catalogue import FRAMEWORK
+from flashinfer_bench.decompose.emit.definitions import definition_of, unfit
+from flashinfer_bench.decompose.emit.workloads import Seen, workloads_of
+from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from flashinfer_bench.decompose.ir import Level
+    from flashinfer_bench.decompose.pieces import Pieces
+
+_KERNELBENCH_LEVEL = re.compile(r"level[0-9]+")
+
+
+@dataclass
+class Dataset:
+    """Files of a dataset by their path below its root, and what has no place in it."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    definitions: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+def dataset(source: ModelSource, pieces: Pieces, levels: Collection[Level]) -> Dataset:
+    """Make a dataset of the pieces of some levels; the profile counts kernels only."""
+    made = Dataset()
+    tags = [f"source:{_origin(source)}", f"model:{pieces.trace.model}"]
+    uses: list[KernelUse] = []
+    for piece in pieces.all:
+        if piece.node.level not in levels:
+            continue
+        reason = unfit(pieces, piece)
+        if reason is not None:
+            made.left_out.append((piece.id, reason))
+            continue
+        definition = definition_of(pieces, piece, tags)
+        seen = workloads_of(pieces, piece, _blob_folder(definition))
+        _add(made, definition, seen)
+        if piece.node.is_leaf:
+            uses += [_use(definition, each) for each in seen]
+    profile = Profile(model=pieces.trace.model, framework=FRAMEWORK, kernels=uses)
+    made.files[f"profiles/{FRAMEWORK}/{pieces.trace.model}.json"] = _json(profile.to_json(indent=2))
+    return made
+
+
+def _origin(source: ModelSource) -> str:
+    """Name where a model comes from, as KernelBench's folders do: `kernelbench/level3/11_VGG16`."""
+    if not isinstance(source, ModelFile):
+        return source.name
+    path = source.path.resolve()
+    if not _KERNELBENCH_LEVEL.fullmatch(path.parent.name):
+        return path.stem
+    return f"{path.parent.parent.name}/{path.parent.name}/{path.stem}".lstrip("/")
+
+
+def _add(made: Dataset, definition: Definition, seen: list[Seen]) -> None:
+    layout = Layout(Path())
+    solution = baseline(definition)
+    folder = layout.solution_file(solution, definition.op_type).with_suffix("")
+    lines = [Trace(definition=definition.name, workload=each.workload) for each in seen]
+    made.definitions.append(definition.name)
+    made.files[str(layout.definition_file(definition))] = _json(definition.to_json(indent=2))
+    made.files[str(layout.workload_file(definition))] = lines_of(lines)
+    for path, content in folder_files(solution).items():
+        made.files[f"{folder}/{path}"] = content
+    for each in seen:
+        made.files.update(each.blobs)
+
+
+def baseline(definition: Definition) -> Solution:
+    """Make the eager baseline of a definition: the reference, run as it is."""
+    return Solution(
+        name=f"{definition.name}_baseline",
+        definition=definition.name,
+        author="baseline",
+        description="PyTorch, eagerly, as the model runs it.",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu", "cuda"],
+            entry_point="main.py::run",
+            dependencies=["torch"],
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path="main.py", content=definition.reference)],
+    )
+
+
+def _blob_folder(definition: Definition) -> str:
+    return str(Layout(Path()).blob_workloads / definition.op_type / definition.name)
+
+
+def _use(definition: Definition, seen: Seen) -> KernelUse:
+    kernel = KernelReference(definition=definition.name, axes=seen.workload.axes)
+    return KernelUse(kernel=kernel, count=seen.count)
+
+
+def _json(text: str) -> bytes:
+    return f"{text}\n".encode()

@@ -1,0 +1,125 @@
+"""A piece as a definition: named axes, tensors and a reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data import Definition
+from flashinfer_bench.data.shapes import AxisConst, AxisSpec, AxisVar, DType, TensorSpec
+from flashinfer_bench.decompose.catalogue import identity_tag
+from flashinfer_bench.decompose.classes import key
+from flashinfer_bench.decompose.emit.forward import summary
+from flashinfer_bench.decompose.emit.reference import reference
+from flashinfer_bench.decompose.emit.variables import Names
+from flashinfer_bench.decompose.forms import Along
+from flashinfer_bench.decompose.identity import is_weight, snake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.decompose.pieces import Piece, Pieces
+
+_OP_TYPES = {"rms_norm": "rmsnorm", "rotary_embedding": "rope", "rope": "rope"}
+"""What a piece is called here, and the op type others use."""
+_JUDGED_OTHERWISE = frozenset({"sampling", "moe", "dsa_paged"})
+"""Op types whose judges expect more than any piece of that name gives."""
+_DTYPES = frozenset(dtype.value for dtype in DType)
+
+
+def unfit(pieces: Pieces, piece: Piece) -> str | None:
+    """Say why a piece cannot be a definition; none if it can."""
+    values = [pieces.trace.values[value] for value in (*piece.form.inputs, *piece.form.outputs)]
+    foreign = sorted({value.dtype for value in values} - _DTYPES)
+    if any(op.is_stochastic for op in piece.form.ops):
+        return "draws random numbers: there is no one right answer"
+    if foreign:
+        return f"has tensors of {', '.join(foreign)}, which definitions do not know"
+    if not piece.form.outputs or not piece.form.inputs:
+        return "has no inputs" if piece.form.outputs else "has no outputs"
+    return None
+
+
+def definition_of(pieces: Pieces, piece: Piece, tags: Sequence[str]) -> Definition:
+    """Describe a piece as a definition."""
+    names = Names(piece.parameters)
+    outputs = [
+        names.take("output" if len(piece.form.outputs) == 1 else f"output_{at}")
+        for at in range(len(piece.form.outputs))
+    ]
+    op_type = _OP_TYPES.get(snake(piece.node.name), snake(piece.node.name))
+    return Definition(
+        name=piece.id,
+        op_type=op_type,
+        description=summary(piece),
+        tags=[
+            *tags,
+            f"level:{piece.node.level}",
+            identity_tag(piece.identity),
+        ],
+        axes=_axes(piece),
+        inputs={
+            name: _spec(pieces, piece, value, _input_words(pieces, piece, value))
+            for name, value in zip(piece.parameters, piece.form.inputs, strict=True)
+        },
+        outputs={
+            name: _spec(pieces, piece, value, "result")
+            for name, value in zip(outputs, piece.form.outputs, strict=True)
+        },
+        reference=reference(piece),
+        judge=_judge(piece, op_type),
+    )
+
+
+def _judge(piece: Piece, op_type: str) -> str | None:
+    """Ties among the k largest may be broken either way; other indices must be equal."""
+    if len(piece.form.ops) == 1 and key(piece.form.ops[0].fn) == "topk":
+        is_whole = len(piece.form.outputs) == len(piece.form.ops[0].outs)
+        return "top_k" if is_whole else None
+    return "elementwise" if op_type in _JUDGED_OTHERWISE else None
+
+
+def _axes(piece: Piece) -> dict[str, AxisSpec]:
+    axes: dict[str, AxisSpec] = {
+        axis.name: AxisVar(type="var", description=_where(piece, *axis.place))
+        for axis in piece.form.axes
+    }
+    values = (*piece.form.inputs, *piece.form.outputs)
+    sizes = sorted({s for v in values for s in piece.form.shapes[v] if isinstance(s, int)})
+    for size in sizes:
+        axes[f"d{size}"] = AxisConst(type="const", value=size, description=f"the length {size}")
+    return axes
+
+
+def _where(piece: Piece, position: int, dimension: int) -> str:
+    return f"length of dimension {dimension} of {piece.parameters[position]}"
+
+
+def _spec(pieces: Pieces, piece: Piece, value: str, words: str) -> TensorSpec:
+    shape = [
+        piece.form.axes[size.axis].name if isinstance(size, Along) else f"d{size}"
+        for size in piece.form.shapes[value]
+    ]
+    is_static = value in piece.form.inputs and is_weight(pieces.trace, value)
+    return TensorSpec(
+        shape=shape,
+        dtype=DType(pieces.trace.values[value].dtype),
+        role="static" if is_static else "dynamic",
+        description=words,
+    )
+
+
+def _input_words(pieces: Pieces, piece: Piece, value: str) -> str:
+    found = pieces.trace.values[value]
+    match found.kind:
+        case "inter":
+            maker = pieces.trace.maker(value)
+            assert maker is not None
+            return f"activation, made by {key(pieces.trace.op(maker).fn)}"
+        case "input":
+            return f"the model's input {found.name}"
+        case "param":
+            more = len(piece.instances) - 1
+            others = f", and {more} like it" if more else ""
+            return f"the model's weight {found.name}{others}"
+        case _:
+            return f"the model's constant {found.name}"

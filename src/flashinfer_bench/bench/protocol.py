@@ -160,9 +160,13 @@ class Spin(Message, frozen=True):
 
 
 class Keep(Message, frozen=True):
-    """The sample just returned will be checked: fingerprint the inputs of this call of it."""
+    """The sample just returned will be checked: fingerprint the inputs of this call of it.
+
+    `asks_peak`: say how much memory was in use at most, too; finding that out takes longer than the rest.
+    """
 
     slot: int
+    asks_peak: bool = False
 
 
 # ------------------------------------------------------------------ contestant → judge or parent

@@ -202,11 +202,12 @@ class CpuConditions:
     def after(self) -> str | None:
         """Compare the counters with those before."""
         assert self._earlier is not None
-        earlier, now = self._earlier, self._read()
-        elapsed_s = now.at_s - earlier.at_s
-        if elapsed_s < _SHORTEST_COUNTED_S and now.throttled == earlier.throttled:
+        earlier = self._earlier
+        is_short = time.monotonic() - earlier.at_s < _SHORTEST_COUNTED_S
+        if is_short and self._throttled() == earlier.throttled:
             return None
-        self._earlier = None
+        now, self._earlier = self._read(), None
+        elapsed_s = now.at_s - earlier.at_s
         if now.throttled > earlier.throttled:
             return "throttled by heat"
         offered_s = self._count * elapsed_s
@@ -232,8 +233,11 @@ class CpuConditions:
             stolen_s=stolen / self._ticks_per_s,
             own_s=self._own_cpu_ns() / 1e9,
             waiting_s=sum(map(self._waited_ns, self._pids)) / 1e9,
-            throttled=sum(map(_number_in, self._throttle_counts)),
+            throttled=self._throttled(),
         )
+
+    def _throttled(self) -> int:
+        return sum(map(_number_in, self._throttle_counts))
 
     def _ticks(self) -> list[int]:
         try:

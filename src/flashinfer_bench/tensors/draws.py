@@ -96,7 +96,7 @@ def fill(
     distribution: Distribution, pool: torch.Tensor, out: torch.Tensor, choices: random.Random
 ) -> None:
     """Write the content of one call: legal, as cheap as a few copies, and hardly ever what it was before."""
-    flat = out.view(-1)
+    flat = out if out.dim() == 1 else out.view(-1)
     match distribution:
         case Normal(mean=mean) if out.dtype.itemsize > 1:
             _texture(_window(pool, out, choices), flat, choices)

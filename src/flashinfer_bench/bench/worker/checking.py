@@ -53,7 +53,8 @@ class Checker:
 
     def check_first(self, side: Side, trial: int) -> None:
         """Run the checked call that opens a trial."""
-        kept = side.keep(trial, 0, side.sample(trial, call=0, count=1, slots=(0,)))
+        sample = side.sample(trial, call=0, count=1, slots=(0,))
+        kept = side.keep(trial, 0, sample, asks_peak=True)
         arguments = self._truth.inputs_of(trial, 0)[0]
         self._check_inputs(side, kept, 0, arguments)
         expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()

@@ -143,8 +143,8 @@ def _answer(
                 return harness.go(id_, channel)
             case Spin():
                 return harness.spin(request, channel)
-            case Keep(id=id_, slot=slot):
-                return harness.keep(id_, slot)
+            case Keep():
+                return harness.keep(request)
             case Build(id=id_):
                 return Raised(id_, "a contestant builds once")
     except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
@@ -356,10 +356,11 @@ class _Harness:
         for buffers in self._output_sets[:count]:
             outgoing.poison(buffers)
 
-    def keep(self, id_: int, slot: int) -> Kept:
-        printed = outgoing.fingerprint(self._input_sets[slot])
-        peak_bytes = max(0, self._device.peak_bytes() - (self._base_bytes or 0))
-        return Kept(id_, printed, peak_bytes, self._seal.damage())
+    def keep(self, request: Keep) -> Kept:
+        printed = outgoing.fingerprint(self._input_sets[request.slot])
+        peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
+        used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
+        return Kept(request.id, printed, used_bytes, self._seal.damage())
 
 
 def _as_list(result: object) -> list[Any]:

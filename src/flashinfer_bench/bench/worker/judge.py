@@ -29,6 +29,7 @@ from flashinfer_bench.bench.protocol import (
     ToJudge,
 )
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
+from flashinfer_bench.bench.worker.limits import sleep_no_longer
 from flashinfer_bench.bench.worker.link import JobEndedError, Link
 from flashinfer_bench.bench.worker.match import Match
 from flashinfer_bench.bench.worker.speed import SpeedOfLight
@@ -52,6 +53,7 @@ def serve(sock: socket.socket) -> None:
     channel: Channel[ToJudge] = Channel(sock, ToJudge)
     request = channel.receive()
     assert isinstance(request, Open)
+    sleep_no_longer()
     torch.set_num_threads(request.threads)
     cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
     device = open_device(request.device)

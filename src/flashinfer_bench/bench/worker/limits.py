@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -31,6 +32,12 @@ def end_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _lower(resource.RLIMIT_CORE, 0)
+
+
+def sleep_no_longer() -> None:
+    """Have this thread's sleeps end when they should, where the kernel can; without, it adds up to 50 µs."""
+    with contextlib.suppress(OSError):
+        _prctl(_PR_SET_TIMERSLACK, 1)
 
 
 def hide_from_debuggers() -> None:

@@ -262,7 +262,7 @@ class Match:
             count = self._calls_per_sample
             slots = side.checked_slots(trial, call, count)
             sample = side.sample(trial, call, count, slots=slots)
-            side.queue.append(side.keep(trial, call, sample))
+            side.queue.append(side.keep(trial, call, sample, asks_peak=True))
             self._checker.check_queue(side)
 
     def _run_batches(self, watch: Watch, side: Side, trial: int) -> None:
@@ -324,7 +324,8 @@ class Match:
             for call in calls:
                 count = self._calls_per_sample
                 ordered = side.order(trial, call, count)  # while inputs are made, coins are tossed
-                is_kept = self._is_kept(side, trial, call, is_last=is_last and call == calls[-1])
+                is_very_last = is_last and call == calls[-1]
+                is_kept = self._is_kept(side, trial, call, is_last=is_very_last)
                 sample = side.run(
                     ordered,
                     slots=side.checked_slots(trial, call, count) if is_kept else (),
@@ -334,7 +335,8 @@ class Match:
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
                     side.shares_buffers, self._calls_per_sample = True, 1
                 elif is_kept:
-                    side.queue.append(side.keep(trial, call, sample))
+                    kept = side.keep(trial, call, sample, asks_peak=is_very_last)
+                    side.queue.append(kept)
         side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
         side.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
         if watch is not None:

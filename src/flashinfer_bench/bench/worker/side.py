@@ -238,10 +238,10 @@ class Side:
         coin = self.toss(trial, call, "slots")
         return tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
 
-    def keep(self, trial: int, call: int, sample: Sample) -> KeptSample:
+    def keep(self, trial: int, call: int, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""
         slot = self.toss(trial, call, "inputs").choice(sample.slots)
-        kept = self.link.ask(Keep(self.link.new_id(), slot), Kept)
+        kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
         if kept.tampering is not None:
             self.accuse("tampered_harness", kept.tampering)
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, Group
-from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.kernelbench_eval import EvalOptions, evaluate
+from flashinfer_bench.cli.options import clock_options, json_option, log_level_option
+from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY
 from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import heading, paragraph
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     cls=Group,
     examples=[
         "flashinfer-bench kernelbench fetch data/kernelbench",
+        "flashinfer-bench kernelbench eval 1/19 model_new.py",
     ],
 )
 def kernelbench() -> None:
@@ -83,3 +86,94 @@ def _fetched_page(fetched: Fetched) -> Page:
         blocks.append(heading(f"{len(names)} of the documented 251 are not in this commit"))
         blocks.append(paragraph(*names))
     return tuple(blocks)
+
+
+@kernelbench.command(
+    "eval",
+    cls=Command,
+    examples=[
+        "flashinfer-bench kernelbench eval 1/19 model_new.py",
+        "flashinfer-bench kernelbench eval examples/kernelbench/level1/13_Swish.py model_new.py --device cpu",
+        "flashinfer-bench kernelbench eval 2/40 model_new.py --baselines eager,compile",
+        "flashinfer-bench kernelbench eval --samples runs/my_model --json",
+    ],
+)
+@click.argument("problem", metavar="[ID]", required=False)
+@click.argument(
+    "candidate",
+    metavar="[MODEL_NEW.py]",
+    required=False,
+    type=click.Path(path_type=Path, dir_okay=False),
+)
+@click.option(
+    "--samples",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Candidates named level_1_problem_19_sample_0_kernel.py, instead of one file; ID then leaves out "
+    "other problems, or is the number of a level.",
+)
+@click.option(
+    "--dataset",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_LIBRARY,
+    show_default=True,
+    metavar="DIR",
+    help="Folder with level1 to level3.",
+)
+@click.option(
+    "--baselines",
+    default="eager",
+    show_default=True,
+    metavar="NAMES",
+    help="What candidates are compared with: eager, compile (torch.compile of Model), or eager,compile.",
+)
+@click.option(
+    "--seeds",
+    cls=ManyOption,
+    type=click.IntRange(min=0, max=2**31),
+    metavar="SEED...",
+    help="Seeds of the weights; a candidate is right if it is with each.  [default: 42]",
+)
+@click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
+@click.option(
+    "--num-trials", type=click.IntRange(min=1), help="Fresh sets of inputs.  [default: 3]"
+)
+@click.option(
+    "--iterations", type=click.IntRange(min=1), help="Timed samples per trial.  [default: 50]"
+)
+@click.option(
+    "--warmup-runs", type=click.IntRange(min=0), help="Untimed calls before them.  [default: 10]"
+)
+@click.option("--rtol", type=float, help="Relative tolerance.  [default: 0.01, or less: see above]")
+@click.option("--atol", type=float, help="Absolute tolerance.  [default: 0.01, or less: see above]")
+@click.option(
+    "--timeout", "timeout_seconds", type=float, help="Seconds for one candidate.  [default: 300]"
+)
+@click.option(
+    "--build-timeout",
+    "build_timeout_seconds",
+    type=float,
+    help="Seconds to import it.  [default: 300]",
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="CPU threads.  [default: physical cores]"
+)
+@clock_options
+@json_option
+@log_level_option
+def eval_(**options: Any) -> None:
+    """Judge and time a candidate, the class ModelNew of a file, against a problem's Model.
+
+    ID is LEVEL/NUMBER, a problem's name, or the path of any file in KernelBench's format. Both files are programs
+    and are run: the problem in a process with your rights, the candidate shut in like any other solution.
+
+    Model is built under a seed, and ModelNew gets its parameters and buffers by name; what has no namesake of its shape
+    is what the same seed makes of it. Inputs follow get_inputs in shape, type and distribution (integers stay integers
+    of its range), with other content in every call; what has a structure no distribution keeps is passed as get_inputs
+    makes it. A result is wrong if an element is off by more than both tolerances, which are those of KernelBench, but
+    no more than a hundredth of what the outputs are like and a tenth of what other inputs change in them.
+
+    The audit, the isolation and the timing are those of `run`. Exits with 1 when a candidate is not right.
+    """
+    exit_code = evaluate(EvalOptions(**options))
+    click.get_current_context().exit(exit_code)

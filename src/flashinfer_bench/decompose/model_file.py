@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
 import inspect
 import itertools
@@ -75,15 +76,16 @@ class ModelFile:
         """Make what forward is given, positionally."""
         if device == "meta":
             with contextlib.suppress(Exception), torch.device("meta"):  # some read numbers of them
-                return [moved(each, "meta") for each in self._given()]
+                return list(moved(self._given(), "meta"))
         torch.manual_seed(seed)
         with self._blaming("get_inputs"):
-            return [moved(each, device) for each in self._given()]
+            return list(moved(self._given(), device))
 
     def _construct(self) -> nn.Module:
-        given = getattr(self.module, "get_init_inputs", list)()
+        given: Any = getattr(self.module, "get_init_inputs", list)()
         model = getattr(self.module, self.entry)
-        made = model(**given) if isinstance(given, Mapping) else model(*_listed(given))
+        with _unscripted():
+            made = model(**given) if isinstance(given, Mapping) else model(*_listed(given))
         if not isinstance(made, nn.Module):
             raise ModelFileError(
                 f"{self.path}: {self.entry} makes a {type(made).__name__}: derive it from torch.nn.Module"
@@ -119,7 +121,7 @@ class ModelObject:
     def inputs(self, device: str, seed: int) -> list[Any]:  # they are given
         """Copy the example inputs to a device."""
         given = _positional(self.example_inputs, self.module.forward, bound=True)
-        return [moved(each, device) for each in given]
+        return list(moved(copy.deepcopy(given), device))  # a forward may write into them
 
 
 def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
@@ -153,7 +155,7 @@ def _imported(path: Path, source: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickle look a class up by its module
     try:
         code = compile(source, str(path.resolve()), "exec")
-        with _folder_importable(path.resolve().parent):
+        with _folder_importable(path.resolve().parent), _unscripted():
             exec(code, module.__dict__)  # running the file is what was asked for
     except SyntaxError as error:
         where = (
@@ -170,6 +172,21 @@ def _imported(path: Path, source: str) -> ModuleType:
         if not hasattr(module, "get_inputs"):
             sys.modules.pop(name, None)
     return module
+
+
+@contextlib.contextmanager
+def _unscripted() -> Iterator[None]:
+    """Leave functions that are decorated for TorchScript as they are written: what it runs cannot be seen."""
+    script = torch.jit.script
+    setattr(torch.jit, "script", _as_it_is)  # noqa: B010  # mypy takes it for a type
+    try:
+        yield
+    finally:
+        setattr(torch.jit, "script", script)  # noqa: B010
+
+
+def _as_it_is(scripted: Any, *_: Any, **__: Any) -> Any:
+    return scripted
 
 
 @contextlib.contextmanager
@@ -229,15 +246,21 @@ def _positional(given: Any, forward: Callable[..., Any], *, bound: bool) -> list
 
 
 def moved(value: Any, device: str) -> Any:
-    """Bring every tensor of a nested value to a device; on `meta` it loses its memory."""
+    """Bring every tensor of a nested value to a device, each once; on `meta` it loses its memory."""
+    return _moved(value, device, {})
+
+
+def _moved(value: Any, device: str, done: dict[int, torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.detach().to(device)
+        if id(value) not in done:
+            done[id(value)] = value.detach().to(device)
+        return done[id(value)]
     if isinstance(value, Mapping):
-        return {key: moved(each, device) for key, each in value.items()}
+        return {key: _moved(each, device, done) for key, each in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(each, device) for each in value))
+        return type(value)(*(_moved(each, device, done) for each in value))
     if isinstance(value, list | tuple):
-        return type(value)(moved(each, device) for each in value)
+        return type(value)(_moved(each, device, done) for each in value)
     return value
 
 

@@ -92,7 +92,7 @@ _METHODS = {
 """Methods whose arguments differ from those of the function of that name, or which read better as methods."""
 _SHAPES = {
     "torch.Tensor.view", "torch.reshape", "torch.permute", "torch.Tensor.expand", "torch.Tensor.repeat",
-    "torch.flip", "torch.tile", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
+    "torch.flip", "torch.tile", "torch.broadcast_to", "torch.Tensor.sum_to_size", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.Tensor.new_zeros", "torch.Tensor.new_ones", "torch.Tensor.new_empty",
 }  # fmt: skip
 """Functions that take their integers one by one or as one tuple; a trace holds the tuple."""
@@ -135,6 +135,9 @@ def _method(last: str) -> str:
 
 
 def _qualified(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", "")
+    if getattr(torch, name or "-", None) == function:  # `torch._weight_norm` and its like
+        return f"torch.{name}"
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 

@@ -1,7 +1,7 @@
 """What one forward call of a model does, as a trace: run on the meta device, without memory or time."""
 
 from flashinfer_bench.decompose.capture.exported import export_counts
-from flashinfer_bench.decompose.capture.ladder import Captured, capture, probe
+from flashinfer_bench.decompose.capture.ladder import Captured, as_written, capture, probe
 from flashinfer_bench.decompose.capture.stream import same_stream
 
-__all__ = ["Captured", "capture", "export_counts", "probe", "same_stream"]
+__all__ = ["Captured", "as_written", "capture", "export_counts", "probe", "same_stream"]

@@ -6,10 +6,14 @@ from __future__ import annotations
 from flashinfer_bench.decompose.names import call
 from typing import TYPE_CHECKING
 
+import torch
+
+from flashinfer_bench.decompose.names import call
+
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Op
-    import torch
     from collections.abc import Iterable
+
+    from flashinfer_bench.decompose.ir import Op
 
 _BIG = 1 << 24
 """Elements: what is larger is not worked out on the way."""
@@ -28,7 +32,8 @@ def worked_out(value: str, ops: Iterable[Op], sizes: dict[str, int]) -> torch.Te
             needed[op.id] = op
             open_ends += op.ins
     env: dict[str, torch.Tensor] = {}
-    for number in sorted(needed):
-        op = needed[number]
-        env.update(zip(op.outs, call(op, env), strict=True))
+    with torch.device("cpu"):
+        for number in sorted(needed):
+            op = needed[number]
+            env.update(zip(op.outs, call(op, env), strict=True))
     return env[value]

@@ -38,13 +38,20 @@ _CASTS = {
     "int": torch.int32, "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8,
     "bool": torch.bool, "cfloat": torch.complex64, "cdouble": torch.complex128,
 }  # fmt: skip
+EMPTY = {
+    "torch.empty": "torch.zeros",
+    "torch.empty_like": "torch.zeros_like",
+    "torch.Tensor.new_empty": "torch.Tensor.new_zeros",
+}
+"""What has any content has this: a trace would not give the same twice."""
 _NOWHERE = ("device", "pin_memory", "requires_grad", "non_blocking")
 """Arguments that say where a tensor lies or who wants its gradient: no part of what is computed."""
 
 
 def tidy(call: Call, result: Any) -> Call:
     """Write a call as a trace holds it, knowing what it returned."""
-    call = Call(call.fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
+    fn = EMPTY.get(call.fn, call.fn)
+    call = Call(fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
     if call.fn.endswith(".__get__"):
         return _property(call)
     if is_shape_call(call.fn):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flashinfer_bench.errors import UsageError
 
-class NotRecordableError(Exception):
+
+class NotRecordableError(UsageError):
     """The function mode cannot say what happened; the message is a reason for the user."""

@@ -143,7 +143,7 @@ def _traced(
     given = [recorder.given(each, names[id(each)]) for each in tensors_in(inputs)]
     values = tuple(dict.fromkeys(given))
     structure = structured(inputs, lambda each: values.index(recorder.given(each, "")))
-    with _as_written(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
+    with as_written(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
         result = model(*inputs)
     return finished(name, recorder, values, structure, result), recorder.constants()
 
@@ -160,7 +160,7 @@ def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:
 
 
 @contextlib.contextmanager
-def _as_written() -> Iterator[None]:
+def as_written() -> Iterator[None]:
     """Keep to the functions people write: no fused fast paths, nothing compiled."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

@@ -194,9 +194,13 @@ class Objects:
                 return self.emit("torch.permute", (new, back), {}, parent)
             case "torch.detach":
                 return value
-            case _ if _is_contiguous(parent.layout):
-                if math.prod(shape) == math.prod(view.layout[0]) and fn in _SAME_ORDER:
-                    return self.emit("torch.reshape", (new, shape), {}, parent)
+            case "torch.view_as_real":
+                return self.emit("torch.view_as_complex", (new,), {}, parent)
+            case "torch.view_as_complex":
+                return self.emit("torch.view_as_real", (new,), {}, parent)
+            case _ if math.prod(shape) == math.prod(view.layout[0]) and fn in _SAME_ORDER:
+                return self.emit("torch.reshape", (new, shape), {}, parent)
+            case _ if _is_contiguous(parent.layout) and view.dtype == parent.dtype:
                 size, steps, start = view.layout
                 put = (here, new, size, steps, start - offset)
                 return self.emit("torch.as_strided_scatter", put, {}, parent)
@@ -222,7 +226,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
     """Where a tensor's elements lie in its storage."""
     if tensor.layout is not torch.strided:
         raise NotRecordableError(f"a tensor has the layout {tensor.layout}")
-    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+    return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture.answers import worked_out
-from flashinfer_bench.decompose.capture.calls import Call, tidy, writes_in_place
+from flashinfer_bench.decompose.capture.calls import EMPTY, Call, tidy, writes_in_place
 from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.objects import (
@@ -76,7 +76,7 @@ class Recorder(TorchFunctionMode):
         self._objects = Objects(emit=self._restate, keep=device == "meta")
         self._numbers: dict[str, int] = {}
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._before: dict[str, torch.Tensor] = {}
+        self._before: dict[int, torch.Tensor] = {}
 
     # what is given
 
@@ -138,6 +138,12 @@ class Recorder(TorchFunctionMode):
         if is_opened(fn):
             with self:
                 return body_of(func)(*args, **kwargs)
+        if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
+            self._drop(fn, "elided", "all runs on one device")
+            return args[0]
+        if kwargs.get("out") is not None:
+            with self:
+                return _written_into(func, args, kwargs)
         args, kwargs = self._placed(fn, args, kwargs)
         call = Call(fn or "", tuple(args), dict(kwargs))
         given = list(tensors_in((call.args, call.kwargs)))
@@ -149,7 +155,15 @@ class Recorder(TorchFunctionMode):
         changed = [
             each for each, version in zip(given, versions, strict=True) if each._version != version
         ]
-        self._note(call, given, _each_once(changed), layout, result)
+        if call.fn in EMPTY:
+            for each in tensors_in(result):
+                each.zero_()
+        try:
+            self._note(call, given, _each_once(changed), layout, result)
+        except NotRecordableError:
+            raise
+        except Exception as fault:
+            raise NotRecordableError(f"{call.fn or func}: {fault}") from fault
         self._before.clear()
         return result
 
@@ -173,8 +187,6 @@ class Recorder(TorchFunctionMode):
 
     def _placed(self, fn: str | None, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Keep everything on the device of the run, whatever the model asks for."""
-        if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
-            return (args[0], self._device), {}
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": self._device}
         if fn == "torch.Tensor.to":
@@ -251,10 +263,14 @@ class Recorder(TorchFunctionMode):
         changed: list[torch.Tensor],
         layout: Layout | None,
     ) -> None:
-        if len(changed) > 1:
-            raise NotRecordableError(f"{call.fn} writes into several tensors")
-        (target,) = changed
+        target = changed[0]
+        if len(changed) > 1:  # views of one memory count writes together
+            target = next((each for each in changed if each is call.args[0]), target)
+            if not all(shares_memory(each, target) for each in changed):
+                raise NotRecordableError(f"{call.fn} writes into several tensors")
         before = layout if layout is not None and given[0] is target else layout_of(target)
+        if self._note_copy(call, target):
+            return
         pure = tidy(pure_form(tidy(call, target), target, before), target)
         args, kwargs = self._encoded(pure)
         entry = self._objects.find(target) or self._objects.twin(target) or self._lifted(target)
@@ -265,6 +281,24 @@ class Recorder(TorchFunctionMode):
         entry.layout = layout_of(target)
         self._append(Recorded(op, writes_state=name), [target], given)
         self._objects.write(entry, value)
+
+    def _note_copy(self, call: Call, target: torch.Tensor) -> bool:
+        """A copy over a whole tensor of the same kind makes two names of one value, and no operation."""
+        source = call.argument(1, "src")
+        if call.last != "copy_" or not isinstance(source, torch.Tensor):
+            return False
+        if (source.dtype, source.shape, source.stride()) != (
+            target.dtype,
+            target.shape,
+            target.stride(),
+        ):
+            return False
+        entry = self._objects.find(target) or self._objects.twin(target) or self._lifted(target)
+        if not any(each.is_state for each in self._objects.chain(entry)):
+            self._objects.write(entry, self.lookup(source))
+            self._drop(call.fn, "elided", "copied over a whole tensor")
+            return True
+        return False
 
     def _encoded(self, call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = tuple(encoded(each, self.lookup) for each in call.args)
@@ -326,13 +360,12 @@ class Recorder(TorchFunctionMode):
         for each in given:
             entry = self._objects.find(each) or self._objects.twin(each)
             if entry is not None:
-                ins[entry.value] = each
-        ins |= self._before
+                ins[entry.value] = self._before.get(id(each), each)
         self._watch(recorded.op, tuple(outs), {k: ins[k] for k in recorded.op.ins if k in ins})
 
     def _copy_before(self, given: list[torch.Tensor]) -> None:
         for each in given:
-            self._before[self.lookup(each)] = each.clone()
+            self._before[id(each)] = each.clone()
 
     def _side_effects(self, call: Call, changed: list[torch.Tensor]) -> list[torch.Tensor]:
         """Running statistics are written beside what is computed; nobody reads them in training."""
@@ -351,6 +384,17 @@ class Recorder(TorchFunctionMode):
     def _drop(self, fn: str, reason: Any, detail: str) -> None:
         scope, _ = self._scopes.here()
         self.dropped.append(Dropped(fn=fn, scope=scope, reason=reason, detail=detail))
+
+
+def _written_into(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Do what `out=` asks for in two steps: compute, then copy."""
+    out = kwargs["out"]
+    result = func(*args, **{key: each for key, each in kwargs.items() if key != "out"})
+    for there, made in zip(tensors_in(out), tensors_in(result), strict=True):
+        if there.shape != made.shape:
+            there.resize_(made.shape)
+        there.copy_(made)
+    return out
 
 
 _SHORT = 60

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
+from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.ir import Scope
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent.parent)
+_INNER = ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations")
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = str(Path(_TORCH).parent)
 
@@ -96,6 +98,8 @@ class Scopes:
                 scopes += self._function_scopes(pending, functions)
                 scopes.append(entered.pop().scope)
                 pending = []
+            elif _is_inner(frame.f_code.co_filename):
+                raise NotRecordableError("an operation runs that no mode sees, as in TorchScript")
             elif is_users(frame.f_code):
                 source = source or f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 pending.append(frame)
@@ -125,6 +129,12 @@ class Scopes:
     def _count(self, kind: str, path: str) -> int:
         self._calls[kind, path] += 1
         return self._calls[kind, path] - 1
+
+
+@functools.cache
+def _is_inner(name: str) -> bool:
+    """Tell whether a file holds operations that torch wrote in Python: what they call is not what was asked for."""
+    return name.startswith(tuple(f"{_TORCH}/{each}" for each in _INNER))
 
 
 def is_users(code: CodeType) -> bool:

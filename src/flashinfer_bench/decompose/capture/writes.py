@@ -32,8 +32,6 @@ def pure_form(call: Call, target: torch.Tensor, before: Layout) -> Call:
 
 
 def _candidates(call: Call, target: torch.Tensor) -> list[Call]:
-    if call.kwargs.get("out") is not None:
-        return [Call(call.fn, call.args, {k: v for k, v in call.kwargs.items() if k != "out"})]
     if not is_copy_form(call.fn):
         return [call]
     match call.last:

@@ -53,7 +53,7 @@ def trace_from_json(text: str) -> Trace:
             f"a trace of schema version {version!r}: this version reads {SCHEMA_VERSION}, capture the model again"
         )
     values = [Value(**_unpacked_fields(each)) for each in document.pop("values")]
-    parts = {
+    parts: dict[str, Any] = {
         "ops": tuple(Op(**_with_scopes(each)) for each in document.pop("ops")),
         "hazards": tuple(Hazard(**_unpacked_fields(each)) for each in document.pop("hazards")),
         "dropped": tuple(Dropped(**_with_scopes(each)) for each in document.pop("dropped")),
@@ -102,7 +102,8 @@ def _packed(value: Any) -> Any:
         case Ref() | Named() | Span() | Plain():
             tag = type(value).__name__.lower()
             return {tag: [_packed(getattr(value, f.name)) for f in dataclasses.fields(value)]}
-    raise TypeError(f"{type(value).__name__} is no part of a trace")
+        case _:
+            raise TypeError(f"{type(value).__name__} is no part of a trace")
 
 
 def _unpacked(value: Any) -> Any:

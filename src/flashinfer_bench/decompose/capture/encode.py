@@ -50,6 +50,11 @@ def encoded(argument: Any, lookup: Lookup) -> Any:  # one case per kind
             return tuple(encoded(each, lookup) for each in argument)
         case range():
             return list(argument)
+        case _:
+            return _rare(argument)
+
+
+def _rare(argument: Any) -> Any:
     if argument is ...:
         return Named("ellipsis", "...")
     if hasattr(argument, "item") and getattr(argument, "ndim", None) == 0:  # a number of numpy's

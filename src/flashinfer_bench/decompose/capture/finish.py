@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 
 from flashinfer_bench.decompose.capture.encode import structured
@@ -44,8 +44,10 @@ def finished(
 
 def _needed(recorded: list[Recorded], outputs: tuple[str, ...]) -> tuple[set[int], set[int]]:
     """Find the operations that outputs need, and those that only a write to the model's state needs."""
-    wanted, wanted_by_state = set(outputs), set()
-    needed, for_state = set(), set()
+    wanted = set(outputs)
+    wanted_by_state: set[str] = set()
+    needed: set[int] = set()
+    for_state: set[int] = set()
     for each in reversed(recorded):
         op = each.op
         if wanted & set(op.outs):
@@ -62,7 +64,9 @@ def _left_out(recorded: list[Recorded], needed: set[int], for_state: set[int]) -
     for each in recorded:
         if each.op.id in needed or each.restates:
             continue
-        reason = "side_effect" if each.op.id in for_state else "dead"
+        reason: Literal["dead", "side_effect"] = (
+            "side_effect" if each.op.id in for_state else "dead"
+        )
         detail = f"writes {each.writes_state}" if each.writes_state else ""
         found.append(Dropped(each.op.fn, each.op.scope, reason, detail))
     return found

@@ -230,7 +230,8 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata  # on meta all data pointers are null
+    address: int = tensor.untyped_storage()._cdata
+    return address  # on meta all data pointers are null
 
 
 def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -36,14 +36,14 @@ class Flow:
         """The kernel of each operation."""
         return {op: part for part in self.parts for op in part.ops}
 
-    def only_consumer(self, part: Part) -> tuple[Part, str] | None:
-        """The one kernel that uses a kernel's result, and the value it reads; none if several do or nothing."""
-        found: dict[Part, str] = {}
+    def consumers(self, part: Part) -> Mapping[Part | None, str]:
+        """The kernels that use a kernel's results, and the value each reads; none stands for the model's caller."""
+        found: dict[Part | None, str] = {}
         waiting = list(part.ops)
         while waiting:
             op = waiting.pop()
             if self.facts.is_output(op):
-                return None
+                found[None] = self.facts.trace.op(op).outs[0]
             for out in self.facts.trace.op(op).outs:
                 for reader in self.facts.trace.readers(out):
                     consumer = self.owner.get(reader)
@@ -51,7 +51,13 @@ class Flow:
                         waiting.append(reader)
                     elif consumer is not part:
                         found[consumer] = out
-        return next(iter(found.items())) if len(found) == 1 else None
+        return found
+
+    def only_consumer(self, part: Part) -> tuple[Part, str] | None:
+        """The one kernel that uses a kernel's result, and the value it reads; none if several do or nothing."""
+        found = self.consumers(part)
+        ((consumer, value),) = found.items() if len(found) == 1 else ((None, ""),)
+        return None if consumer is None else (consumer, value)
 
     def origin(self, value: str) -> Part | None:
         """The kernel a value comes from, through views; none for inputs and weights."""
@@ -142,16 +148,32 @@ def _attention(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -
         return []
     core = [start]
     while len(core) < limit:
-        found = flow.only_consumer(core[-1])
-        if found is None or found[0] not in free or found[0] in core:
+        following = _towards_product(flow, core)
+        if following is None or following not in free or following in core:
             return []
-        following = found[0]
         core.append(following)
         if _is_product(flow, following):
-            return core if _is_weighting(flow, core[1:-1]) else []
+            return core if _is_weighting(flow, core[1:-1]) and _is_closed(flow, core) else []
         if following.cls not in LINKS and not _joins_sink(flow, following):
             return []
     return []
+
+
+def _towards_product(flow: Flow, core: list[Part]) -> Part | None:
+    """The kernel after a core's last: its one user, or the product if weights are also returned or averaged."""
+    found = flow.only_consumer(core[-1])
+    if found is not None:
+        return found[0]
+    users = flow.consumers(core[-1]) if _is_weighting(flow, core[1:]) else {}
+    products = [user for user in users if user is not None and _is_product(flow, user)]
+    return products[0] if len(products) == 1 else None
+
+
+def _is_closed(flow: Flow, core: list[Part]) -> bool:
+    """Whether no other kernel lies on a way from one of these to another."""
+    own = set(core)
+    between = flow.facts.between(op for part in core for op in part.ops)
+    return all(flow.owner.get(op) in {None, *own} for op in between)
 
 
 def _is_product(flow: Flow, part: Part) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from flashinfer_bench.decompose.grouping.algebra import Expression, X
 from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
 from flashinfer_bench.decompose.grouping.parts import Part
 from flashinfer_bench.decompose.grouping.shifted import shifted
-from flashinfer_bench.decompose.ir import Op, Ref
+from flashinfer_bench.decompose.ir import Op, Ref, refs
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping.overrides import Overrides
@@ -114,11 +115,16 @@ SMALL = 1e-2
 
 def formulas(facts: Facts, last: Op) -> Iterator[tuple[str, frozenset[int], Class]]:
     """Try every value on the way as the variable of a formula that ends in an operation."""
-    if key(last.fn) not in ("mul", "div") or not _has_ingredient(facts, last):
+    if key(last.fn) not in ("mul", "div"):
         return
-    for variable in _variables(facts, last):
-        reading = _Reading(facts, variable)
+    behind = _behind(facts, last)
+    if not any(key(op.fn) in _INGREDIENTS for op in behind):
+        return
+    for variable in _variables(facts, behind):
+        reading = _Reading(facts, variable, _dependent(facts, behind, variable))
         expression = reading.made(last)
+        if reading.is_of_another:
+            continue
         name = _ACTIVATIONS.get(a.rounded(expression))
         if name is not None:
             yield name, frozenset(reading.seen), "EW"
@@ -132,28 +138,35 @@ _INGREDIENTS = {
 }  # fmt: skip
 
 
-def _has_ingredient(facts: Facts, last: Op) -> bool:
-    return any(key(op.fn) in _INGREDIENTS for op in _behind(facts, last))
-
-
 def _behind(facts: Facts, last: Op) -> list[Op]:
     """Operations a formula that ends here may consist of, nearest first."""
-    found = [last]
-    for op in found:
-        for value in op.ins:
+    found = {last.id: last}
+    waiting = [last]
+    while waiting and len(found) < DEPTH:
+        for value in waiting.pop(0).ins:
             maker = facts.trace.maker(value)
-            made = None if maker is None else facts.trace.op(maker)
-            if made is not None and made not in found and key(made.fn) in _RULES:
-                found.append(made)
-        if len(found) > DEPTH:
-            break
-    return found[:DEPTH]
+            if maker is None or maker in found:
+                continue
+            made = facts.trace.op(maker)
+            if key(made.fn) in _RULES:
+                found[maker] = made
+                waiting.append(made)
+    return list(found.values())
 
 
-def _variables(facts: Facts, last: Op) -> list[str]:
-    """Values that could be the variable: activations read on the way."""
-    read = dict.fromkeys(value for op in _behind(facts, last) for value in op.ins)
-    return [value for value in read if value in facts.active]
+def _variables(facts: Facts, behind: list[Op]) -> list[str]:
+    """Values that could be the variable: activations read twice on the way, by a gate or size and by the last."""
+    read = Counter(value for op in behind for value in refs((op.args, dict(op.kwargs))))
+    return [value for value, times in read.items() if times > 1 and value in facts.active]
+
+
+def _dependent(facts: Facts, behind: list[Op], variable: str) -> frozenset[int]:
+    """Which of some operations come from the variable; the others are no part of a formula of it."""
+    found: set[int] = set()
+    for op in sorted(behind, key=lambda each: each.id):
+        if any(value == variable or facts.trace.maker(value) in found for value in op.ins):
+            found.add(op.id)
+    return frozenset(found)
 
 
 @dataclass
@@ -162,7 +175,11 @@ class _Reading:
 
     facts: Facts
     variable: str
+    dependent: frozenset[int]
     seen: set[int] = field(default_factory=set)
+    is_of_another: bool = False
+    """Whether another activation was met, so that this is no formula of the variable alone."""
+    known: dict[int, Expression] = field(default_factory=dict)
 
     def value(self, reference: object) -> Expression:
         """An argument as an expression."""
@@ -173,15 +190,21 @@ class _Reading:
         if reference.id == self.variable:
             return X
         maker = self.facts.trace.maker(reference.id)
-        if maker is None or len(self.seen) > DEPTH:
-            return ("leaf", reference.id)
-        op = self.facts.trace.op(maker)
-        return self.made(op) if key(op.fn) in _RULES else ("leaf", reference.id)
+        if maker is not None and maker in self.dependent:
+            return self.made(self.facts.trace.op(maker))
+        self.is_of_another |= reference.id in self.facts.active
+        return ("leaf", reference.id)
 
     def made(self, op: Op) -> Expression:
         """What an operation makes."""
-        read = _RULES[key(op.fn)](self, op)
+        if op.id not in self.known:
+            self.known[op.id] = self._read(op)
+        return self.known[op.id]
+
+    def _read(self, op: Op) -> Expression:
+        read = None if self.is_of_another else _RULES[key(op.fn)](self, op)
         if read is None:
+            self.is_of_another = True
             return ("leaf", op.outs[0])
         self.seen.add(op.id)
         return read

@@ -61,6 +61,7 @@ MAX_WORDS = 5
 def kernel_name(op: Op) -> str:
     """Name a kernel of one operation.
 
+    >>> from flashinfer_bench.decompose.ir import Op
     >>> kernel_name(Op(0, "torch.Tensor.__rtruediv__", (), {}, (), ()))
     'div'
     """

@@ -74,10 +74,19 @@ def longest_repeat(marks: Sequence[int], sizes: Sequence[int]) -> tuple[int, int
     for period in range(1, min(MAX_PERIOD, len(marks) // 2) + 1):
         for start, rounds in _runs(marks, period):
             one = sum(sizes[start : start + period])
-            is_node_already = period == 1
-            if not is_node_already and one > 1 and one * rounds > covered:
+            is_worth_a_node = one > 1 and not _repeats_within(marks[start : start + period])
+            if is_worth_a_node and one * rounds > covered:
                 best, covered = (start, period, rounds), one * rounds
     return best
+
+
+def _repeats_within(marks: Sequence[int]) -> bool:
+    """Whether a round is one part, or a shorter sequence several times."""
+    length = len(marks)
+    shorter = (period for period in range(1, length) if length % period == 0)
+    return length == 1 or any(
+        all(marks[place] == marks[place % period] for place in range(length)) for period in shorter
+    )
 
 
 def _runs(marks: Sequence[int], period: int) -> list[tuple[int, int]]:

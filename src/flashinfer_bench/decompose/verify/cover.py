@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.decompose.ir import Node, Op, Trace
-    from flashinfer_bench.decompose.verify.layout import TreeNode
+    from flashinfer_bench.decompose.verify.layout import Layout, TreeNode
     from flashinfer_bench.decompose.verify.values import Mark
 
 _MOST_NAMED = 12
@@ -134,6 +134,7 @@ def claims_by_values(
     claims: list[Claim] = []
     findings: list[Finding] = []
     claimed: set[int] = set()
+    alternatives: list[tuple[frozenset[str], list[str]]] = []
     made: set[Mark] = set()
     for each in borders:
         given: set[str] = set()
@@ -152,7 +153,28 @@ def claims_by_values(
         work = frozenset(ops) & flow.work
         claimed |= work
         claims.append(Claim(each.node, each.path, work))
-    return claims, findings
+        alternatives.append((frozenset(given), [v for one in each.outs for v in known.values(one)]))
+    return _extended(flow, claims, alternatives, claimed), findings
+
+
+def _extended(
+    flow: Flow,
+    claims: Sequence[Claim],
+    alternatives: Sequence[tuple[frozenset[str], Sequence[str]]],
+    claimed: set[int],
+) -> list[Claim]:
+    """Give operations that are left to the leaf before them whose values they did not change: `triu` of a triangle."""
+    extended = []
+    for claim, (given, values) in zip(claims, alternatives, strict=True):
+        ops = claim.ops
+        for value in values:
+            reached, leak = flow.between(value, given)
+            more = reached & flow.work - ops
+            if leak is None and more and ops <= reached and not more & claimed:
+                claimed |= more
+                ops |= more
+        extended.append(Claim(claim.node, claim.path, ops))
+    return extended
 
 
 def _best(
@@ -182,6 +204,16 @@ def _leaking(flow: Flow, border: Border, leak: str) -> Finding:
     name = flow.trace.values[leak].name if leak in flow.trace.values else leak
     said = f"{border.node.id} at {border.path} makes what the original makes from {name}, without being given it"
     return found("COVER-input", border.node.file, said, node=border.node.id, tensor=name)
+
+
+def named_claims(layout: Layout) -> list[Claim]:
+    """Take the operations that the tree names for each instance of a leaf."""
+    return [
+        Claim(node, each.path, frozenset(each.operations or ()))
+        for node in layout.tree.nodes
+        if node.is_leaf
+        for each in node.instances
+    ]
 
 
 def coverage(flow: Flow, claims: Sequence[Claim], root: TreeNode) -> tuple[Coverage, list[Finding]]:

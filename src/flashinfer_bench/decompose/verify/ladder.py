@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
-from flashinfer_bench.decompose.verify.comparing import Subject, compare, on_path
+from flashinfer_bench.decompose.verify.comparing import compare
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
@@ -21,6 +21,7 @@ from flashinfer_bench.decompose.verify.progress import Ladder
 from flashinfer_bench.decompose.verify.recompose import StoppedError
 from flashinfer_bench.decompose.verify.rules import RULES, RUNGS, found
 from flashinfer_bench.decompose.verify.sources import Draws
+from flashinfer_bench.decompose.verify.subject import Subject, on_path
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
 
@@ -77,8 +78,8 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
 
 def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     source = ladder.source or _original(ladder, layout)
-    trace = run_original(source, Draws(0), "meta").trace
-    plain = Subject(source, trace, decompose_trace(trace))
+    run = run_original(source, Draws(0), "meta")
+    plain = Subject(source, run, decompose_trace(run.trace))
     climbed = []
     for seed in range(ladder.seeds):
         subject = on_path(plain, seed)

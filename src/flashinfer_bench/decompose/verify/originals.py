@@ -10,11 +10,12 @@ import torch
 from flashinfer_bench.decompose.capture import capture
 from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.decompose.verify.files import tensors
+from flashinfer_bench.decompose.verify.restated import Restating
 from flashinfer_bench.decompose.verify.sources import Draws, Perturbed
 from flashinfer_bench.decompose.verify.values import Mark, error, mark, tolerance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from flashinfer_bench.decompose.capture.recorder import Watch
     from flashinfer_bench.decompose.ir import Op, Trace
@@ -33,6 +34,8 @@ class OriginalRun:
     weights: Mapping[str, torch.Tensor]
     """Parameters, buffers and lifted constants by every name, as they were before the run."""
     outputs: tuple[torch.Tensor, ...]
+    watched: frozenset[int] = frozenset()
+    """Operations that ran; the others restate what aliasing did."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,20 @@ def run_original(
     draws: Draws,
     device: str,
     *,
+    like: OriginalRun | None = None,
     also: Watch | None = None,
     marking: bool = True,
     moving: bool = True,
 ) -> OriginalRun:
-    """Run once and mark every value that is made or read; `also` sees the same operations."""
+    """Run once and mark every value that is made or read; `also` sees the same operations.
+
+    `like` is an earlier run: it knows which operations of the trace cannot be watched.
+    """
     marks: dict[str, Mark] = {}
+    watched: set[int] = set()
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
+        watched.add(op.id)
         if also is not None:
             also(op, outs, ins)
         if not marking or device == "meta":
@@ -67,30 +76,39 @@ def run_original(
                     marks[value] = mark(each)
 
     perturbed = Perturbed(source, draws, is_moved=moving)
+    watcher = Restating(like.trace, like.watched, watch) if like is not None else watch
     with draws:
-        captured = capture(perturbed, device=device, seed=draws.seed, watch=watch)
+        captured = capture(perturbed, device=device, seed=draws.seed, watch=watcher)
     given = tuple({id(each): each for each in tensors_in(perturbed.given)}.values())
     trace = captured.trace
     constants = {trace.values[value].name: each for value, each in captured.constants.items()
                  if value in trace.values}  # fmt: skip
     returned = tuple({id(each): each for each in tensors(perturbed.returned)}.values())
+    weights = {**constants, **perturbed.weights}
+    run = OriginalRun(trace, marks, given, weights, returned, frozenset(watched))
     if marking and device != "meta":
-        marks |= {value: mark(each) for value, each in zip(trace.inputs, given, strict=False)}
-        marks |= {value: mark(each) for value, each in zip(trace.outputs, returned, strict=False)}
-        _mark_weights(marks, trace, {**constants, **perturbed.weights})
-    return OriginalRun(trace, marks, given, {**constants, **perturbed.weights}, returned)
+        marks.update((value, mark(each)) for value, each in borders_of(run))
+    if isinstance(watcher, Restating):
+        watcher.finish(dict(borders_of(run)))
+    return run
 
 
-def _mark_weights(
-    marks: dict[str, Mark], trace: Trace, weights: Mapping[str, torch.Tensor]
-) -> None:
-    for value in trace.values.values():
-        if value.kind in ("param", "buffer", "const") and value.name in weights:
-            marks[value.id] = mark(weights[value.name])
+def borders_of(run: OriginalRun) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what a run was given and returned, weights included, by value."""
+    yield from zip(run.trace.inputs, run.inputs, strict=False)
+    yield from zip(run.trace.outputs, run.outputs, strict=False)
+    for value in run.trace.values.values():
+        if value.name in run.weights and value.kind not in ("input", "inter"):
+            yield value.id, run.weights[value.name]
 
 
 def nearest(
-    source: ModelSource, draws: Draws, wanted: Mapping[Mark, torch.Tensor], *, moving: bool
+    source: ModelSource,
+    draws: Draws,
+    wanted: Mapping[Mark, torch.Tensor],
+    *,
+    like: OriginalRun,
+    moving: bool,
 ) -> dict[Mark, Near]:
     """Run again and find, for each tensor, the value of the original that comes closest."""
     best: dict[Mark, Near] = {}
@@ -105,10 +123,10 @@ def nearest(
                     if key not in best or apart < best[key].error:
                         best[key] = Near(value, op, apart)
 
+    model = Perturbed(source, draws, is_moved=moving)
+    watcher = Restating(like.trace, like.watched, watch)
     with draws:
-        capture(
-            Perturbed(source, draws, is_moved=moving), device="cpu", seed=draws.seed, watch=watch
-        )
+        capture(model, device="cpu", seed=draws.seed, watch=watcher)
     return best
 
 

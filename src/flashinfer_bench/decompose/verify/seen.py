@@ -26,9 +26,8 @@ Sizes = tuple[tuple[tuple[int, ...], str] | None, ...]
 class Seen:
     """Observes every call of a node."""
 
-    def __init__(self, original: OriginalRun, *, marking: bool) -> None:
+    def __init__(self, original: OriginalRun) -> None:
         self.original = original
-        self.marking = marking
         self.known = Known(original.marks)
         self.borders: list[Border] = []
         self.unknown: dict[Mark, torch.Tensor] = {}
@@ -41,7 +40,7 @@ class Seen:
         """Take one call."""
         self.sizes[call.node.id].add(sizes_of(call.ins))
         self.bindings[call.node.id].append(observed(self.original, call.ins))
-        if call.node.is_leaf and self.marking:
+        if call.node.is_leaf:
             ins = tuple(
                 (name, self._marked(each))
                 for name, each in zip(call.names, call.ins, strict=False)

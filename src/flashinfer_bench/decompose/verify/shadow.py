@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.ir import Interface, Op, Trace, interface
+from flashinfer_bench.decompose.names import call
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
 from flashinfer_bench.decompose.verify.recompose import differences
 from flashinfer_bench.decompose.verify.rules import found
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.verify.sources import Draws
     from flashinfer_bench.report.decompose_verify import Finding
+
+
+SCALES = (1e-3, 30.0)
+"""What inputs are multiplied by to see an epsilon, or the limit of a clamp."""
 
 
 @dataclass
@@ -59,6 +64,7 @@ def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
 class Shadow:
     """Watches a run of the original, and runs each leaf as soon as all its tensors were seen."""
 
+    trace: Trace
     places: list[Place]
     draws: Draws
     report: Callable[[Finding], None]
@@ -66,6 +72,7 @@ class Shadow:
     done: Counter[str] = field(default_factory=Counter)
     _kept: dict[str, torch.Tensor] = field(default_factory=dict)
     _models: dict[str, nn.Module] = field(default_factory=dict)
+    _scaled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Index who waits for what."""
@@ -131,7 +138,37 @@ class Shadow:
         for said_of, tensor in differences(got, expected, self.tolerate):
             said = f"{node.id} at {place.path}, given the original's tensors, makes {said_of}"
             self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
+        if node.id not in self._scaled:
+            self._scaled.add(node.id)
+            for factor in SCALES:
+                self._run_scaled(place, factor)
         self._release(place)
+
+    def _run_scaled(self, place: Place, factor: float) -> None:
+        """Compare on inputs of another size, where small constants and limits show."""
+        given = {
+            value: self._kept[value] * factor if self._is_scaled(value) else self._kept[value]
+            for value in place.faces.inputs
+        }
+        before, was_on = self.draws.ordinal, self.draws.is_on
+        try:
+            with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                with self.draws.counting(place.first_draw or 0):
+                    expected = replayed(self.trace, place.ops, given, place.faces.outputs)
+                with self.draws.counting(place.first_draw or 0):
+                    got = tensors(self._model(place.file)(*given.values()))
+        except Exception:  # noqa: BLE001  # torch refuses such inputs: probabilities above one
+            return
+        finally:
+            self.draws.ordinal, self.draws.is_on = before, was_on
+        for said_of, tensor in differences(got, expected, lambda _: None):
+            node = place.file.node
+            said = f"{node.id} at {place.path}, given the original's tensors times {factor:g}, makes {said_of}"
+            self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
+
+    def _is_scaled(self, value: str) -> bool:
+        kind = self.trace.values[value].kind
+        return kind in ("input", "inter") and self._kept[value].is_floating_point()
 
     def _model(self, file: NodeFile) -> nn.Module:
         if file.node.id not in self._models:
@@ -143,3 +180,14 @@ class Shadow:
             self._left[value] -= 1
             if not self._left[value]:
                 self._kept.pop(value, None)
+
+
+def replayed(
+    trace: Trace, ops: Iterable[int], given: Mapping[str, torch.Tensor], outs: Iterable[str]
+) -> tuple[torch.Tensor, ...]:
+    """Evaluate operations of the original on other inputs."""
+    known = dict(given)
+    for op in sorted(ops):
+        each = trace.op(op)
+        known.update(zip(each.outs, call(each, known), strict=True))
+    return tuple(known[value] for value in outs)

@@ -1,0 +1,194 @@
+"""Many files taken apart, several at once; each result is on disk before the next is heard of."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flashinfer_bench.data import appending
+from flashinfer_bench.data.files import read_bytes, whole_lines, write_whole
+from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.decompose.requests import Request
+from flashinfer_bench.errors import BenchError
+from flashinfer_bench.kernelbench.library import label_of
+from flashinfer_bench.kernelbench.tasks import local_sources
+from flashinfer_bench.report.decompose_batch import BatchRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from flashinfer_bench.decompose.process import Outcome
+    from flashinfer_bench.decompose.requests import Emit
+
+JOURNAL = "batch.jsonl"
+_JOB = "flashinfer_bench.decompose.story:decompose_file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which files, how, and within what."""
+
+    files: tuple[Path, ...]
+    output: Path
+    emit: Emit = "kernels"
+    is_verified: bool = True
+    overrides: Path | None = None
+    at_once: int = 1
+    memory_bytes: int = 8 << 30
+    """What the process of one file may take."""
+    seconds: float = 600.0
+
+    def request(self, file: Path) -> Request:
+        """Ask for one file; it goes into a folder named by its level and itself."""
+        return Request(
+            file=file,
+            directory=self.output / label_of(file),
+            emit=self.emit,
+            is_verified=self.is_verified,
+            overrides=self.overrides,
+            memory_limit_bytes=self.memory_bytes,
+        )
+
+    def key(self, file: Path) -> str:
+        """Identify everything that decides a result: the sources and what is asked."""
+        try:
+            sources = local_sources(file)
+        except BenchError:
+            sources = {}
+        overrides = read_bytes(self.overrides).hex() if self.overrides else ""
+        asked = [sources, self.emit, self.is_verified, overrides]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Work on a file began."""
+
+    file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a file; it is in the journal."""
+
+    file: Path
+    row: BatchRow
+
+
+Event = Started | Finished
+
+
+class _Entry(msgspec.Struct):
+    key: str
+    row: BatchRow
+
+
+def done_before(plan: Plan) -> dict[Path, BatchRow]:
+    """Read from the journal of an earlier batch what need not be done again: same sources, same wishes, no fault."""
+    journal = plan.output / JOURNAL
+    if not journal.is_file():
+        return {}
+    entries = {entry.row.file: entry for entry in _entries(journal)}
+    found = {}
+    for file in plan.files:
+        entry = entries.get(str(file))
+        if (
+            entry
+            and entry.row.is_good
+            and entry.key == plan.key(file)
+            and _is_there(entry.row, plan)
+        ):
+            found[file] = entry.row
+    return found
+
+
+def begin_journal(plan: Plan, kept: dict[Path, BatchRow]) -> None:
+    """Start the journal with what is kept."""
+    lines = [_line(plan.key(file), row) for file, row in kept.items()]
+    write_whole(plan.output / JOURNAL, b"".join(lines))
+
+
+def run(plan: Plan, files: Sequence[Path]) -> Iterator[Event]:
+    """Take files apart; what one of them does is its own fault, and the others go on."""
+    began_s: dict[str, float] = {}
+    by_name = {str(file): file for file in files}
+
+    def tasks() -> Iterator[Task]:  # pulled one by one, as places become free
+        for name, file in by_name.items():
+            began_s[name] = time.monotonic()
+            yield Task(_JOB, (plan.request(file),), name=name)
+
+    limits = Limits(seconds=plan.seconds, memory_bytes=plan.memory_bytes)
+    waiting = iter(files)
+    yield from map(Started, itertools.islice(waiting, plan.at_once))
+    for task, outcome in run_each(tasks(), limits, at_once=plan.at_once):
+        file = by_name[task.name]
+        row = _row(plan, file, outcome, time.monotonic() - began_s[task.name])
+        appending.append({str(plan.output / JOURNAL): _line(plan.key(file), row)})
+        yield Finished(file, row)
+        yield from map(Started, itertools.islice(waiting, 1))
+
+
+def _row(plan: Plan, file: Path, outcome: Outcome, seconds: float) -> BatchRow:
+    named: dict[str, Any] = {
+        "problem": label_of(file),
+        "file": str(file),
+        "directory": str(plan.output / label_of(file)),
+        "seconds": round(seconds, 3),
+    }
+    match outcome:
+        case Done(value=report):
+            return BatchRow(**named, **_found(report))
+        case Refused(message=message):
+            return BatchRow(**named, fault=message)
+        case Ended(message=message, is_ours=is_ours):
+            return BatchRow(**named, fault=message, is_ours=is_ours)
+
+
+def _found(report: dict[str, Any]) -> dict[str, Any]:
+    """Take from a report what a line of a table holds."""
+    counts = report["counts"]
+    errors = [each for each in report["findings"] if each["severity"] == "error"]
+    shrunk = report["shrunk"]
+    return {
+        "classified": report["classified"],
+        "kernels": counts["kernel"]["instances"],
+        "different_kernels": counts["kernel"]["nodes"],
+        "fusions": counts["fusion"]["instances"],
+        "layers": counts["layer"]["instances"],
+        "operations": report["operations"],
+        "coverage": report["coverage"],
+        "verified": report["verified"],
+        "equality": report["equality"],
+        "shrunk": None if shrunk is None else str(shrunk),
+        "front_end": report["front_end"],
+        "findings": tuple(f"{each['file']}: {each['code']}: {each['message']}" for each in errors),
+        "cpu_seconds": report["cpu_seconds"],
+        "peak_memory_bytes": report["peak_memory_bytes"],
+        "definitions": len(report["definitions"]),
+        "has_dataset": bool(report["definitions"]),
+    }
+
+
+def _entries(journal: Path) -> Iterator[_Entry]:
+    """Read entries; one that another version wrote, or that tore, counts as not done."""
+    for _, line in whole_lines(read_bytes(journal), journal):
+        try:
+            yield msgspec.json.decode(line, type=_Entry)
+        except msgspec.DecodeError:
+            continue
+
+
+def _is_there(row: BatchRow, plan: Plan) -> bool:
+    return (plan.output / row.problem / "decomposition_tree.json").is_file()
+
+
+def _line(key: str, row: BatchRow) -> bytes:
+    return msgspec.json.encode(_Entry(key, row)) + b"\n"

@@ -14,6 +14,7 @@ from flashinfer_bench.decompose.capture import probe as retraced
 from flashinfer_bench.decompose.emit.dataset import dataset
 from flashinfer_bench.decompose.emit.files import piece_file
 from flashinfer_bench.decompose.emit.original import copies, original_of
+from flashinfer_bench.decompose.emit.readme import readme
 from flashinfer_bench.decompose.emit.steps import steps
 from flashinfer_bench.decompose.emit.tree_json import counts, tree_json
 from flashinfer_bench.decompose.pieces import Pieces, find_pieces
@@ -66,6 +67,7 @@ def write_pieces(
     """Write all files of a decomposition whose pieces are known, or none."""
     made = dataset(source, pieces, levels)
     contents = dict(_contents(source, pieces))
+    contents["README.md"] = readme(pieces, made.left_out).encode()
     contents |= {f"dataset/{path}": content for path, content in made.files.items()}
     _replace(directory, contents)
     return Written(

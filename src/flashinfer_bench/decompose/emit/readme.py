@@ -57,7 +57,7 @@ def _kernels(pieces: Pieces) -> Iterator[str]:
     costs.sort(key=lambda each: (-_weight(each[1], flops, moved), each[0].id))
     yield "## What the kernels are worth"
     yield ""
-    yield "All calls of a kernel together: arithmetic, traffic (inputs and outputs once), and their shares of the model's."
+    yield "All calls of a kernel together: arithmetic, traffic (inputs and outputs once), and their shares."
     yield "What bounds a kernel is worth most: a kernel that takes a share s of the time gives the model s/2 when it is"
     yield "twice as fast."
     yield ""

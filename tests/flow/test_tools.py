@@ -195,6 +195,46 @@ def test_a_job_that_failed_ends_as_recorded(root: Path) -> None:
     assert "at [7]: got 40" in told["log"]
 
 
+def leaving(mark: Path) -> str:
+    """Write a kernel that leaves a mark where only the user may write."""
+    return (
+        "def run(x):\n"
+        "    try:\n"
+        f"        open({str(mark)!r}, 'w').close()\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "    return x + 1\n"
+    )
+
+
+@pytest.mark.parametrize(("level", "is_left"), [("process", False), ("off", True)])
+@pytest.mark.parametrize("command", ["check", "ab"])
+def test_a_kernel_file_is_held_as_asked(
+    root: Path, tmp_path: Path, command: str, level: str, is_left: bool
+) -> None:
+    mark = tmp_path / "mark"
+    file = kernel(tmp_path, "leaving", leaving(mark))
+    files = (file,) if command == "check" else (file, file, "--rounds", "1")
+    where = ("--local", str(root), "--definition", "increment", "--device", "cpu")
+
+    done = call(command, *files, *where, "--iterations", "2", "--sandbox", level)
+
+    assert done.returncode == 0, done.stderr
+    assert mark.exists() == is_left
+
+
+def test_a_replayed_job_is_held_as_asked(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    dataset = write_dataset(tmp_path / "dataset", solution(leaving(mark), name="leaving"))
+    call("run", "--local", str(dataset), "--num-trials", "1", *QUICK)
+    assert not mark.exists()
+
+    done = call("replay", line_of(dataset, "leaving"), "--threshold", "90%", "--sandbox", "off")
+
+    assert "settings differ" not in done.stdout
+    assert mark.exists()
+
+
 def test_a_job_that_failed_shows_what_differs_and_by_how_much(root: Path) -> None:
     said = call("replay", line_of(root, "wrong")).stdout
 

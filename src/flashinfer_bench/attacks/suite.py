@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,7 +114,7 @@ def entries(
     everything = [read_entry(path) for path in files]
     for pattern in only:
         if not any(fnmatchcase(entry.name, pattern) for entry in everything):
-            raise UsageError(f"no attack or look-alike is called {pattern!r}")
+            raise UsageError(_unknown(pattern, everything))
     chosen = [
         entry
         for entry in everything
@@ -123,6 +124,17 @@ def entries(
     ]
     order = list(FAMILIES)
     return tuple(sorted(chosen, key=lambda entry: (order.index(entry.family), entry.name)))
+
+
+def _unknown(pattern: str, known: Sequence[Entry]) -> str:
+    """Name what is nearest to a pattern that fits nothing, or say what there is."""
+    kinds = sorted({f"{entry.name.partition('_')[0]}_*" for entry in known if entry.is_hostile})
+    near = get_close_matches(pattern, [*kinds, *(entry.name for entry in known)], n=3)
+    if near:
+        remedy = f"did you mean {' or '.join(map(repr, near))}?"
+    else:
+        remedy = f"attacks are {', '.join(kinds)}, and `--family honest` names all look-alikes as it runs them"
+    return f"no attack or look-alike is called {pattern!r}; {remedy}"
 
 
 def read_entry(path: Path) -> Entry:

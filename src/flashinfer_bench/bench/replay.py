@@ -12,7 +12,7 @@ from flashinfer_bench.bench.plan import Plan, jobs_for, skip_reason
 from flashinfer_bench.data import TraceSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.bench.pool import Progress
@@ -40,16 +40,15 @@ def replay_of(
     definition: Definition,
     solution: Solution,
     target: Target,
-    *,
-    timeout_seconds: float | None = None,
+    own: Mapping[str, Any] | None = None,
 ) -> Replay:
     """Find the settings a trace was made with; the hash of the settings tells whether they are those.
 
-    What a trace does not say is left at its default.
+    What a trace does not say is left at its default, and `own` goes before: settings that no hash depends on.
     """
     evaluation = trace.evaluation
     assert evaluation is not None
-    candidates = list(_candidates(evaluation, definition, timeout_seconds))
+    candidates = list(_candidates(evaluation, definition, own or {}))
     wanted = evaluation.provenance.config_hash if evaluation.provenance else None
     for config in candidates:
         (job,) = jobs_for(
@@ -85,15 +84,11 @@ def run_again(
 
 
 def _candidates(
-    evaluation: Evaluation, definition: Definition, timeout_seconds: float | None
+    evaluation: Evaluation, definition: Definition, own: Mapping[str, Any]
 ) -> Iterator[BenchmarkConfig]:
     """Give configurations that fit what was recorded; whether it was audited or strict is not told."""
     provenance = evaluation.provenance
-    common: dict[str, Any] = {
-        "threads": evaluation.environment.threads,
-    }
-    if timeout_seconds is not None:
-        common["timeout_seconds"] = timeout_seconds
+    common: dict[str, Any] = {"threads": evaluation.environment.threads, **own}
     settings = provenance.settings if provenance else None
     for audit, strict in itertools.product((True, False), (False, True)):
         given = common | {"audit": audit, "strict": strict}

@@ -17,9 +17,11 @@ from flashinfer_bench.cli.options import (
     SHARE,
     arch_option,
     clock_options,
+    given,
     json_option,
     kernel_options,
     log_level_option,
+    sandbox_option,
     stopping_options,
 )
 from flashinfer_bench.cli.scratch import plan_of, scratch_set
@@ -65,6 +67,7 @@ class AbOptions:
     arch: str | None
     clock: ClockChoice
     cache: CacheChoice
+    sandbox: str | None
     as_json: bool
 
 
@@ -128,6 +131,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
 )
 @arch_option
 @clock_options
+@sandbox_option
 @json_option
 @log_level_option
 def ab(**options: Any) -> None:
@@ -213,7 +217,6 @@ def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, So
 def _config(options: AbOptions) -> BenchmarkConfig:
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
 
-    given = {"timeout_seconds": options.timeout} if options.timeout is not None else {}
     return BenchmarkConfig.default(
         workloads=list(options.workloads) or None,
         workload_class=options.workload_class,
@@ -226,7 +229,7 @@ def _config(options: AbOptions) -> BenchmarkConfig:
         clock=options.clock,
         cache=options.cache,
         seed=options.seed,
-        **given,
+        **given({"timeout_seconds": options.timeout, "sandbox": options.sandbox}),
     )
 
 

@@ -8,7 +8,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.options import given, json_option, log_level_option
+from flashinfer_bench.cli.options import given, json_option, log_level_option, sandbox_option
 from flashinfer_bench.report.attacks import attack_line, attacks_page
 
 if TYPE_CHECKING:
@@ -45,11 +45,7 @@ _POSITIVE = click.IntRange(min=1)
     type=click.Choice(_FAMILIES),
     help="Families to run; `honest` are the look-alikes.  [default: all]",
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(["process", "container", "required", "off"]),
-    help="How solutions are held, as for `run`.  [default: process]",
-)
+@sandbox_option
 @click.option(
     "--threads", type=_POSITIVE, help="CPU threads of every worker.  [default: physical cores]"
 )

@@ -15,9 +15,12 @@ from flashinfer_bench.cli.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.options import (
     arch_option,
     clock_options,
+    given,
     json_option,
     kernel_options,
     log_level_option,
+    sandbox_option,
+    warn_unheld,
 )
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
@@ -53,6 +56,7 @@ class CheckOptions:
     arch: str | None
     clock: ClockChoice
     cache: CacheChoice
+    sandbox: str | None
     as_json: bool
 
 
@@ -89,6 +93,7 @@ class CheckOptions:
 )
 @arch_option
 @clock_options
+@sandbox_option
 @json_option
 @log_level_option
 def check(**options: Any) -> None:
@@ -119,6 +124,7 @@ def _check(options: CheckOptions) -> int:
         arch=options.arch,
         clock=options.clock,
         cache=options.cache,
+        **given({"sandbox": options.sandbox}),
     )
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
@@ -131,6 +137,7 @@ def _check(options: CheckOptions) -> int:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
     else:
         screen.show(check_page(report))
+    warn_unheld(collected.unheld)
     return exit_code
 
 

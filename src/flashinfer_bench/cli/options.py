@@ -12,7 +12,7 @@ from flashinfer_bench.cli.commands import ManyOption
 from flashinfer_bench.compile.architectures import require_arch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -81,6 +81,24 @@ def clock_options(command: Decorated) -> Decorated:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def sandbox_option(command: Decorated) -> Decorated:
+    """Add `--sandbox`."""
+    return click.option(
+        "--sandbox",
+        type=click.Choice(["process", "container", "required", "off"]),
+        help="How solutions are held (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
+    )(command)
+
+
+def warn_unheld(measures: Collection[str]) -> None:
+    """Say what of the sandbox was asked for and was not in force."""
+    if measures:
+        log.warn(
+            f"the sandbox was partial, without: {', '.join(sorted(measures))}; `flashinfer-bench doctor` says "
+            "why, and `--sandbox required` does not run then"
+        )
 
 
 def workload_class_option(command: Decorated) -> Decorated:

@@ -10,9 +10,18 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.options import SHARE, json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import (
+    SHARE,
+    given,
+    json_option,
+    local_option,
+    log_level_option,
+    sandbox_option,
+    warn_unheld,
+)
 from flashinfer_bench.cli.progress import waiting_text
 from flashinfer_bench.cli.recorded import find_trace, solution_of
+from flashinfer_bench.cli.running import unheld
 from flashinfer_bench.cli.versions import find_definition
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
@@ -40,6 +49,7 @@ class ReplayOptions:
     timeout: float | None
     threshold: float
     reproducer: str | None
+    sandbox: str | None
     as_json: bool
 
 
@@ -78,6 +88,7 @@ class ReplayOptions:
     metavar="FILE",
     help="Write a script that shows the same failure on its own: torch, these sources, this seed.",
 )
+@sandbox_option
 @json_option
 @log_level_option
 def replay(**options: Any) -> None:
@@ -111,6 +122,7 @@ def _replay(options: ReplayOptions) -> int:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "replay": report})
     else:
         screen.show(replay_page(report))
+    warn_unheld(unheld(step.trace) if step.trace else ())
     return exit_code
 
 
@@ -133,7 +145,8 @@ def _run(
     assert trace.evaluation is not None
     device = options.device or recorded_device(trace.evaluation)
     target = Benchmark(trace_set, device=device).target
-    plan = replay_of(trace, definition, solution, target, timeout_seconds=options.timeout)
+    own = given({"timeout_seconds": options.timeout, "sandbox": options.sandbox})
+    plan = replay_of(trace, definition, solution, target, own)
     step = run_again(
         trace, trace_set, definition, solution, plan, device=device, observe=_tell_waiting
     )

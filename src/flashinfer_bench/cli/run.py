@@ -20,7 +20,9 @@ from flashinfer_bench.cli.options import (
     json_option,
     local_option,
     log_level_option,
+    sandbox_option,
     stopping_options,
+    warn_unheld,
     workload_class_option,
 )
 from flashinfer_bench.cli.progress import choose_view
@@ -146,11 +148,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="A fresh process for every job instead of one per solution.",
         ),
-        click.option(
-            "--sandbox",
-            type=click.Choice(["process", "container", "required", "off"]),
-            help="How solutions are held (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
-        ),
+        sandbox_option,
         click.option(
             "--no-audit",
             is_flag=True,
@@ -295,12 +293,7 @@ def _measure_and_show(
         screen.show_json(_document(report, exit_code))
     elif stopped is None or report.jobs:
         _show(report, view)
-    if collected.unheld:
-        missing = ", ".join(sorted(collected.unheld))
-        log.warn(
-            f"the sandbox was partial, without: {missing}; `flashinfer-bench doctor` says why, and "
-            "`--sandbox required` does not run then"
-        )
+    warn_unheld(collected.unheld)
     if stopped is not None:
         raise stopped
     if exit_code == DeviceError.exit_code:

@@ -52,7 +52,7 @@ class Collected:
         if step.trace is not None:
             result = job_result(step.trace, step.job.solution)
             self.results.append(result)
-            self.unheld |= _unheld(step.trace)
+            self.unheld |= unheld(step.trace)
             return result
         match step.outcome:
             case Skipped(reason=reason):
@@ -110,7 +110,8 @@ def skipped_job(job: Job, reason: str) -> SkippedJob:
     return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
 
 
-def _unheld(trace: Trace) -> set[str]:
+def unheld(trace: Trace) -> set[str]:
+    """Name the measures of the sandbox that were asked for and were not in force."""
     provenance = trace.evaluation.provenance if trace.evaluation else None
     if provenance is None or provenance.sandbox == "off":  # as it was asked for
         return set()

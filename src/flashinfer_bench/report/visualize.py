@@ -65,6 +65,8 @@ class SolutionChart:
     """Geometric mean over workloads that passed."""
     speedup_interval: Interval | None
     failed: int
+    violations: int
+    """How many of those that failed broke a rule of the harness."""
     workloads: tuple[SizedLatency, ...]
 
 
@@ -142,6 +144,7 @@ def _solution(tally: Tally, samples: Mapping[str, Mapping[str, Sequence[float]]]
         speedup=geometric_mean([speedup for speedup, _ in known]),
         speedup_interval=mean_interval(known),
         failed=len(tally.failed),
+        violations=tally.violation_count,
         workloads=tuple(sorted(points, key=lambda each: (each.size, each.workload))),
     )
 
@@ -190,6 +193,8 @@ def _bars(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
 
 def _bar_text(chart: SolutionChart) -> str:
     failed = f", {chart.failed} failed" if chart.failed else ""
+    if chart.violations:
+        failed += f", {count_text(chart.violations, 'violation')}"
     if not chart.workloads:
         return f"none passed{failed}"
     if chart.speedup is None:

@@ -30,6 +30,8 @@ def unfit(pieces: Pieces, piece: Piece) -> str | None:
     """Say why a piece cannot be a definition; none if it can."""
     values = [pieces.trace.values[value] for value in (*piece.form.inputs, *piece.form.outputs)]
     foreign = sorted({value.dtype for value in values} - _DTYPES)
+    if pieces.trace.front_end == "opaque":
+        return "could not be taken apart"
     if any(op.is_stochastic for op in piece.form.ops):
         return "draws random numbers: there is no one right answer"
     if foreign:

@@ -13,6 +13,7 @@ from flashinfer_bench.decompose.capture import Captured
 from flashinfer_bench.decompose.capture import probe as retraced
 from flashinfer_bench.decompose.emit.dataset import dataset
 from flashinfer_bench.decompose.emit.files import piece_file
+from flashinfer_bench.decompose.emit.opaque import opaque_file
 from flashinfer_bench.decompose.emit.original import copies, original_of
 from flashinfer_bench.decompose.emit.readme import readme
 from flashinfer_bench.decompose.emit.steps import steps
@@ -97,6 +98,9 @@ def _contents(source: ModelSource, pieces: Pieces) -> Iterator[tuple[str, bytes]
     """Yield every file by its path below the directory."""
     yield from copies(source)
     yield MARK, tree_json(pieces, original_of(source)).encode()
+    if pieces.trace.front_end == "opaque":
+        yield pieces.root.file, opaque_file(source, pieces).encode()
+        return
     for piece in pieces.all:
         yield piece.file, piece_file(pieces, piece).encode()
     for path, text in steps(pieces):

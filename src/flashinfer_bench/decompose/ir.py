@@ -126,13 +126,16 @@ class Hazard:
     reason: str
 
 
+Reason = Literal["dead", "side_effect", "elided"]
+
+
 @dataclass(frozen=True)
 class Dropped:
     """An operation of the run that no output needs, and why it is in no leaf."""
 
     fn: str
     scope: tuple[Scope, ...]
-    reason: Literal["dead", "side_effect", "elided"]
+    reason: Reason
     detail: str = ""
 
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
@@ -204,7 +204,7 @@ def _folder_importable(folder: Path) -> Iterator[None]:
 
 
 def _missing(path: Path, error: ModuleNotFoundError) -> ModelFileError:
-    line = _line_in(path, error)
+    line = line_in(path, error)
     package = (error.name or "").partition(".")[0]
     return ModelFileError(
         f"{path}{line[0]} imports {error.name}, which is not installed: pip install {package}, "
@@ -214,7 +214,7 @@ def _missing(path: Path, error: ModuleNotFoundError) -> ModelFileError:
 
 def raised_in(path: Path | None, what: str, error: BaseException) -> ModelFileError:
     """Say in one sentence that a model's own code raised, with its line."""
-    where, line = _line_in(path, error)
+    where, line = line_in(path, error)
     quoted = f" at `{line}`" if line else ""
     message = " ".join(str(error).split()) or "no message"
     return ModelFileError(
@@ -222,7 +222,7 @@ def raised_in(path: Path | None, what: str, error: BaseException) -> ModelFileEr
     )
 
 
-def _line_in(path: Path | None, error: BaseException) -> tuple[str, str]:
+def line_in(path: Path | None, error: BaseException) -> tuple[str, str]:
     """Find the line of the file that an error passed through last, as `:12` and its text."""
     home = str(path.resolve()) if path else None
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

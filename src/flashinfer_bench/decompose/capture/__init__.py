@@ -2,6 +2,15 @@
 
 from flashinfer_bench.decompose.capture.exported import export_counts
 from flashinfer_bench.decompose.capture.ladder import Captured, as_written, capture, probe
+from flashinfer_bench.decompose.capture.ledger import Watch
 from flashinfer_bench.decompose.capture.stream import same_stream
 
-__all__ = ["Captured", "as_written", "capture", "export_counts", "probe", "same_stream"]
+__all__ = [
+    "Captured",
+    "Watch",
+    "as_written",
+    "capture",
+    "export_counts",
+    "probe",
+    "same_stream",
+]

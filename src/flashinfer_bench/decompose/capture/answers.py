@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-from flashinfer_bench.decompose.names import call
 from typing import TYPE_CHECKING
 
 import torch

@@ -1,44 +1,42 @@
-"""From what was recorded to the trace: what no output needs is left out, and said."""
+"""From what was written down to the trace: what no output needs is left out, and said."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
+from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.ir import Dropped, Trace
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.capture.recorder import Recorded, Recorder
     import torch
+
+    from flashinfer_bench.decompose.capture.ledger import Ledger, Recorded
 
 
 def finished(
-    name: str, recorder: Recorder, inputs: tuple[str, ...], input_structure: Any, result: Any
+    name: str, ledger: Ledger, inputs: tuple[str, ...], input_structure: Any, result: Any
 ) -> Trace:
     """Make the trace of a run that returned `result`."""
-    found = [recorder.lookup(each) for each in tensors_in(result)]
-    outputs = tuple(dict.fromkeys(found))
+    outputs = tuple(dict.fromkeys(ledger.lookup(each) for each in tensors_in(result)))
 
     def place(tensor: torch.Tensor) -> int:
-        return outputs.index(recorder.lookup(tensor))
+        return outputs.index(ledger.lookup(tensor))
 
-    needed, for_state = _needed(recorder.recorded, outputs)
-    ops = tuple(each.op for each in recorder.recorded if each.op.id in needed)
-    used = {*inputs, *outputs}
-    for op in ops:
-        used |= {*op.ins, *op.outs}
+    output_structure = structured(result, place)
+    needed, for_state = _needed(ledger.recorded, outputs)
+    ops = tuple(each.op for each in ledger.recorded if each.op.id in needed)
+    used = {*inputs, *outputs, *(value for op in ops for value in (*op.ins, *op.outs))}
     return Trace(
         model=name,
-        values={key: value for key, value in recorder.values.items() if key in used},
+        values={key: value for key, value in ledger.values.items() if key in used},
         ops=ops,
         inputs=inputs,
         input_structure=input_structure,
         outputs=outputs,
-        output_structure=structured(result, place),
-        dropped=(*recorder.dropped, *_left_out(recorder.recorded, needed, for_state)),
-        specialisations=tuple(dict.fromkeys(recorder.specialisations)),
+        output_structure=output_structure,
+        dropped=(*ledger.dropped, *_left_out(ledger.recorded, needed, for_state)),
+        specialisations=tuple(dict.fromkeys(ledger.specialisations)),
     )
 
 
@@ -64,9 +62,9 @@ def _left_out(recorded: list[Recorded], needed: set[int], for_state: set[int]) -
     for each in recorded:
         if each.op.id in needed or each.restates:
             continue
-        reason: Literal["dead", "side_effect"] = (
-            "side_effect" if each.op.id in for_state else "dead"
-        )
         detail = f"writes {each.writes_state}" if each.writes_state else ""
-        found.append(Dropped(each.op.fn, each.op.scope, reason, detail))
+        is_for_state = each.op.id in for_state
+        found.append(
+            Dropped(each.op.fn, each.op.scope, "side_effect" if is_for_state else "dead", detail)
+        )
     return found

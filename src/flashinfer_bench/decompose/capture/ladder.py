@@ -15,11 +15,18 @@ from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.finish import finished
+from flashinfer_bench.decompose.capture.ledger import Ledger, Watch
 from flashinfer_bench.decompose.capture.opaque import opaque_trace
-from flashinfer_bench.decompose.capture.recorder import Recorder, Watch
+from flashinfer_bench.decompose.capture.recorder import Recorder
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.held import held_tensors, tensors_within
-from flashinfer_bench.decompose.model_file import ModelFile, ModelFileError, ModelSource, raised_in
+from flashinfer_bench.decompose.model_file import (
+    ModelFile,
+    ModelFileError,
+    ModelSource,
+    line_in,
+    raised_in,
+)
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
@@ -70,7 +77,9 @@ def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
         if "allocate memory" in str(error):
             return _by_export(source, seed, error)
         raise _blamed(source, error) from None
-    note = f"recorded in a run with values on the CPU, since without values: {_short(fault)}"
+    where, line = line_in(source.path if isinstance(source, ModelFile) else None, fault)
+    told = f"{source.name}{where} `{line}` needs them" if line else _short(fault)
+    note = f"recorded in a run with values on the CPU: {told}"
     return replace(captured, trace=replace(captured.trace, front_end="real", notes=(note,)))
 
 
@@ -138,14 +147,15 @@ def _traced(
     name: str, model: nn.Module, inputs: list[Any], device: str, watch: Watch | None
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
     scopes = Scopes(model)
-    recorder = Recorder(scopes, device, held_tensors(model), watch)
+    ledger = Ledger(scopes, device, held_tensors(model), watch)
+    recorder = Recorder(ledger, device, keep_before=watch is not None)
     names = _input_names(model, inputs)
-    given = [recorder.given(each, names[id(each)]) for each in tensors_in(inputs)]
+    given = [ledger.given(each, names[id(each)]) for each in tensors_in(inputs)]
     values = tuple(dict.fromkeys(given))
-    structure = structured(inputs, lambda each: values.index(recorder.given(each, "")))
+    structure = structured(inputs, lambda each: values.index(ledger.given(each, "")))
     with as_written(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
         result = model(*inputs)
-    return finished(name, recorder, values, structure, result), recorder.constants()
+    return finished(name, ledger, values, structure, result), ledger.constants
 
 
 def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from types import FunctionType
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import sysconfig
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -19,8 +19,8 @@ from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.ir import Scope
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
     from collections.abc import Iterator
+    from types import CodeType, FrameType
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent.parent)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.ir import Op, Trace

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from flashinfer_bench.decompose.capture.recorder import Watch
+    from flashinfer_bench.decompose.capture import Watch
     from flashinfer_bench.decompose.ir import Op, Trace
 
 

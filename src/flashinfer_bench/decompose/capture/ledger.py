@@ -1,0 +1,281 @@
+"""What is written down of a run: values, operations, and what became of those that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.decompose.capture.calls import Call, tidy
+from flashinfer_bench.decompose.capture.encode import encoded, structured
+from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.objects import Entry, Objects, layout_of, shares_memory
+from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent
+from flashinfer_bench.decompose.capture.views import link_of
+from flashinfer_bench.decompose.capture.writes import pure_form
+from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Value
+from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.capture.objects import Layout
+    from flashinfer_bench.decompose.capture.scopes import Scopes
+    from flashinfer_bench.decompose.held import Held
+    from flashinfer_bench.decompose.ir import Reason
+
+Watch = Callable[[Op, tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]], None]
+"""Called after each operation of a real run with what it made and what it was given."""
+
+_LETTERS: Mapping[Kind, str] = {
+    "input": "i", "param": "p", "buffer": "b", "const": "c", "inter": "v",
+}  # fmt: skip
+_TRAINING = DROPOUTS | {
+    "batch_norm", "instance_norm", "lstm", "gru", "rnn_tanh", "rnn_relu",
+    "scaled_dot_product_attention",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An operation, and what becomes of it if nobody reads its outputs."""
+
+    op: Op
+    writes_state: str = ""
+    """Name of the parameter, buffer or input that it wrote into."""
+    restates: bool = False
+    """Whether it is of our making: it says what aliasing did."""
+
+
+@dataclass(frozen=True)
+class Happened:
+    """A call that ran: what it was given, what it wrote into, what it returned."""
+
+    call: Call
+    given: list[torch.Tensor]
+    outs: list[torch.Tensor]
+    result: Any
+    changed: list[torch.Tensor]
+    layout: Layout | None = None
+    """Of the first tensor given, before a call that may have changed it."""
+    before: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    """Copies of what was given, by identity, from before a call that may have written into it."""
+
+
+class Ledger:
+    """Writes down calls in static single assignment."""
+
+    def __init__(
+        self, scopes: Scopes, device: str, held: Mapping[int, Held], watch: Watch | None
+    ) -> None:
+        self.recorded: list[Recorded] = []
+        self.values: dict[str, Value] = {}
+        self.dropped: list[Dropped] = []
+        self.specialisations: list[str] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self._scopes = scopes
+        self._device = device
+        self._held = held
+        self._watch = watch
+        self._objects = Objects(emit=self._restate, keep=device == "meta")
+        self._numbers: dict[str, int] = {}
+
+    # values
+
+    def given(self, tensor: torch.Tensor, name: str) -> str:
+        """Note an input of forward."""
+        known = self._objects.find(tensor)
+        if known is not None:
+            return known.value
+        return self._objects.add_given(tensor, self._new_value("input", tensor, name)).value
+
+    def lookup(self, tensor: torch.Tensor) -> str:
+        """Say which value an object holds now."""
+        return self._objects.current(self._entry(tensor))
+
+    def lift(self, tensor: torch.Tensor, stands_for: torch.Tensor) -> None:
+        """Note that a tensor takes the place of one that was there before the run."""
+        self._lifted(tensor, self._held.get(id(stands_for)))
+
+    def _entry(self, tensor: torch.Tensor) -> Entry:
+        entry = self._objects.find(tensor) or self._objects.twin(tensor)
+        return entry or self._lifted(tensor, self._held.get(id(tensor)))
+
+    def _lifted(self, tensor: torch.Tensor, held: Held | None) -> Entry:
+        if held is None:
+            raise NotRecordableError("a tensor appears that no recorded operation made")
+        value = self._new_value(held.kind, tensor, held.name, held.aliases)
+        if held.kind == "const":
+            self.constants[value] = held.tensor
+        return self._objects.add_given(tensor, value)
+
+    def _new_value(
+        self, kind: Kind, tensor: torch.Tensor, name: str, aliases: tuple[str, ...] = ()
+    ) -> str:
+        letter = _LETTERS[kind]
+        number = self._numbers[letter] = self._numbers.get(letter, -1) + 1
+        value = Value(
+            id=f"{letter}{number}",
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            kind=kind,
+            name=name,
+            aliases=aliases,
+            strides=None if tensor.is_contiguous() else tuple(tensor.stride()),
+        )
+        self.values[value.id] = value
+        return value.id
+
+    # calls
+
+    def note(self, happened: Happened) -> None:
+        """Write down a call."""
+        changed = self._without_statistics(happened)
+        if changed:
+            self._note_write(happened, changed)
+        elif all(any(out is each for each in happened.given) for out in happened.outs):
+            self.drop(happened.call.fn, "elided", "it returned what it was given")
+        else:
+            self._note_pure(happened)
+
+    def _note_pure(self, happened: Happened) -> None:
+        result, outs = happened.result, happened.outs
+        call = tidy(happened.call, result)
+        values = tuple(self._new_value("inter", each, call.last) for each in outs)
+        structure = None
+        if not isinstance(result, torch.Tensor):
+            structure = structured(result, lambda out: _place(outs, out))
+        op = self._op(call, values, structure)
+        for number, (out, value) in enumerate(zip(outs, values, strict=True)):
+            if any(out is each for each in happened.given):
+                continue
+            base = next((each for each in happened.given if shares_memory(each, out)), None)
+            link = link_of(op, self._entry(base), base, outs, number) if base is not None else None
+            self._objects.add(out, value, link=link)
+        self._append(Recorded(op), happened, tuple(outs))
+
+    def _note_write(self, happened: Happened, changed: list[torch.Tensor]) -> None:
+        call = happened.call
+        target = _target(call, changed)
+        entry = self._entry(target)
+        if self._is_whole_copy(call, target, entry):
+            self._objects.write(entry, self.lookup(call.args[1]))
+            self.drop(call.fn, "elided", "copied over a whole tensor")
+            return
+        was_first = happened.layout is not None and happened.given[0] is target
+        before = happened.layout if happened.layout and was_first else layout_of(target)
+        pure = tidy(pure_form(tidy(call, target), target, before), target)
+        op = self._op(pure, (self._new_value("inter", target, pure.last),), None)
+        state = next((each for each in self._objects.chain(entry) if each.is_state), None)
+        entry.layout = layout_of(target)
+        name = self.values[state.first].name if state else ""
+        self._append(Recorded(op, writes_state=name), happened, (target,))
+        self._objects.write(entry, op.outs[0])
+
+    def _is_whole_copy(self, call: Call, target: torch.Tensor, entry: Entry) -> bool:
+        """Tell whether a write only gives one value a second name: no operation, then."""
+        if call.last != "copy_" or not isinstance(call.argument(1, "src"), torch.Tensor):
+            return False
+        source = call.args[1]
+        alike = all(
+            getattr(source, each) == getattr(target, each) for each in ("dtype", "shape")
+        ) and (source.stride() == target.stride())
+        return alike and not any(each.is_state for each in self._objects.chain(entry))
+
+    def _without_statistics(self, happened: Happened) -> list[torch.Tensor]:
+        """Leave out running statistics, which training writes beside what it computes."""
+        call = happened.call
+        if call.last not in ("batch_norm", "instance_norm"):
+            return happened.changed
+        pair = (call.argument(1, "running_mean"), call.argument(2, "running_var"))
+        statistics = [each for each in pair if each is not None]
+        if statistics and tidy(call, happened.result) != call:
+            self.drop(call.fn, "side_effect", "updates running statistics")
+            for each in statistics:
+                self._entry(each).spoilt = "running statistics are read after they were updated"
+        return [each for each in happened.changed if not any(each is own for own in statistics)]
+
+    def _op(self, call: Call, outs: tuple[str, ...], structure: Any) -> Op:
+        if not call.fn:
+            raise NotRecordableError("a function is called that has no public name")
+        args = tuple(encoded(each, self.lookup) for each in call.args)
+        kwargs = {key: encoded(each, self.lookup) for key, each in call.kwargs.items()}
+        scope, source = self._scopes.here()
+        return Op(
+            id=len(self.recorded),
+            fn=call.fn,
+            args=args,
+            kwargs=kwargs,
+            outs=outs,
+            scope=scope,
+            source=source,
+            structure=structure,
+            autocast=self._autocast(),
+            is_stochastic=_draws(call),
+            is_train=self._scopes.training if call.last in _TRAINING else None,
+        )
+
+    def _autocast(self) -> tuple[str, str] | None:
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                if self._device == "meta":
+                    raise NotRecordableError("autocast chooses dtypes by device")
+                return device, str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+        return None
+
+    def _restate(
+        self, fn: str, args: tuple[Any, ...], kwargs: dict[str, Any], holder: Entry
+    ) -> str:
+        """Record what aliasing did: a base that was written through a view, or a view of it."""
+        shape, strides, _ = holder.layout
+        made = torch.empty_strided(shape, strides, dtype=holder.dtype, device="meta")
+        value = self._new_value("inter", made, fn.rpartition(".")[2])
+        scope, source = self._scopes.here()
+        op = Op(len(self.recorded), fn, args, kwargs, (value,), scope, source)
+        self.recorded.append(Recorded(op, restates=True))
+        return value
+
+    def _append(
+        self, recorded: Recorded, happened: Happened, outs: tuple[torch.Tensor, ...]
+    ) -> None:
+        self.recorded.append(recorded)
+        if self._watch is None:
+            return
+        ins = {
+            self._entry(each).value: happened.before.get(id(each), each)
+            for each in happened.given
+            if self._objects.find(each) or self._objects.twin(each)
+        }
+        self._watch(recorded.op, outs, {k: ins[k] for k in recorded.op.ins if k in ins})
+
+    # what is no operation
+
+    def specialise(self, what: str) -> None:
+        """Note that the run holds for an answer only."""
+        _, source = self._scopes.here()
+        self.specialisations.append(f"{source}: {what}")
+
+    def drop(self, fn: str, reason: Reason, detail: str) -> None:
+        """Note a call that is no operation of the trace."""
+        scope, _ = self._scopes.here()
+        self.dropped.append(Dropped(fn=fn, scope=scope, reason=reason, detail=detail))
+
+
+def _target(call: Call, changed: list[torch.Tensor]) -> torch.Tensor:
+    """Find which tensor a call wrote into; views of one memory count writes together."""
+    target = next((each for each in changed if call.args and each is call.args[0]), changed[0])
+    if not all(shares_memory(each, target) for each in changed):
+        raise NotRecordableError(f"{call.fn} writes into several tensors")
+    return target
+
+
+def _draws(call: Call) -> bool:
+    if call.last in STOCHASTIC or call.last in DROPOUTS:
+        return True
+    if call.last == "scaled_dot_product_attention":
+        return bool(call.argument(4, "dropout_p", 0.0))
+    return is_recurrent(call.fn) and draws(call.args)
+
+
+def _place(outs: list[torch.Tensor], out: torch.Tensor) -> int:
+    return next(number for number, each in enumerate(outs) if each is out)

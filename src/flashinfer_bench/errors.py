@@ -4,7 +4,9 @@
 
     BenchError
     ├── UsageError               what was asked for cannot be (exit code 2)
-    │   └── UnknownNameError     a name the dataset lacks; suggests the nearest (also KeyError)
+    │   ├── UnknownNameError     a name the dataset lacks; suggests the nearest (also KeyError)
+    │   ├── NoFallbackError      an applied call that nothing answers (also RuntimeError)
+    │   └── NestingError         runtimes stopped out of order (also RuntimeError)
     ├── DatasetError             a file says something impossible; carries path, line (exit code 3)
     │   ├── DatasetNotFoundError the path is missing (also FileNotFoundError)
     │   └── DuplicateNameError   two files claim one name (also ValueError)
@@ -52,6 +54,14 @@ class UnknownNameError(UsageError, KeyError):
         near = difflib.get_close_matches(name, list(known), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"no {kind} named {name!r}{hint}")
+
+
+class NoFallbackError(UsageError, RuntimeError):
+    """A call was applied that no solution answers and that has no fallback."""
+
+
+class NestingError(UsageError, RuntimeError):
+    """A runtime was stopped that is not the one started last."""
 
 
 class DatasetError(BenchError, ValueError):

@@ -6,9 +6,9 @@ The package can be called: `fib.decompose(module, example_inputs)`. Importing it
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.callable_package import make_callable
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.story import Decomposition as Decomposition
@@ -19,17 +19,10 @@ __all__ = ["Decomposition", "decompose"]
 _STORY = f"{__name__}.story"
 
 
-class _Callable(ModuleType):
-    """A package that is a function as well."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return importlib.import_module(_STORY).decompose(*args, **kwargs)
-
-
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_STORY), name)
 
 
-sys.modules[__name__].__class__ = _Callable
+make_callable(__name__, home=_STORY, function="decompose")

@@ -1,0 +1,208 @@
+"""Attributes of other people's modules and classes, replaced while somebody wants it and put back exactly."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from flashinfer_bench.intercept.arrivals import Arrivals
+from flashinfer_bench.intercept.call import Call
+from flashinfer_bench.intercept.chain import CHAIN, Chain
+
+_LOG = logging.getLogger("flashinfer_bench.intercept")
+_ABSENT = object()
+_NOT_LOOKED_INTO = ("torch", "flashinfer_bench")
+"""Packages whose modules keep the names they imported: their own plumbing is not to be intercepted."""
+
+Read = Callable[..., Call | Sequence[Call] | None]
+"""Takes the target's own arguments; None: this call is the original's, whatever is in the chain."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Reads the calls of one function or method of a library as calls of definitions."""
+
+    target: str
+    """`<module>:<function>` or `<module>:<Class>.<method>`."""
+    read: Read
+    op_types: frozenset[str] = frozenset()
+    """Op types of definitions that its calls can be; empty: any."""
+    observe: Callable[..., None] | None = None
+    """Sees the arguments of every call before it is made; for the `plan` of a wrapper that plans and runs."""
+
+    @property
+    def module(self) -> str:
+        """The module that must be imported for there to be anything to patch."""
+        return self.target.partition(":")[0]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One attribute that is replaced, and what was there."""
+
+    owner: Any
+    name: str
+    original: Any
+    before: Any
+    """The owner's own entry, which differs from `original` for what is inherited."""
+
+    def restore(self, wrapper: Any) -> None:
+        """Put back what was there, unless somebody else put something over it since."""
+        if getattr(self.owner, self.name, None) is not wrapper:
+            _LOG.warning("%s was patched by somebody else since; it stays as it is", self)
+        elif self.before is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.before)
+
+    def __str__(self) -> str:
+        return f"{getattr(self.owner, '__qualname__', self.owner.__name__)}.{self.name}"
+
+
+@dataclass
+class _Installed:
+    wrapper: Any = None
+    patches: list[Patch] = field(default_factory=list)
+    holders: int = 1
+    arrived: Callable[[], None] | None = None
+
+
+@dataclass
+class Patches:
+    """Every adapter in force; each is installed once and stays while anybody holds it."""
+
+    chain: Chain = CHAIN
+    _installed: dict[Adapter, _Installed] = field(default_factory=dict)
+    _arrivals: Arrivals = field(default_factory=Arrivals)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def install(self, adapters: Iterable[Adapter]) -> list[Adapter]:
+        """Patch what the adapters name, a module that is not imported yet as soon as it is.
+
+        Gives what must be removed again.
+        """
+        held = list(adapters)
+        with self._lock:
+            for adapter in held:
+                self._install(adapter)
+        return held
+
+    def remove(self, adapters: Iterable[Adapter]) -> None:
+        """Let go of adapters; what nobody holds any more is as it was before."""
+        with self._lock:
+            for adapter in adapters:
+                installed = self._installed[adapter]
+                installed.holders -= 1
+                if not installed.holders:
+                    del self._installed[adapter]
+                    self._uninstall(adapter, installed)
+
+    def installed(self) -> list[str]:
+        """Name the targets that are patched now."""
+        return [each.target for each, installed in self._installed.items() if installed.patches]
+
+    def _install(self, adapter: Adapter) -> None:
+        if adapter in self._installed:
+            self._installed[adapter].holders += 1
+            return
+        installed = self._installed[adapter] = _Installed()
+        if adapter.module in sys.modules:
+            self._patch(adapter)
+        else:
+            installed.arrived = functools.partial(self._patch, adapter)
+            self._arrivals.expect(adapter.module, installed.arrived)
+
+    def _uninstall(self, adapter: Adapter, installed: _Installed) -> None:
+        if installed.arrived is not None:
+            self._arrivals.forget(adapter.module, installed.arrived)
+        for patch in reversed(installed.patches):
+            patch.restore(installed.wrapper)
+
+    def _patch(self, adapter: Adapter) -> None:
+        found = find_target(adapter.target)
+        if found is None:  # another version of the library: its calls are left alone
+            return
+        owner, name = found
+        original = getattr(owner, name)
+        installed = self._installed[adapter]
+        installed.wrapper = intercepting(original, adapter, self.chain)
+        owners = list(_owners(owner, name, original))
+        installed.patches += [_patched(each, name, installed.wrapper) for each in owners]
+
+
+def find_target(target: str) -> tuple[Any, str] | None:
+    """Find the object that holds a target, and its name there; None where the module has no such thing."""
+    module_name, _, path = target.partition(":")
+    owner: Any = sys.modules[module_name]
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent, None)
+    return (owner, name) if hasattr(owner, name) else None
+
+
+def intercepting(
+    original: Callable[..., Any], adapter: Adapter, chain: Chain
+) -> Callable[..., Any]:
+    """Make what stands in a target's place: it sends what the adapter can read through the chain."""
+    active, inside, read, observe = chain.active, chain.inside, adapter.read, adapter.observe
+    is_compiling = _compiling()
+    is_silenced = threading.Event()
+
+    @functools.wraps(original)
+    def intercepted(*args: Any, **kwargs: Any) -> Any:
+        if not active or inside.solution or is_compiling():
+            return original(*args, **kwargs)
+        try:
+            if observe is not None:
+                observe(*args, **kwargs)
+            readings = read(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever an adapter cannot read is the library's affair
+            if not is_silenced.is_set():
+                is_silenced.set()
+                _LOG.warning(
+                    "%s: a call could not be read, the original answers: %s", adapter.target, error
+                )
+            readings = None
+        if not readings:
+            return original(*args, **kwargs)
+        choices = (readings,) if isinstance(readings, Call) else readings
+        return chain.send(choices, functools.partial(original, *args, **kwargs))
+
+    return intercepted
+
+
+def _compiling() -> Callable[[], bool]:
+    """Ask torch, where it is loaded, whether it is compiling: what is compiled keeps the original."""
+    torch = sys.modules.get("torch")
+    return (lambda: False) if torch is None else torch.compiler.is_compiling
+
+
+def _owners(owner: Any, name: str, original: Any) -> Iterator[Any]:
+    """Give what holds the target: its own place, and for a function the modules that imported it under its name."""
+    yield owner
+    if not isinstance(owner, ModuleType):
+        return
+    for module in list(sys.modules.values()):
+        package = getattr(module, "__name__", "").partition(".")[0]
+        if module is owner or package in _NOT_LOOKED_INTO or not isinstance(module, ModuleType):
+            continue
+        if vars(module).get(name) is original:
+            yield module
+
+
+def _patched(owner: Any, name: str, wrapper: Any) -> Patch:
+    patch = Patch(owner, name, getattr(owner, name), vars(owner).get(name, _ABSENT))
+    takes_no_instance = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
+    setattr(owner, name, staticmethod(wrapper) if takes_no_instance else wrapper)
+    return patch
+
+
+PATCHES = Patches()
+"""The patches of this process."""

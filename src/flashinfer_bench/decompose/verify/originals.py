@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.verify.values import Mark, error, mark, toleranc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from flashinfer_bench.decompose.capture.recorder import Watch
+    from flashinfer_bench.decompose.capture import Watch
     from flashinfer_bench.decompose.ir import Op, Trace
     from flashinfer_bench.decompose.model_file import ModelSource
 

@@ -19,13 +19,15 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from flashinfer_bench.errors import BenchError, UsageError, WorkerError
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from multiprocessing.process import BaseProcess
 
 GIB = 1 << 30
 _PRELOADED = [
@@ -60,16 +62,14 @@ class Task:
     """What it is about, for messages: the file."""
 
 
-@dataclass(frozen=True)
-class Done:
-    """The work was done; `output` is what it printed."""
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The work was done: a value of JSON's kinds; `output` is what it printed."""
 
     value: Any
     output: str = ""
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, tag=True):
     """The work cannot be done, and the reason is the file's: one sentence."""
 
     message: str
@@ -77,8 +77,7 @@ class Refused:
     output: str = ""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, tag=True):
     """The process ended before the work was done: limits, a crash, or a fault of ours with its traceback."""
 
     message: str
@@ -87,6 +86,7 @@ class Ended:
 
 
 Outcome = Done | Refused | Ended
+_ANSWERS: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
 
 
 def run_alone(task: Task, limits: Limits | None = None) -> Any:
@@ -144,9 +144,11 @@ class _Running:
     def outcome(self) -> Outcome:
         """Read what became of the task, and clear away."""
         answer: Outcome | None = None
-        with contextlib.suppress(EOFError, OSError):
+        with contextlib.suppress(
+            EOFError, OSError, msgspec.MsgspecError
+        ):  # then it says why it ended
             if self.answers.poll():
-                answer = self.answers.recv()
+                answer = _ANSWERS.decode(self.answers.recv_bytes())
         self.kill() if self.is_late or answer else self.process.join()
         self.answers.close()
         output = _drained(self.output_path)
@@ -234,11 +236,10 @@ def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> 
     outcome = _done(task, limits)
     sys.stdout.flush()
     try:
-        answers.send(outcome)
-    except Exception as error:  # anything may fail to be pickled
-        answers.send(
-            Ended(f"{task.name or task.job}: its result cannot be sent: {error}", is_ours=True)
-        )
+        answers.send_bytes(msgspec.json.encode(outcome))
+    except (TypeError, ValueError) as error:
+        fault = Ended(f"{task.name or task.job}: its result is no JSON: {error}", is_ours=True)
+        answers.send_bytes(msgspec.json.encode(fault))
     answers.close()
 
 
@@ -264,6 +265,8 @@ def _done(task: Task, limits: Limits) -> Outcome:
         return Done(_function(task.job)(*task.args, **task.kwargs))
     except BenchError as error:
         return Refused(str(error), error.exit_code)
+    except SystemExit as error:
+        return Refused(f"{name}: its code ends the process: exit({error.code!r})")
     except MemoryError:
         return Ended(_too_big(name, limits))
     except BaseException as error:  # the outermost frame: SystemExit of a file included

@@ -6,7 +6,6 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.emit.variables import input_names
 from flashinfer_bench.decompose.forms import Form, form
 from flashinfer_bench.decompose.identity import (
     base_name,
@@ -16,6 +15,7 @@ from flashinfer_bench.decompose.identity import (
     unique_names,
 )
 from flashinfer_bench.decompose.ir import LEVELS, Interface, Node, Trace, interface
+from flashinfer_bench.decompose.variables import input_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.emit import expressions
 from flashinfer_bench.decompose.emit.expressions import Words
-from flashinfer_bench.decompose.emit.variables import Names, result_name
 from flashinfer_bench.decompose.forms import Along, Form
 from flashinfer_bench.decompose.ir import Op, Span
+from flashinfer_bench.decompose.variables import Names, result_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

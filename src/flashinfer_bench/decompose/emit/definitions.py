@@ -10,9 +10,9 @@ from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.classes import key
 from flashinfer_bench.decompose.emit.forward import summary
 from flashinfer_bench.decompose.emit.reference import reference
-from flashinfer_bench.decompose.emit.variables import Names
 from flashinfer_bench.decompose.forms import Along
 from flashinfer_bench.decompose.identity import is_weight, snake
+from flashinfer_bench.decompose.variables import Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

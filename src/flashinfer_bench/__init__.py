@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Workload as Workload
     from flashinfer_bench.decompose import Decomposition as Decomposition
     from flashinfer_bench.decompose import decompose as decompose
+    from flashinfer_bench.tracing import TracingConfig as TracingConfig
+    from flashinfer_bench.tracing import TracingConfigRegistry as TracingConfigRegistry
+    from flashinfer_bench.tracing import disable_tracing as disable_tracing
+    from flashinfer_bench.tracing import enable_tracing as enable_tracing
+    from flashinfer_bench.tracing import profile_model as profile_model
 
 _NAMES_BY_PACKAGE = {
     "bench": (
@@ -73,6 +78,13 @@ _NAMES_BY_PACKAGE = {
         "Workload",
     ),
     "decompose": ("Decomposition",),
+    "tracing": (
+        "TracingConfig",
+        "TracingConfigRegistry",
+        "disable_tracing",
+        "enable_tracing",
+        "profile_model",
+    ),
 }
 _CALLABLE_PACKAGES = ("decompose",)
 _HOMES = {name: package for package, names in _NAMES_BY_PACKAGE.items() for name in names}

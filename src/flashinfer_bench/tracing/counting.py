@@ -1,0 +1,106 @@
+"""How often which definition is called, at which sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.data import KernelReference, KernelUse
+from flashinfer_bench.tracing.definitions import Definitions
+from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes_of, named_inputs
+from flashinfer_bench.tracing.tap import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from flashinfer_bench.data import Definition, TraceSet
+    from flashinfer_bench.intercept import Call, Link, Proceed
+
+
+class CallCounter:
+    """Counts the calls that pass it, answered or not; a handler of the chain."""
+
+    def __init__(self, trace_set: TraceSet) -> None:
+        self.unknown: Counter[str] = Counter()
+        """Calls that are of no definition of the dataset, or do not fit theirs, by name."""
+        self._definitions = Definitions(trace_set)
+        self._by_name: dict[str, _Sizes] = {}
+        self._lock = threading.RLock()  # a signal's handler may ask for the counts
+
+    def link(self, name: str) -> Link:
+        """See the calls of one definition on their way."""
+
+        def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
+            self.count(name, args, kwargs)
+            return proceed(*args, **kwargs)
+
+        return link
+
+    def find(self, call: Call) -> str | None:
+        """Name the definition that a library's call is; one that is of none is counted by its likeliest name."""
+        name = self._definitions.find(call)
+        if name is None:
+            with self._lock:
+                self.unknown[next(iter(call.names), None) or "/".join(sorted(call.op_types))] += 1
+        return name
+
+    def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Count one call."""
+        with self._lock:
+            sizes = self._by_name.get(name) or self._sizes(name)
+            if sizes is None or not sizes.count(args, kwargs):
+                self.unknown[name] += 1
+
+    def uses(self) -> list[KernelUse]:
+        """Give what was counted, in the order of first calls."""
+        with self._lock:
+            return [
+                KernelUse(kernel=KernelReference(definition=name, axes=dict(axes)), count=count)
+                for name, sizes in self._by_name.items()
+                for axes, count in sizes.counts.items()
+            ]
+
+    def clear(self) -> None:
+        """Start anew."""
+        self._lock = (
+            threading.RLock()
+        )  # the old one may be held by a thread that did not survive a fork
+        self.unknown.clear()
+        self._by_name.clear()
+
+    def _sizes(self, name: str) -> _Sizes | None:
+        definition = self._definitions.get(name)
+        if definition is None:
+            return None
+        return self._by_name.setdefault(name, _Sizes(definition))
+
+
+Axes = tuple[tuple[str, int], ...]
+
+
+class _Sizes:
+    """Calls of one definition by their sizes; a call's shapes are turned into sizes once."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.counts: Counter[Axes] = Counter()
+        self._definition = definition
+        self._key: Callable[[tuple[Any, ...]], Hashable] = key_of(definition, with_scalars=False)
+        self._axes_by_key: dict[Hashable, Axes] = {}
+
+    def count(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Count a call; False if it does not fit."""
+        try:
+            if kwargs:
+                args = tuple(named_inputs(self._definition, args, kwargs).values())
+            key = self._key(args)
+            if key not in self._axes_by_key:
+                self._axes_by_key[key] = self._axes(args)
+        except (UntraceableError, AttributeError, IndexError, TypeError):
+            return False
+        self.counts[self._axes_by_key[key]] += 1
+        return True
+
+    def _axes(self, args: tuple[Any, ...]) -> Axes:
+        inputs = as_tensors(self._definition, named_inputs(self._definition, args, {}))
+        return tuple(axes_of(self._definition, inputs).items())

@@ -1,0 +1,30 @@
+"""Settings that fit what language models run."""
+
+from __future__ import annotations
+
+from flashinfer_bench.tracing.config import TracingConfig, TracingConfigRegistry
+
+_EACH_SIZE_ONCE = TracingConfig(filter_policy="keep_first_k_by_axes")
+# Index pointers and page tables have to fit together, so they are written down as they were.
+_ATTENTION = TracingConfig(input_dump_policy="dump_int", filter_policy="attention")
+
+_ATTENTION_OP_TYPES = ("gqa_paged", "gqa_ragged", "mla_paged", "mla_ragged", "gqa", "mla")
+_SIZE_OP_TYPES = ("gemm", "rmsnorm", "fused_add_rmsnorm")
+
+
+def get_default_configs() -> TracingConfigRegistry:
+    """Shapes and scalars of every call."""
+    return TracingConfigRegistry(default=TracingConfig())
+
+
+def get_attention_only_configs() -> TracingConfigRegistry:
+    """Attention alone: one call of each average length, with its index pointers and page tables."""
+    return TracingConfigRegistry(per_op_type=dict.fromkeys(_ATTENTION_OP_TYPES, _ATTENTION))
+
+
+def get_full_configs() -> TracingConfigRegistry:
+    """Attention as above, matrix products and norms once for each size, all else as by default."""
+    registry = get_attention_only_configs()
+    registry.per_op_type |= dict.fromkeys(_SIZE_OP_TYPES, _EACH_SIZE_ONCE)
+    registry.default = TracingConfig()
+    return registry

@@ -36,8 +36,9 @@ def tree_text(
     """Draw a tree: each node with its level, kernels, shapes, arithmetic and share of the model's.
 
     Equal neighbours are one line with how often they occur, and its arithmetic is that of all of them.
-    `identities` names what is equal (node id → name), else operations, shapes and attributes are compared. `levels` ends the drawing that far below the root.
-    `shares` (node id → part of 1) takes the place of the share of arithmetic, for measured times.
+    `identities` names what is equal (node id → name), else operations, shapes and attributes are compared.
+    `levels` ends the drawing that far below the root. `shares` (node id → part of 1) takes the place of the
+    share of arithmetic, for measured times.
     """
     drawing = _Drawing(trace, identities, levels, shares, launches_cost(trace, tree).flops)
     return _aligned([*drawing.rows([tree], stem="", depth=0)])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flashinfer_bench.decompose.grouping import decompose_trace
+from flashinfer_bench.decompose.grouping import decompose_trace, parse_overrides
 from flashinfer_bench.decompose.ir import Ref
 from tests.unit.decompose.traces import Building, children, leaves
 
@@ -101,6 +101,19 @@ def test_a_long_scope_is_split_where_it_repeats() -> None:
 
     assert children(tree) == [("layer", "loopStep")] * 12
     assert tree.children[0].reason == "one of 12 equal sequences of 7 kernels"
+
+
+def test_a_scope_that_is_to_stay_whole_is_not_split() -> None:
+    made = Building()
+    with made.module("loop", "Loop"):
+        x = _flat(made, 12)
+    trace = made.trace(made.linear(x, 2))
+
+    split = decompose_trace(trace)
+    whole = decompose_trace(trace, parse_overrides({"scopes": {"loop": "whole"}}))
+
+    assert children(split.children[0])[0] == ("layer", "LoopStep")
+    assert children(whole.children[0])[0] == ("fusion", "linear_relu")
 
 
 def test_fifteen_kernels_are_not_yet_a_long_scope() -> None:

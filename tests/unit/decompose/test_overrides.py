@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -12,6 +12,7 @@ from flashinfer_bench.decompose.grouping import (
     load_overrides,
     parse_overrides,
 )
+from flashinfer_bench.decompose.grouping.overrides import IDIOMS, RULES, Treatment
 from flashinfer_bench.decompose.ir import Node, Trace
 from flashinfer_bench.errors import UsageError
 from tests.unit.decompose.traces import Building, children, leaves
@@ -195,3 +196,26 @@ def test_a_node_that_a_person_wants_is_dissolved_by_no_rule() -> None:
 
     assert tree.level == "layer"
     assert children(tree) == [("kernel", "block"), ("fusion", "head")]
+
+
+def test_the_example_of_the_page_is_read() -> None:
+    page = Path(__file__).parents[3] / "docs" / "decompose-overrides.md"
+    example = page.read_text().split("```yaml\n")[1].split("```")[0]
+
+    overrides = parse_overrides(yaml.safe_load(example))
+
+    assert [(rule.pattern, rule.treatment, rule.name) for rule in overrides.scopes] == [
+        ("blocks.*.attn", "kernel", None),
+        ("RMSNorm", "split", None),
+        ("apply_rotary", "kernel", "rope"),
+    ]
+    assert not overrides.is_on("chains")
+
+
+def test_the_page_lists_every_rule_limit_and_idiom() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "decompose-overrides.md").read_text()
+
+    wanted = {f"`{name}: {number}`" for limits in RULES.values() for name, number in limits.items()}
+    wanted |= {f"`{name}`" for name in (*RULES, *IDIOMS, *get_args(Treatment))}
+
+    assert {each for each in wanted if each not in page} == set()

@@ -91,7 +91,7 @@ class Layers:
         )
 
     def _layer(self, frame: Frame, units: tuple[Part, ...], *, is_split: bool) -> Part:
-        arranged = self.arranged(units, frame) if is_split else units
+        arranged = self.arranged(units, frame) if is_split else self._chained(units)
         if len(arranged) == 1:
             return self._standing_for(frame, arranged[0])
         return Part(
@@ -112,7 +112,7 @@ class Layers:
     def arranged(self, units: tuple[Part, ...], frame: Frame) -> tuple[Part, ...]:
         """Make chains of a scope's own kernels, then split the scope if they are many."""
         direct = sum(unit.is_leaf for unit in units)
-        found = in_order(chained(self.flow, units, self.overrides))
+        found = self._chained(units)
         if self.overrides.is_on("pool_split") and direct > self.overrides.limit(
             "pool_split", "max_kernels"
         ):
@@ -120,6 +120,9 @@ class Layers:
             if stages:
                 return stages
         return self._repeats_if_long(found, frame, direct)
+
+    def _chained(self, units: tuple[Part, ...]) -> tuple[Part, ...]:
+        return in_order(chained(self.flow, units, self.overrides))
 
     def _at_pools(self, units: Sequence[Part], frame: Frame) -> tuple[Part, ...] | None:
         """Cut after each pooling; what is big enough between two cuts becomes a layer."""

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flashinfer_bench.decompose.axes import Probed, probe
+from flashinfer_bench.decompose.forms import Along, form
+from flashinfer_bench.decompose.ir import Trace
+from tests.unit.decompose.traces import Building
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _heads(shapes: Shapes) -> Trace:
+    """A linear layer whose outputs are split into heads."""
+    b = Building()
+    x = b.input(*shapes[0])
+    rows, steps, _ = shapes[0]
+    y = b.linear(x, 32)
+    return b.trace(b.op("torch.Tensor.view", y, (rows, steps, 4, 8), shape=(rows, steps, 4, 8)))
+
+
+def _sum_of_two(shapes: Shapes) -> Trace:
+    b = Building()
+    left, right = b.input(*shapes[0]), b.input(*shapes[1])
+    return b.trace(b.op("add", left, right))
+
+
+def _mean_by_hand(shapes: Shapes) -> Trace:
+    """A sum that is divided by a number made of a length."""
+    b = Building()
+    x = b.input(*shapes[0])
+    total = b.op("sum", x, 0, shape=shapes[0][1:])
+    return b.trace(b.op("mul", total, 1.0 / shapes[0][0]))
+
+
+def _padded(shapes: Shapes) -> Trace:
+    """One more element than went in."""
+    b = Building()
+    x = b.input(*shapes[0])
+    return b.trace(b.op("pad", x, (1, 0), shape=(shapes[0][0] + 1,)))
+
+
+def _at_most(limit: int, traced: Callable[[Shapes], Trace]) -> Callable[[Shapes], Trace | None]:
+    return lambda shapes: traced(shapes) if shapes[0][1] <= limit else None
+
+
+def _equally_long(shapes: Shapes) -> Trace | None:
+    return _sum_of_two(shapes) if shapes[0] == shapes[1] else None
+
+
+def _only_features(
+    width: int, traced: Callable[[Shapes], Trace]
+) -> Callable[[Shapes], Trace | None]:
+    return lambda shapes: traced(shapes) if shapes[0][-1] == width else None
+
+
+def _probed(traced: Callable[[Shapes], Trace | None], *shapes: tuple[int, ...]) -> Probed:
+    trace = traced(shapes)
+    assert trace is not None
+    return probe(trace, traced)
+
+
+def _sizes(found: Probed) -> dict[str, int]:
+    return {axis.name: axis.size for axis in found.axes}
+
+
+def test_sizes_that_change_nothing_but_sizes_are_axes() -> None:
+    found = _probed(_only_features(16, _heads), (2, 6, 16))
+
+    assert _sizes(found) == {"batch_size": 2, "seq_len": 6}
+
+
+def test_equally_long_dimensions_are_lengthened_together() -> None:
+    found = _probed(_equally_long, (8, 5), (8, 5))
+
+    assert [axis.places for axis in found.axes] == [((0, 0), (1, 0)), ((0, 1), (1, 1))]
+
+
+def test_a_length_with_a_limit_is_found_by_shortening() -> None:
+    found = _probed(_at_most(8, _only_features(16, _heads)), (2, 8, 16))
+
+    assert _sizes(found) == {"batch_size": 2, "seq_len": 8}
+
+
+def test_a_model_that_runs_other_operations_at_other_sizes_has_no_such_axis() -> None:
+    def by_length(shapes: Shapes) -> Trace:
+        b = Building()
+        x = b.input(*shapes[0])
+        for _ in range(shapes[0][0]):
+            x = b.op("relu", x)
+        return b.trace(x)
+
+    assert _sizes(_probed(by_length, (3, 4))) == {"features": 4}
+
+
+def test_an_integer_that_follows_an_axis_is_written_along_it() -> None:
+    found = _probed(_only_features(16, _heads), (2, 6, 16))
+
+    formed = form(found, [op.id for op in found.trace.ops])
+
+    assert formed.ops[-1].args[1] == (Along(0), Along(1), 4, 8)
+    assert formed.shapes[formed.inputs[0]] == (Along(0), Along(1), 16)
+
+
+def test_a_number_that_is_no_multiple_of_an_axis_keeps_it_constant() -> None:
+    found = _probed(_mean_by_hand, (8, 4))
+
+    formed = form(found, [op.id for op in found.trace.ops])
+
+    assert [axis.name for axis in formed.axes] == ["features"]
+    assert formed.shapes[formed.inputs[0]] == (8, Along(0))
+
+
+def test_an_output_that_is_longer_than_any_input_keeps_its_axis_constant() -> None:
+    found = _probed(_padded, (8,))
+
+    formed = form(found, [op.id for op in found.trace.ops])
+
+    assert formed.axes == ()

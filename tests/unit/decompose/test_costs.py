@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,14 @@ def test_traffic_is_each_input_and_output_once() -> None:
     cost = op_cost(made.trace(out), made.ops[0])
 
     assert (cost.read_bytes, cost.written_bytes, cost.intensity) == (64, 64, 32 / 128)
+
+
+def test_an_expanded_tensor_is_read_without_its_repeats() -> None:
+    made = Building()
+    x = made.input(4, 8)
+    made.values[x.id] = replace(made.values[x.id], strides=(0, 1))
+
+    assert op_cost(made.trace(made.op("relu", x)), made.ops[0]).read_bytes == 8 * 4
 
 
 def test_of_a_table_only_the_rows_looked_up_are_read() -> None:

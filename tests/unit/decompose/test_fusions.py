@@ -124,3 +124,12 @@ def test_a_product_with_a_weight_is_no_attention() -> None:
     tree = _padded(made, x)
 
     assert children(tree)[0] == ("fusion", "matmul_softmax")
+
+
+def test_attention_whose_weights_also_lead_to_its_values_is_no_fusion() -> None:
+    made = Building()
+    q, k, v = (made.linear(made.input(6, 6), 6) for _ in range(3))
+    weights = made.op("softmax", made.op("matmul", q, k), -1)
+    tree = _padded(made, made.op("matmul", weights, made.op("mul", v, weights)))
+
+    assert ("fusion", "attention") not in children(tree)

@@ -306,3 +306,69 @@ def test_a_model_of_plumbing_alone_is_one_kernel() -> None:
     tree = decompose_trace(made.trace(out))
 
     assert (tree.level, tree.name, tree.ops) == ("kernel", "flatten_only", (0,))
+
+
+def test_a_module_with_a_working_child_is_no_composite() -> None:
+    made = Building()
+    x = made.linear(made.input(8, 16), 16)
+    with made.module("act", "Act"):
+        with made.module("relu", "ReLU", is_library=True):
+            x = made.op("relu", x)
+        x = made.op("square", x)
+
+    assert leaves(decompose_trace(made.trace(made.linear(x, 4)))) == [
+        "linear", "relu", "square", "linear",
+    ]  # fmt: skip
+
+
+def test_a_function_with_three_results_is_no_composite() -> None:
+    made = Building()
+    x = made.linear(made.input(8, 16), 16)
+    with made.function("three"):
+        parts = [made.op(fn, x) for fn in ("relu", "exp", "tanh")]
+
+    tree = decompose_trace(made.trace(*parts))
+
+    assert leaves(tree) == ["linear", "relu", "exp", "tanh"]
+
+
+def test_an_idiom_stands_in_one_module_of_the_users() -> None:
+    def names(*, is_library: bool) -> list[str]:
+        made = Building()
+        x = made.linear(made.input(8, 16), 16)
+        with made.module("gate", "Gate", is_library=is_library):
+            gate = made.op("sigmoid", x)
+        return leaves(decompose_trace(made.trace(made.linear(made.op("mul", x, gate), 4))))
+
+    assert names(is_library=True) == ["linear", "silu", "linear"]
+    assert names(is_library=False) == ["linear", "sigmoid", "mul", "linear"]
+
+
+def test_an_idiom_whose_inner_value_is_returned_stays_single_operations() -> None:
+    made = Building()
+    x = made.linear(made.input(8, 16), 16)
+    gate = made.op("sigmoid", x)
+    out = made.linear(made.op("mul", x, gate), 4)
+
+    tree = decompose_trace(made.trace(out, gate))
+
+    assert leaves(tree) == ["linear", "sigmoid", "mul", "linear"]
+
+
+def test_work_on_a_buffer_that_is_returned_is_a_kernel_of_its_own() -> None:
+    made = Building()
+    x = made.linear(made.input(8, 8), 8)
+    mask = made.op("eq", made.buffer(8, 8), 0, dtype="bool")
+    out = made.op("masked_fill", x, mask, -1e9)
+
+    assert leaves(decompose_trace(made.trace(out, mask))) == ["linear", "eq", "masked_fill"]
+
+
+def test_a_constant_that_is_returned_stays_in_the_parent() -> None:
+    made = Building()
+    x = made.linear(made.input(8, 8), 8)
+    ones = made.op("ones", shape=(8, 8))
+
+    tree = decompose_trace(made.trace(made.op("add", x, ones), ones))
+
+    assert tree.ops == (1,)

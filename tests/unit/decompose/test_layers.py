@@ -164,3 +164,32 @@ def test_a_root_of_one_kernel_owns_its_views() -> None:
     tree = decompose_trace(made.trace(made.linear(turned, 8)))
 
     assert (tree.level, tree.name, tree.ops) == ("kernel", "linear", (0, 1))
+
+
+def test_a_small_model_that_holds_a_layer_is_a_model() -> None:
+    made = Building()
+    x = _block(made, made.input(4, 8), "block")
+
+    tree = decompose_trace(made.trace(made.linear(x, 2)))
+
+    assert (tree.level, len(leaves(tree))) == ("model", 9)
+
+
+def test_equal_chains_in_a_row_are_not_put_into_steps() -> None:
+    made = Building()
+    x = made.input(4, 8)
+    for _ in range(12):
+        x = made.op("relu", made.linear(x, 8))
+
+    assert children(decompose_trace(made.trace(x))) == [("fusion", "linear_relu")] * 12
+
+
+def test_a_wrapper_around_one_layer_gives_it_its_name() -> None:
+    made = Building()
+    with made.module("encoder", "Encoder"):
+        x = _block(made, made.input(4, 8), "only")
+
+    tree = decompose_trace(made.trace(made.linear(x, 2)))
+
+    assert children(tree) == [("layer", "Encoder"), ("kernel", "linear")]
+    assert len(leaves(tree.children[0])) == 8

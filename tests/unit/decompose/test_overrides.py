@@ -219,3 +219,9 @@ def test_the_page_lists_every_rule_limit_and_idiom() -> None:
     wanted |= {f"`{name}`" for name in (*RULES, *IDIOMS, *get_args(Treatment))}
 
     assert {each for each in wanted if each not in page} == set()
+
+
+def test_of_several_patterns_the_last_counts() -> None:
+    tree = _tree("scopes: {'*': layer, head: kernel, blocks.0: kernel}")
+
+    assert [node.opaque for node in tree.children] == ["kept whole by the overrides"] * 2

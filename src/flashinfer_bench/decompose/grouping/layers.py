@@ -60,8 +60,6 @@ class Layers:
             return units
         if treatment is None and frame[-1].kind == "function":
             return units
-        if len(units) == 1 and treatment is None:
-            return (self._standing_for(frame, units[0]),)
         limit = self.overrides.limit("module_fusions", "max_kernels")
         is_small = kernels <= limit and not is_decided(units)
         if treatment == "fusion" or (treatment is None and is_small):

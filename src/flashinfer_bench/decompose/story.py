@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.capture import Captured, capture
 from flashinfer_bench.decompose.emit.tree_json import counts
-from flashinfer_bench.decompose.emit.write import Written, probed, write
+from flashinfer_bench.decompose.emit.write import Written, probed, write_pieces
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, load_overrides
 from flashinfer_bench.decompose.ir import LEVELS
 from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
@@ -57,7 +57,7 @@ class Decomposition:
 
         Pieces of `levels` become definitions. Raises `UsageError` for a folder that holds something else.
         """
-        return write(self.source, self.captured, self.tree, Path(directory), levels)
+        return write_pieces(self.source, self.pieces, Path(directory), levels)
 
     def __str__(self) -> str:
         """Draw the tree."""

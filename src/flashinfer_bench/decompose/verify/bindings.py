@@ -76,9 +76,8 @@ def _unmapped(
             yield found("BIND-unmapped", node.file, said, node=node.id, tensor=value.name)
 
 
-def observed(original: OriginalRun, ins: Sequence[Any]) -> dict[int, frozenset[str]]:
+def observed(owners: Mapping[int, frozenset[str]], ins: Sequence[Any]) -> dict[int, frozenset[str]]:
     """Say which inputs of a call lie in the memory of a weight, by position."""
-    owners = _owners(original)
     seen = {
         index: owners.get(each.untyped_storage().data_ptr())
         for index, each in enumerate(ins)
@@ -87,7 +86,8 @@ def observed(original: OriginalRun, ins: Sequence[Any]) -> dict[int, frozenset[s
     return {index: names for index, names in seen.items() if names}
 
 
-def _owners(original: OriginalRun) -> Mapping[int, frozenset[str]]:
+def owners(original: OriginalRun) -> Mapping[int, frozenset[str]]:
+    """Say whose memory begins where."""
     found_at: dict[int, set[str]] = defaultdict(set)
     for name, each in original.weights.items():
         found_at[each.untyped_storage().data_ptr()].add(name)

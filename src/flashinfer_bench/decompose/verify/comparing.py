@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from flashinfer_bench.decompose.verify.bindings import binding_faults, bound_inputs
 from flashinfer_bench.decompose.verify.borders import find_near, strangers
 from flashinfer_bench.decompose.verify.cover import (
@@ -16,7 +18,7 @@ from flashinfer_bench.decompose.verify.cover import (
 from flashinfer_bench.decompose.verify.originals import OriginalRun, borders_of, run_original
 from flashinfer_bench.decompose.verify.recompose import Recomposition, differences
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.decompose.verify.seen import Seen
+from flashinfer_bench.decompose.verify.seen import Seen, SeenSizes
 from flashinfer_bench.decompose.verify.shadow import Shadow, places
 from flashinfer_bench.decompose.verify.sources import Draws
 from flashinfer_bench.decompose.verify.values import is_constant, is_finite
@@ -24,8 +26,6 @@ from flashinfer_bench.decompose.verify.values import is_constant, is_finite
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping
-
-    import torch
 
     from flashinfer_bench.decompose.verify.files import NodeFile
     from flashinfer_bench.decompose.verify.layout import Layout
@@ -58,7 +58,7 @@ def compare(
     if seed == 0:
         _check_calls(ladder, layout, files, run.calls, seen)
         if subject.is_sized:
-            ladder.report_all(seen.size_faults(files))
+            ladder.report_all(seen.sizes.faults(files))
     near = find_near(subject, seen, draws, ladder.tolerate)
     ladder.report_all(strangers(seen, near))
     ladder.details.setdefault(
@@ -68,6 +68,18 @@ def compare(
         _check_coverage(ladder, layout, subject, seen)
     calls = sum(run.calls.values())
     ladder.details["composition"] = f"{calls} calls, from kernels to the model"
+
+
+def check_sizes(
+    ladder: Ladder, files: Mapping[str, NodeFile], root: NodeFile, plain: OriginalRun
+) -> None:
+    """Run the pieces at the original's own sizes on meta, to compare sizes only."""
+    bound = bound_inputs(root, plain)
+    sizes = SeenSizes()
+    run = Recomposition(files, Draws(0), sizes.observe, ladder.report, compares=False)
+    with torch.device("meta"):
+        run.run_root(root, bound.inputs or [])
+    ladder.report_all(sizes.faults(files))
 
 
 def _with_shadow(

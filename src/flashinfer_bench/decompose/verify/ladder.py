@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
-from flashinfer_bench.decompose.verify.comparing import compare
+from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
@@ -20,6 +20,7 @@ from flashinfer_bench.decompose.verify.originals import run_original
 from flashinfer_bench.decompose.verify.progress import Ladder
 from flashinfer_bench.decompose.verify.recompose import StoppedError
 from flashinfer_bench.decompose.verify.rules import RULES, RUNGS, found
+from flashinfer_bench.decompose.verify.shrink import shrunk
 from flashinfer_bench.decompose.verify.sources import Draws
 from flashinfer_bench.decompose.verify.subject import Subject, on_path
 from flashinfer_bench.errors import UsageError
@@ -79,7 +80,18 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
 def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     source = ladder.source or _original(ladder, layout)
     run = run_original(source, Draws(0), "meta")
-    plain = Subject(source, run, decompose_trace(run.trace))
+    tree = decompose_trace(run.trace)
+    small = shrunk(source, run.trace, ladder.memory_limit_bytes)
+    if small is not None:
+        ladder.shrunk = small.words
+        check_sizes(ladder, files, files[layout.tree.root], run)
+        source, run = small, run_original(small, Draws(0), "meta")
+    _climb_seeds(ladder, layout, files, Subject(source, run, tree, is_sized=small is None))
+
+
+def _climb_seeds(
+    ladder: Ladder, layout: Layout, files: dict[str, NodeFile], plain: Subject
+) -> None:
     climbed = []
     for seed in range(ladder.seeds):
         subject = on_path(plain, seed)
@@ -89,6 +101,8 @@ def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, Nod
         try:
             compare(ladder, layout, files, subject, seed)
         except StoppedError:
+            if ladder.shrunk is not None:
+                raise UsageError(_too_big(ladder)) from None
             ladder.notes.append("a file failed, so what it is part of could not be compared")
             return
         climbed.append("moved away from" if subject.is_moved else "at")
@@ -96,6 +110,14 @@ def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, Nod
     if climbed:
         words = " or ".join(dict.fromkeys(climbed))
         ladder.details["seeds"] = f"{len(climbed)} seeds, weights {words} their defaults"
+
+
+def _too_big(ladder: Ladder) -> str:
+    said = next(each.message for each in ladder.findings if each.code == "FILE-fails")
+    return (
+        f"{ladder.folder}: too big for the memory it is given, and its files do not run on a smaller batch "
+        f"({ladder.shrunk}): {said}; raise --memory-limit, or write sizes as `x.shape[0]`"
+    )
 
 
 def _original(ladder: Ladder, layout: Layout) -> ModelSource:

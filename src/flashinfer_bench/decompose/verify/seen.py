@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.decompose.verify.bindings import observed
+from flashinfer_bench.decompose.verify.bindings import observed, owners
 from flashinfer_bench.decompose.verify.cover import Border, Known
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt
 from flashinfer_bench.decompose.verify.rules import found
@@ -23,6 +23,30 @@ if TYPE_CHECKING:
 Sizes = tuple[tuple[tuple[int, ...], str] | None, ...]
 
 
+class SeenSizes:
+    """Observes the sizes that each node is given."""
+
+    def __init__(self) -> None:
+        self.met: dict[str, set[Sizes]] = defaultdict(set)
+
+    def observe(self, call: Call) -> None:
+        """Take one call."""
+        self.met[call.node.id].add(sizes_of(call.ins))
+
+    def faults(self, files: Mapping[str, NodeFile]) -> Iterator[Finding]:
+        """Find files whose own inputs have sizes that never occur in the original."""
+        for name, met in self.met.items():
+            file = files[name]
+            own = attempt(
+                lambda file=file: sizes_of(file.inputs("meta")),  # type: ignore[misc]
+                file.path, file.node.file, "FILE-fails", name,
+            )  # fmt: skip
+            if isinstance(own, Finding):
+                yield own
+            elif own not in met:
+                yield from _size_faults(file, own, sorted(met, key=repr)[0])
+
+
 class Seen:
     """Observes every call of a node."""
 
@@ -32,14 +56,16 @@ class Seen:
         self.borders: list[Border] = []
         self.unknown: dict[Mark, torch.Tensor] = {}
         """Tensors of leaves that the original does not have bit by bit."""
-        self.sizes: dict[str, set[Sizes]] = defaultdict(set)
+        self.sizes = SeenSizes()
         self.bindings: dict[str, list[Mapping[int, frozenset[str]]]] = defaultdict(list)
+        self._owners = owners(original)
+        self._weights = {id(each) for each in original.weights.values()}
         self._weight_marks: dict[int, Mark] = {}
 
     def observe(self, call: Call) -> None:
         """Take one call."""
-        self.sizes[call.node.id].add(sizes_of(call.ins))
-        self.bindings[call.node.id].append(observed(self.original, call.ins))
+        self.sizes.observe(call)
+        self.bindings[call.node.id].append(observed(self._owners, call.ins))
         if call.node.is_leaf:
             ins = tuple(
                 (name, self._marked(each))
@@ -51,23 +77,14 @@ class Seen:
             )
 
     def _marked(self, tensor: torch.Tensor) -> Mark:
+        if id(tensor) in self._weights:
+            if id(tensor) not in self._weight_marks:
+                self._weight_marks[id(tensor)] = mark(tensor)
+            return self._weight_marks[id(tensor)]
         key = mark(tensor)
         if not self.known.values(key):
             self.unknown.setdefault(key, tensor.detach().clone())
         return key
-
-    def size_faults(self, files: Mapping[str, NodeFile]) -> Iterator[Finding]:
-        """Find files whose own inputs have sizes that never occur in the original."""
-        for name, met in self.sizes.items():
-            file = files[name]
-            own = attempt(
-                lambda file=file: sizes_of(file.inputs("meta")),  # type: ignore[misc]
-                file.path, file.node.file, "FILE-fails", name,
-            )  # fmt: skip
-            if isinstance(own, Finding):
-                yield own
-            elif own not in met:
-                yield from _size_faults(file, own, sorted(met, key=repr)[0])
 
 
 def sizes_of(values: Any) -> Sizes:

@@ -42,7 +42,9 @@ def on_path(subject: Subject, seed: int) -> Subject | None:
         run = run_original(subject.source, Draws(seed), "cpu", marking=False, moving=moved)
         if same_stream(run.trace, subject.trace, numbers=True) is None:
             return replace(
-                subject, is_moved=moved, is_sized=_sizes(run.trace) == _sizes(subject.trace)
+                subject,
+                is_moved=moved,
+                is_sized=subject.is_sized and _sizes(run.trace) == _sizes(subject.trace),
             )
     return None
 

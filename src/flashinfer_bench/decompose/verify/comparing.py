@@ -50,7 +50,7 @@ def compare(
     if bound.inputs is None:
         return
     seen = Seen(original)
-    run = Recomposition(files, draws, seen.observe, ladder.report)
+    run = Recomposition(files, draws, seen.observe, ladder.report, ladder.steps)
     with draws:
         outs = run.run_root(root, bound.inputs)
     ladder.tolerate(run.worst)

@@ -40,6 +40,8 @@ class NodeFile:
     node: TreeNode
     path: Path
     module: ModuleType
+    label: str
+    """Path from the decomposition's folder."""
 
     def build(self) -> nn.Module:
         """Make a fresh model."""
@@ -100,7 +102,7 @@ def load(node: TreeNode, path: Path, *, label: str | None = None) -> NodeFile | 
     lacking = [name for name in _NEEDED if not callable(getattr(module, name, None))]
     if lacking:
         return found("FILE-names", label, f"it defines no {', '.join(lacking)}", node=node.id)
-    return NodeFile(node, path, module)
+    return NodeFile(node, path, module, label)
 
 
 def _imported(path: Path) -> ModuleType:

@@ -62,18 +62,19 @@ def climb(
 
 def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     for file in files.values():
-        ladder.report_all(check_file(file, files, file.node.file))
-    steps = [step for step in layout.steps() if (step[1] / "refactored.py").is_file()]
-    for node, folder in steps:
-        path = folder / "refactored.py"
+        ladder.report_all(check_file(file, files, file.label))
+    for node, path in layout.steps():
         label = path.relative_to(layout.folder).as_posix()
-        loaded = load(node, path, label=label)
-        if isinstance(loaded, Finding):
-            ladder.report(loaded)
-        else:
-            ladder.report_all(check_file(loaded, files, label))
+        step = load(node, path, label=label)
+        if isinstance(step, Finding):
+            ladder.report(step)
+            continue
+        ladder.steps.setdefault(node.id, []).append(step)
+        if path.name == "refactored.py":
+            ladder.report_all(check_file(step, files, label))
     parents = sum(not node.is_leaf for node in layout.tree.nodes)
-    ladder.details["files"] = f"{len(files)} files and {len(steps)} steps, at their own sizes"
+    steps = sum(map(len, ladder.steps.values()))
+    ladder.details["files"] = f"{len(files)} files and {steps} of steps, at their own sizes"
     ladder.details["graph"] = f"what {parents} parents do themselves"
 
 

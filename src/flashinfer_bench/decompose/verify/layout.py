@@ -114,11 +114,12 @@ class Layout:
         )
 
     def steps(self) -> Iterator[tuple[TreeNode, Path]]:
-        """Folders of steps, with the node each one splits."""
+        """Files of steps, with the node each one splits."""
         for folder in sorted((self.folder / "steps").glob("step_*")):
             node = self.nodes.get(folder.name.split("_", 2)[-1])
-            if node is not None:
-                yield node, folder
+            for name in ("original.py", "refactored.py") if node is not None else ():
+                if node is not None and (folder / name).is_file():
+                    yield node, folder / name
 
 
 def read_layout(folder: Path) -> Layout | list[Finding]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.decompose.model_file import ModelSource
+    from flashinfer_bench.decompose.verify.files import NodeFile
     from flashinfer_bench.report.decompose_verify import Coverage, Finding
 
 
@@ -27,6 +28,8 @@ class Ladder:
     notes: list[str] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
     """By rung, what was looked at; a rung without a word was not climbed."""
+    steps: dict[str, list[NodeFile]] = field(default_factory=dict)
+    """By node, the files of its steps."""
     coverage: Coverage | None = None
     calls: Counter[str] = field(default_factory=Counter)
     worst: float = 0.0

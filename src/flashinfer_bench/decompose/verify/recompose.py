@@ -47,6 +47,8 @@ class Recomposition:
     draws: Draws
     observe: Callable[[Call], None]
     report: Callable[[Finding], None]
+    steps: Mapping[str, Sequence[NodeFile]] = field(default_factory=dict)
+    """Further files that claim to compute what a node computes."""
     compares: bool = True
     """Off on `meta`, where there are no values."""
     worst: float = 0.0
@@ -58,6 +60,7 @@ class Recomposition:
     def run_root(self, root: NodeFile, inputs: Sequence[Any]) -> Outs:
         """Run the whole through the files below it; a leaf that is the root runs itself."""
         with torch.no_grad(), self.draws.counting(0):
+            self._check_steps(root, inputs)
             if root.node.is_leaf:
                 outs = self._own(root, inputs)
                 self.observe(Call(root.node, "", tuple(inputs), outs, tuple(root.input_names())))
@@ -86,6 +89,7 @@ class Recomposition:
         if self.compares and (parent.node.id, file.node.id) not in self._compared:
             self._compared.add((parent.node.id, file.node.id))
             self._check_copy(parent, child, args, outs, start)
+            self._check_steps(file, args, start)
         if not file.node.is_leaf:
             self.draws.ordinal = start
             composed = self._composed(file, args, path)
@@ -112,7 +116,7 @@ class Recomposition:
         except (StoppedError, MemoryError):
             raise
         except Exception as fault:  # noqa: BLE001  # the file's code may raise anything
-            self.report(raised(fault, file.path, file.node.file, "FILE-fails", file.node.id))
+            self.report(raised(fault, file.path, file.label, "FILE-fails", file.node.id))
             raise StoppedError from None
 
     def _check_writes(
@@ -134,12 +138,25 @@ class Recomposition:
         said = f"{parent.node.id} holds a {child.file.node.id} that makes"
         self._check_same("COMP-copy", parent, copied, outs, said)
 
+    def _check_steps(self, file: NodeFile, args: Sequence[Any], start: int = 0) -> None:
+        """Compare a node's steps with its file, once."""
+        for step in self.steps.get(file.node.id, ()) if self.compares else ():
+            if (step.label, "step") in self._compared:
+                continue
+            self._compared.add((step.label, "step"))
+            self.draws.ordinal = start
+            expected = tensors(self._guarded(file, lambda: self._model(file)(*args)))
+            self.draws.ordinal = start
+            got = tensors(self._guarded(step, lambda step=step: step.build()(*args)))  # type: ignore[misc]
+            self._check_same("FILE-step", step, got, expected, f"it is no {file.node.id}: it makes")
+        self.draws.ordinal = start
+
     def _check_same(self, code: str, file: NodeFile, got: Outs, expected: Outs, said: str) -> None:
         if not self.compares:
             return
         for fault, tensor in differences(got, expected, self._tolerate):
             self.report(
-                found(code, file.node.file, f"{said} {fault}", node=file.node.id, tensor=tensor)
+                found(code, file.label, f"{said} {fault}", node=file.node.id, tensor=tensor)
             )
 
     def _tolerate(self, apart: float) -> None:

@@ -93,6 +93,11 @@ class Ledger:
         """Say which value an object holds now."""
         return self._objects.current(self._entry(tensor))
 
+    def is_held(self, tensor: torch.Tensor) -> bool:
+        """Tell whether a tensor was there before the run."""
+        known = self._objects.find(tensor)
+        return known.is_state if known else id(tensor) in self._held
+
     def lift(self, tensor: torch.Tensor, stands_for: torch.Tensor) -> None:
         """Note that a tensor takes the place of one that was there before the run."""
         self._lifted(tensor, self._held.get(id(stands_for)))

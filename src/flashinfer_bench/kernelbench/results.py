@@ -119,8 +119,10 @@ def baseline_report(
 
 
 def fast_shares(samples: Sequence[SampleReport], baselines: Sequence[str]) -> tuple[FastShare, ...]:
-    """Count who is right and fast, by baseline and threshold."""
-    shares = []
+    """Count who is right and fast, by baseline and threshold; nothing where times mean nothing."""
+    shares: list[FastShare] = []
+    if any(sample.interpreted for sample in samples):
+        return ()
     for baseline in baselines:
         middle = _by_problem(samples, lambda each, name=baseline: _speedup(each, name))
         lowest = _by_problem(samples, lambda each, name=baseline: _lowest(each, name))

@@ -133,3 +133,4 @@ def test_attention_whose_weights_also_lead_to_its_values_is_no_fusion() -> None:
     tree = _padded(made, made.op("matmul", weights, made.op("mul", v, weights)))
 
     assert ("fusion", "attention") not in children(tree)
+    assert ("fusion", "matmul_softmax") in children(tree)

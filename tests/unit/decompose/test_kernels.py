@@ -372,3 +372,12 @@ def test_a_constant_that_is_returned_stays_in_the_parent() -> None:
     tree = decompose_trace(made.trace(made.op("add", x, ones), ones))
 
     assert tree.ops == (1,)
+
+
+def test_a_model_of_named_activations_is_a_fusion_of_them() -> None:
+    made = Building()
+    out = made.op("tanh", made.op("relu", made.input(8, 16)))
+
+    tree = decompose_trace(made.trace(out))
+
+    assert (tree.level, leaves(tree)) == ("fusion", ["relu", "tanh"])

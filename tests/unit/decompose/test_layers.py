@@ -193,3 +193,14 @@ def test_a_wrapper_around_one_layer_gives_it_its_name() -> None:
 
     assert children(tree) == [("layer", "Encoder"), ("kernel", "linear")]
     assert len(leaves(tree.children[0])) == 8
+
+
+def test_equal_layers_in_a_long_scope_are_not_wrapped_again() -> None:
+    made = Building()
+    x = made.input(4, 8)
+    for number in range(3):
+        x = _block(made, x, f"blocks.{number}")
+    for width in range(9, 25):
+        x = made.linear(x, width)
+
+    assert children(decompose_trace(made.trace(x)))[:3] == [("layer", "Block")] * 3

@@ -18,6 +18,34 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 LIGHT: frozenset[Class] = frozenset({"EW", "CAST", "RED", "MOVE"})
+ACTIVATIONS = frozenset(
+    {
+        *(
+            "relu",
+            "relu6",
+            "leaky_relu",
+            "prelu",
+            "elu",
+            "selu",
+            "celu",
+            "gelu",
+            "silu",
+            "mish",
+            "glu",
+        ),
+        *("sigmoid", "tanh", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink"),
+        *(
+            "softplus",
+            "softsign",
+            "tanhshrink",
+            "threshold",
+            "logsigmoid",
+            "softmax",
+            "log_softmax",
+        ),
+    }
+)
+"""Operations with a name of their own; a formula consists of others, such as sums and products."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +114,14 @@ def is_composite(tree: FrameTree, overrides: Overrides, frame: Frame) -> bool:
         return False
     if any(overrides.treatment(below) for below in tree.children.get(frame, ())):
         return False
-    if tree.has_working_modules(frame):
+    if tree.has_working_modules(frame) or (not frame and _all_named(tree.facts, work)):
         return False
     return 1 <= len(_outputs(tree, frame)) <= overrides.limit("composites", "max_outputs")
+
+
+def _all_named(facts: Facts, work: tuple[int, ...]) -> bool:
+    """Whether a model is activations one after another, each of which people count as an operation."""
+    return all(key(facts.trace.op(op).fn) in ACTIVATIONS for op in work)
 
 
 def _is_light(facts: Facts, op: int) -> bool:

@@ -29,6 +29,9 @@ COMMANDS = {
         "attack_test", "Mount every known attack on this machine, and show how each one ends."
     ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
+    "trace": Entry(
+        "trace", "Run a program, and record what it calls: workloads, and a model's profile."
+    ),
     "decompose": Entry(
         "decompose", "Take a PyTorch model apart into layers, fusions and kernels."
     ),

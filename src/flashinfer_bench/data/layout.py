@@ -88,6 +88,10 @@ class Layout:
         files = [self.samples_file(author.name, definition) for author in authors]
         return [file for file in files if file.is_file()]
 
+    def profile_file(self, framework: str, model: str) -> Path:
+        """File of a model's profile; a slash in the model's name makes no folder."""
+        return self.profiles / name(framework) / f"{name(model.replace('/', '--'))}.json"
+
     def blob_file(self, definition: Definition, workload_uuid: str) -> Path:
         """File of the tensors of one workload."""
         folder = self.blob_workloads / name(definition.op_type) / name(definition.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 DATASET_VARIABLE = "FIB_DATASET_PATH"
 CACHE_VARIABLE = "FIB_CACHE_PATH"
+TRACE_SESSION_VARIABLE = "FIB_TRACE_SESSION"
 
 
 def dataset_path() -> Path:
@@ -27,6 +28,12 @@ def is_apply_enabled() -> bool:
 def is_tracing_enabled() -> bool:
     """Whether `FIB_ENABLE_TRACING` is exactly `1`."""
     return os.environ.get("FIB_ENABLE_TRACING") == "1"
+
+
+def trace_session() -> Path | None:
+    """Folder of the `flashinfer-bench trace` that runs this program; None outside of one."""
+    folder = os.environ.get(TRACE_SESSION_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def is_color_refused() -> bool:

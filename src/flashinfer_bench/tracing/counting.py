@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from flashinfer_bench.data import Definition, TraceSet
-    from flashinfer_bench.intercept import Call, Link, Proceed
+    from flashinfer_bench.intercept import Call
 
 
 class CallCounter:
-    """Counts the calls that pass it, answered or not; a handler of the chain."""
+    """Counts calls by definition and sizes."""
 
     def __init__(self, trace_set: TraceSet) -> None:
         self.unknown: Counter[str] = Counter()
@@ -27,15 +27,6 @@ class CallCounter:
         self._definitions = Definitions(trace_set)
         self._by_name: dict[str, _Sizes] = {}
         self._lock = threading.RLock()  # a signal's handler may ask for the counts
-
-    def link(self, name: str) -> Link:
-        """See the calls of one definition on their way."""
-
-        def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
-            self.count(name, args, kwargs)
-            return proceed(*args, **kwargs)
-
-        return link
 
     def find(self, call: Call) -> str | None:
         """Name the definition that a library's call is; one that is of none is counted by its likeliest name."""
@@ -45,12 +36,14 @@ class CallCounter:
                 self.unknown[next(iter(call.names), None) or "/".join(sorted(call.op_types))] += 1
         return name
 
-    def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Count one call."""
+    def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Count one call; False if it fits no definition."""
         with self._lock:
             sizes = self._by_name.get(name) or self._sizes(name)
-            if sizes is None or not sizes.count(args, kwargs):
+            is_known = sizes is not None and sizes.count(args, kwargs)
+            if not is_known:
                 self.unknown[name] += 1
+            return is_known
 
     def uses(self) -> list[KernelUse]:
         """Give what was counted, in the order of first calls."""

@@ -41,7 +41,7 @@ class KnownWorkloads:
 def _read_on(path: str, file: _File) -> None:
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - once a workload
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         size = 0
     if size < file.read_bytes:  # replaced or emptied
         file.read_bytes = 0

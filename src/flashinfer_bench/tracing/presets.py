@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flashinfer_bench.tracing.config import TracingConfig, TracingConfigRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _EACH_SIZE_ONCE = TracingConfig(filter_policy="keep_first_k_by_axes")
 # Index pointers and page tables have to fit together, so they are written down as they were.
@@ -27,4 +32,16 @@ def get_full_configs() -> TracingConfigRegistry:
     registry = get_attention_only_configs()
     registry.per_op_type |= dict.fromkeys(_SIZE_OP_TYPES, _EACH_SIZE_ONCE)
     registry.default = TracingConfig()
+    return registry
+
+
+def chosen_configs(
+    filter_policy: str | None, filter_policy_kwargs: Mapping[str, int], dump: str | list[str]
+) -> TracingConfigRegistry:
+    """Settings of a command line: one policy for all; without one the presets, all else once for each size."""
+    if filter_policy is not None:
+        arguments = dict(filter_policy_kwargs)
+        return TracingConfigRegistry(TracingConfig(dump, {}, filter_policy, arguments))
+    registry = get_full_configs()
+    registry.default = TracingConfig(dump, filter_policy="keep_first_k_by_axes")
     return registry

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 from flashinfer_bench.data import Profile, save_json_file
 from flashinfer_bench.data.layout import Layout
-from flashinfer_bench.errors import NestingError, UsageError
-from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.intercept import ADAPTERS, PATCHES
+from flashinfer_bench.tracing.counters import COUNTERS
 from flashinfer_bench.tracing.counting import CallCounter
 
 if TYPE_CHECKING:
@@ -46,13 +47,13 @@ class ProfiledModel:
     def path(self) -> Path | None:
         """Where the profile is written; None for a dataset in memory."""
         root = self._trace_set.root
-        return None if root is None else profile_path(root, self.framework, self.model)
+        return None if root is None else Layout(root).profile_file(self.framework, self.model)
 
     def start(self) -> Self:
         """Count from now on. Calls that `apply` answers are counted too."""
-        if any(isinstance(each, CallCounter) for each in CHAIN.handlers()):
-            raise NestingError("a model is being profiled already; one at a time")
-        CHAIN.set(Rank.PROFILE, self.counter)
+        if self._is_counting:
+            return self
+        COUNTERS.add(self.counter)
         self._is_counting = True
         op_types = {each.op_type for each in self._trace_set.definitions.values()}
         self._adapters = PATCHES.install(ADAPTERS.wanted(op_types))
@@ -63,7 +64,7 @@ class ProfiledModel:
         if not self._is_counting:
             return
         self._is_counting = False
-        CHAIN.set(Rank.PROFILE, None)
+        COUNTERS.remove(self.counter)
         PATCHES.remove(self._adapters)
         if self.path is not None:
             save_json_file(self.profile, self.path)
@@ -73,8 +74,3 @@ class ProfiledModel:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def profile_path(root: Path, framework: str, model: str) -> Path:
-    """File of a profile; a slash in a model's name is no folder."""
-    return Layout(root).profiles / framework / f"{model.replace('/', '--')}.json"

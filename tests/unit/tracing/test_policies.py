@@ -257,7 +257,8 @@ def test_presets_fit_what_language_models_run() -> None:
     decode = full.get("gqa_paged_decode_h32_kv8_d128_ps1", "gqa_paged")
     gemm = full.get("gemm_n4096_k4096", "gemm")
 
-    assert decode is not None and gemm is not None
+    assert decode is not None
+    assert gemm is not None
     assert (decode.filter_policy, decode.input_dump_policy) == ("attention", "dump_int")
     assert (gemm.filter_policy, gemm.input_dump_policy) == ("keep_first_k_by_axes", "dump_none")
     assert full.get("anything") == plain.get("anything") == TracingConfig()

@@ -10,6 +10,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flashinfer_bench.apply import ApplyConfig as ApplyConfig
+    from flashinfer_bench.apply import ApplyConfigRegistry as ApplyConfigRegistry
+    from flashinfer_bench.apply import apply as apply
+    from flashinfer_bench.apply import disable_apply as disable_apply
+    from flashinfer_bench.apply import enable_apply as enable_apply
     from flashinfer_bench.bench import Benchmark as Benchmark
     from flashinfer_bench.bench import BenchmarkConfig as BenchmarkConfig
     from flashinfer_bench.bench import Comparison as Comparison
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tracing import profile_model as profile_model
 
 _NAMES_BY_PACKAGE = {
+    "apply": ("ApplyConfig", "ApplyConfigRegistry", "disable_apply", "enable_apply"),
     "bench": (
         "Benchmark",
         "BenchmarkConfig",
@@ -86,7 +92,10 @@ _NAMES_BY_PACKAGE = {
         "profile_model",
     ),
 }
-_CALLABLE_PACKAGES = ("decompose",)
+_CALLABLE_PACKAGES = (
+    "apply",
+    "decompose",
+)
 _HOMES = {name: package for package, names in _NAMES_BY_PACKAGE.items() for name in names}
 
 __all__ = [*sorted((*_HOMES, *_CALLABLE_PACKAGES)), "__version__"]  # noqa: PLE0604  # one table says both name and home

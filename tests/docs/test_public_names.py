@@ -10,7 +10,7 @@ NAMES = {
     "flashinfer_bench": """
         Benchmark BenchmarkConfig Definition Solution Trace TraceSet AxisConst AxisVar TensorSpec SourceFile
         BuildSpec SupportedLanguages RandomInput SafetensorsInput Workload Correctness Performance Environment
-        Evaluation EvaluationStatus measure compare
+        Evaluation EvaluationStatus measure compare apply enable_apply disable_apply ApplyConfig ApplyConfigRegistry
     """,
     "flashinfer_bench.data": """
         AxisConst AxisSpec AxisVar TensorSpec Definition SourceFile BuildSpec SupportedBindings
@@ -19,6 +19,9 @@ NAMES = {
         save_json_file load_json_file save_jsonl_file load_jsonl_file append_jsonl_file DType Profile
     """,
     "flashinfer_bench.bench": "Benchmark BenchmarkConfig EvalConfig ResolvedEvalConfig",
+    "flashinfer_bench.apply": """
+        apply disable_apply enable_apply ApplyConfig ApplyConfigRegistry ApplyRuntime get_default_registry
+    """,
     "flashinfer_bench.compile": "Builder BuildError BuilderRegistry Runnable RunnableMetadata",
 }
 PATHS = [(module, name) for module, names in NAMES.items() for name in names.split()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.parsing import UnknownKeys
@@ -55,6 +56,17 @@ class TraceLists(dict[str, list[Trace]]):
             if row is not None:
                 yield index, row
             index += 1
+
+    def may_mention(self, name: str, text: str) -> bool:
+        """Tell whether a list's traces can hold a text, without parsing them: False is certain."""
+        written = {text.encode(), json.dumps(text)[1:-1].encode()}
+        segments = self._segments.get(name, ())
+        return bool(super().get(name)) or any(
+            each in line
+            for segment in segments
+            for line in (segment.content, *(line for _, line in segment.only or ()))
+            for each in written
+        )
 
     def trace_at(self, name: str, index: int) -> Trace:
         """Give one trace of a list, parsing only that one where the list is not parsed yet."""

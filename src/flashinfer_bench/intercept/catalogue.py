@@ -25,22 +25,22 @@ class Catalogue:
     """
 
     def __init__(self, definitions: Mapping[str, Definition]) -> None:
-        self._definitions = definitions
+        self.definitions = definitions
         self._known: dict[Hashable, str | None] = {}
         self._count = len(definitions)
 
     def find(self, call: Call) -> str | None:
         """Name the definition a call is: by convention first, then in the dataset's order."""
-        if len(self._definitions) != self._count:
-            self._known, self._count = {}, len(self._definitions)
+        if len(self.definitions) != self._count:
+            self._known, self._count = {}, len(self.definitions)
         key = (call.op_types, call.names, tuple(call.attributes.items()), _described(call.args))
         if key not in self._known:
             self._known[key] = next(self._fitting(call), None)
         return self._known[key]
 
     def _fitting(self, call: Call) -> Iterator[str]:
-        named = [self._definitions[name] for name in call.names if name in self._definitions]
-        alike = [each for each in self._definitions.values() if each.op_type in call.op_types]
+        named = [self.definitions[name] for name in call.names if name in self.definitions]
+        alike = [each for each in self.definitions.values() if each.op_type in call.op_types]
         for definition in (*named, *alike):
             if fits(definition, call.args) and says(definition, call.attributes):
                 yield definition.name

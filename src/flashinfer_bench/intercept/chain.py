@@ -44,6 +44,7 @@ class Chain:
 
     def __init__(self, from_environment: Sequence[Callable[[], None]] = ()) -> None:
         self.active: list[object] = [self]
+        self._is_asked = False
         self.links: dict[str, Link] = {}
         self.inside = Inside()
         self._handlers: dict[Rank, Handler] = {}
@@ -53,12 +54,11 @@ class Chain:
     def set(self, rank: Rank, handler: Handler | None) -> None:
         """Put a handler in its place, or take the one there away."""
         with self._lock:
-            self.ask_environment()
             self._handlers.pop(rank, None)
             if handler is not None:
                 self._handlers[rank] = handler
             self.links = {}  # a new one: who composes a link now writes it into the old one
-            self.active[:] = self.handlers()
+            self.active[:] = [*self.handlers(), *(() if self._is_asked else (self,))]
 
     def handlers(self) -> list[Handler]:
         """Give the handlers in the order in which they see a call."""
@@ -85,14 +85,16 @@ class Chain:
 
     def send(self, readings: Sequence[Call], original: Callable[[], Any]) -> Any:
         """Send a library's call through the chain; each handler takes the first reading it has a definition for."""
+        self.ask_environment()
         return _send(self.handlers(), readings, original)
 
     def ask_environment(self) -> None:
         """Start what the environment asks for, once; a start that fails is logged and not tried again."""
+        if self._is_asked:
+            return
         with self._lock:
-            if self not in self.active:
-                return
-            self.active.remove(self)
+            self._is_asked = True
+            self.active[:] = self.handlers()
             for start in self._from_environment:
                 try:
                     start()

@@ -31,7 +31,7 @@ class Runtimes(Generic[R]):
     def push(self, runtime: R) -> bool:
         """Put a runtime in force; False if it is already, and nothing happens."""
         with self._lock:
-            if self.top() is runtime:
+            if self._stack and self._stack[-1] is runtime:
                 return False
             self._stack.append(runtime)
             self._chain.set(self._rank, runtime)
@@ -40,7 +40,7 @@ class Runtimes(Generic[R]):
     def pop(self, runtime: R) -> None:
         """Take the runtime in force away; raises `NestingError` for any other."""
         with self._lock:
-            if self.top() is not runtime:
+            if not self._stack or self._stack[-1] is not runtime:
                 state = (
                     "a newer one is still active" if runtime in self._stack else "it is not active"
                 )

@@ -1,0 +1,106 @@
+"""Solution and original side by side: `shadow` and `verify_first_n`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.apply.stats import Compared
+from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.judging.verdict import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from flashinfer_bench.apply.config import ApplyConfig
+    from flashinfer_bench.data import Definition
+
+_LOG = logging.getLogger("flashinfer_bench.apply")
+
+
+class Comparison:
+    """Compares the answers of one definition's solutions with the original's, by the definition's judge."""
+
+    def __init__(self, definition: Definition, config: ApplyConfig) -> None:
+        self._definition = definition
+        self._judge = judge_for(definition)
+        self._tolerance = Tolerance(rtol=config.verify_rtol, atol=config.verify_atol)
+        self._lock = threading.Lock()
+        self.by_solution: dict[str, Compared] = {}
+
+    def hear(self, solution: str, inputs: Sequence[Any], got: Timed, expected: Timed) -> Verdict:
+        """Judge one call, and remember how it went; the first disagreement of a solution is logged."""
+        verdict = self._judged(inputs, tensors_of(got.answer), tensors_of(expected.answer))
+        with self._lock:
+            found = self.by_solution.setdefault(solution, Compared())
+            found.calls += 1
+            found.solution_ms += got.elapsed_ms
+            found.original_ms += expected.elapsed_ms
+            found.max_absolute_error = worst(found.max_absolute_error, verdict.max_absolute)
+            found.max_relative_error = worst(found.max_relative_error, verdict.max_relative)
+            is_first = not verdict.is_accepted and not found.disagreements
+            found.disagreements += not verdict.is_accepted
+            if is_first:
+                found.first_disagreement = verdict.explanation
+        if is_first:
+            _LOG.warning("%s disagrees with the original: %s", solution, verdict.explanation)
+        return verdict
+
+    def _judged(
+        self, inputs: Sequence[Any], got: list[torch.Tensor], expected: list[torch.Tensor]
+    ) -> Verdict:
+        names = list(self._definition.outputs)
+        if len(expected) != len(names):
+            return _wrong(f"the original gave {len(expected)} tensors for {len(names)} outputs")
+        if len(got) != len(names):
+            return _wrong(f"it gave {len(got)} tensors for {len(names)} outputs")
+        for name, ours, theirs in zip(names, got, expected, strict=True):
+            ours_is, theirs_is = _form(ours), _form(theirs)
+            if ours_is != theirs_is:
+                return _wrong(f"output {name!r} is {ours_is}, the original's {theirs_is}")
+        with torch.no_grad():
+            return self._judge.open_case(self._tolerance).hear(Call(inputs, got, expected))
+
+
+class Timed:
+    """An answer and the time it took, the device's work included."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        _wait()
+        started_s = time.perf_counter()
+        self.answer = call()
+        _wait()
+        self.elapsed_ms = (time.perf_counter() - started_s) * 1e3
+
+
+def _wait() -> None:
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # untyped in torch
+        torch.cuda.synchronize()
+
+
+def tensors_of(answer: Any) -> list[torch.Tensor]:
+    """List the tensors of an answer."""
+    if isinstance(answer, torch.Tensor):
+        return [answer]
+    values = answer if isinstance(answer, tuple | list) else ()
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def copies_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Copy tensors, so that what is compared cannot be changed by the other side."""
+    return tuple(
+        value.detach().clone() if isinstance(value, torch.Tensor) else value for value in values
+    )
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
+
+
+def _wrong(explanation: str) -> Verdict:
+    return Verdict(is_accepted=False, explanation=explanation)

@@ -1,0 +1,106 @@
+"""What a runtime did so far, counted without locks on the way of a call."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST_SHAPES = 4096
+OTHER_SHAPES = "other shapes"
+
+
+class Counter:
+    """Counts calls from any thread: `count()` is one step of the interpreter, so that none is lost."""
+
+    def __init__(self) -> None:
+        steps = itertools.count()
+        self.count = steps.__next__
+        self._reads = 0
+        self._lock = threading.Lock()
+
+    def read(self) -> int:
+        """Say how often it was counted."""
+        with self._lock:
+            self._reads += 1
+            return self.count() - self._reads + 1
+
+
+class Counters:
+    """Counters by name, made when first asked for; a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, Counter] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> Counter:
+        with self._lock:
+            if name not in self._counters and len(self._counters) >= _MOST_SHAPES:
+                name = OTHER_SHAPES
+            return self._counters.setdefault(name, Counter())
+
+    def read(self) -> dict[str, int]:
+        """Give every count that is not zero, the largest first."""
+        counts = {name: counter.read() for name, counter in list(self._counters.items())}
+        return dict(sorted(((n, c) for n, c in counts.items() if c), key=lambda each: -each[1]))
+
+
+@dataclass
+class Compared:
+    """How a solution stood up against the original, in `shadow` and `verify_first_n`."""
+
+    calls: int = 0
+    disagreements: int = 0
+    max_absolute_error: float = 0.0
+    max_relative_error: float = 0.0
+    solution_ms: float = 0.0
+    """Time of its calls together, the host's clock, with the device's work."""
+    original_ms: float = 0.0
+    first_disagreement: str = ""
+
+
+@dataclass(frozen=True)
+class ApplyStats:
+    """What a runtime did so far."""
+
+    hits: int
+    """Calls that a solution answered."""
+    misses: int
+    """Calls that the fallback answered."""
+    time_saved_ms: float
+    """What the hits saved against the references, by the traces' medians; sizes that were not measured count as 0."""
+    hits_by_definition: Mapping[str, Mapping[str, int]]
+    """By definition and solution."""
+    misses_by_definition: Mapping[str, Mapping[str, int]]
+    """By definition and shape, with the reason."""
+    quarantined: Mapping[str, str]
+    """Solutions that failed, with what happened."""
+    compared: Mapping[str, Compared] = field(default_factory=dict)
+    """Solutions that were compared with the original."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as JSON-ready dictionaries."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        saved = f"about {self.time_saved_ms:.1f} ms saved by the traces' medians"
+        lines = [f"{self.hits} hits, {self.misses} misses; {saved}"]
+        for title, counts in (
+            ("hit", self.hits_by_definition),
+            ("miss", self.misses_by_definition),
+        ):
+            for definition, by_name in counts.items():
+                lines += [
+                    f"  {title:4} {count:>9}  {definition}  {n}" for n, count in by_name.items()
+                ]
+        for solution, found in self.compared.items():
+            lines.append(
+                f"  compared {solution}: {found.calls} calls, {found.disagreements} disagreed; "
+                f"{found.solution_ms:.3f} ms against {found.original_ms:.3f} ms"
+            )
+        lines += [f"  quarantined {name}: {why}" for name, why in self.quarantined.items()]
+        return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""Which solution is the best for which sizes on which device, read off a definition's traces."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.apply.config import ApplyConfig
+    from flashinfer_bench.data import Solution, TraceSet
+    from flashinfer_bench.data.rows import TraceRow
+
+REUSED_BUFFER = "reused_buffer"
+"""The note of solutions whose calls share output memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyKey:
+    """What decides which solution answers: the lengths of the variable axes."""
+
+    axes: tuple[tuple[str, int], ...] = ()
+    """Names and lengths, by name."""
+    feats: tuple[tuple[str, str | int | float], ...] = ()
+    """Further features; none is used so far."""
+
+    @classmethod
+    def of(cls, axes: Mapping[str, int]) -> ApplyKey:
+        """Make the key of these lengths."""
+        return cls(tuple(sorted(axes.items())))
+
+    def distance(self, other: ApplyKey) -> float:
+        """Say how far apart two sizes are: twice as long counts the same at every length."""
+        ours, theirs = dict(self.axes), dict(other.axes)
+        return sum(abs(math.log2((ours[name] + 1) / (theirs[name] + 1))) for name in ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The best passing trace for one size."""
+
+    solution: str
+    speedup: float
+    latency_ms: float | None = None
+    reference_latency_ms: float | None = None
+
+    @property
+    def saved_ms(self) -> float:
+        """What one call saves against the reference, by what was measured."""
+        if self.latency_ms is None or self.reference_latency_ms is None:
+            return 0.0
+        return self.reference_latency_ms - self.latency_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A solution chosen for a call."""
+
+    solution: str
+    how: str
+    """`measured`, or the policy by which a size that was not measured is answered."""
+    saved_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The winners of one definition on one device, in the order in which sizes were first measured."""
+
+    winners: Mapping[ApplyKey, Winner]
+
+    @property
+    def wins(self) -> list[tuple[str, int]]:
+        """Solutions by the number of sizes they win, most first; ties in the order of their first win."""
+        return Counter(winner.solution for winner in self.winners.values()).most_common()
+
+    @property
+    def def_best(self) -> str | None:
+        """The solution that wins most sizes."""
+        return self.wins[0][0] if self.winners else None
+
+    def choose(self, key: ApplyKey, policy: str) -> Choice | None:
+        """Find the solution for a size; None: the fallback."""
+        winner = self.winners.get(key)
+        if winner is not None:
+            return Choice(winner.solution, "measured", winner.saved_ms)
+        if not self.winners or policy == "fallback_only":
+            return None
+        if policy == "use_def_best":
+            return Choice(self.wins[0][0], policy)
+        nearest = min(self.winners, key=lambda each: (each.distance(key), each.axes))
+        return Choice(self.winners[nearest].solution, policy)
+
+    def to_build(self, config: ApplyConfig) -> list[str]:
+        """Name the solutions to build ahead of time: a share of the winners, at least one unless it is none."""
+        wins = self.wins
+        count = max(1, int(len(wins) * config.aot_ratio)) if config.aot_ratio else 0
+        names = [name for name, _ in wins[:count]]
+        if config.aot_ratio and config.on_miss_policy == "use_def_best":
+            names += [name for name in (self.def_best,) if name is not None]
+        return list(dict.fromkeys(names))
+
+
+def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, Table]:
+    """Read a definition's traces: a table for each device they come from."""
+    axes = trace_set.definitions[name].var_axes
+    winners: dict[str, dict[ApplyKey, Winner]] = {}
+    for row in _usable(trace_set, name, config):
+        if not all(axis in row.axes for axis in axes):
+            continue
+        rivals = winners.setdefault(row.hardware, {})
+        key = ApplyKey.of({axis: row.axes[axis] for axis in axes})
+        found = Winner(row.solution, row.speedup or 0.0, row.latency_ms, row.reference_latency_ms)
+        if key not in rivals or _rank(found) > _rank(rivals[key]):
+            rivals[key] = found
+    return {hardware: Table(each) for hardware, each in winners.items()}
+
+
+def merged(tables: Mapping[str, Table], own: str) -> Table:
+    """Make one table of what all devices say: this one's word where it has one, else the largest speedup."""
+    winners: dict[ApplyKey, Winner] = {}
+    for hardware in sorted(tables, key=lambda each: each == own):
+        for key, found in tables[hardware].winners.items():
+            if hardware == own or key not in winners or _rank(found) > _rank(winners[key]):
+                winners[key] = found
+    return Table(winners)
+
+
+def _rank(winner: Winner) -> tuple[float, float]:
+    return winner.speedup, -(winner.latency_ms or math.inf)
+
+
+def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[TraceRow]:
+    """Give the rows that a winner may come from, in the order of the record."""
+    rows = list(trace_set.traces.rows(name, lambda _: (None, None)))
+    # Of several runs of one solution on one workload and device the last word counts: one that began to fail is out.
+    newest = {(row.solution, row.workload_uuid, row.hardware): row for _, row in rows}
+    hashes = {each.name: each.hash() for each in _admitted(trace_set, name, config)}
+    for index, row in rows:
+        last = newest[row.solution, row.workload_uuid, row.hardware]
+        is_sound = row.is_passed and last.is_passed and not row.interpreted
+        is_of_this_code = row.solution in hashes and row.solution_hash in (
+            None,
+            hashes[row.solution],
+        )
+        if not (is_sound and is_of_this_code and _is_within(row, config)):
+            continue
+        if row.note_count and not config.allow_reused_buffers and _reuses(trace_set, name, index):
+            continue
+        yield row
+
+
+def _admitted(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[Solution]:
+    for solution in trace_set.solutions.get(name, ()):
+        has_state = solution.spec.prepare is not None or solution.spec.plan is not None
+        if config.static_inputs_never_change or not has_state:
+            yield solution
+
+
+def _is_within(row: TraceRow, config: ApplyConfig) -> bool:
+    """Tell whether both error maxima are within the bounds that are set; NaN never is."""
+    pairs = ((config.max_atol, row.max_absolute_error), (config.max_rtol, row.max_relative_error))
+    return all(bound is None or (error is not None and error <= bound) for bound, error in pairs)
+
+
+def _reuses(trace_set: TraceSet, name: str, index: int) -> bool:
+    evaluation = trace_set.traces.trace_at(name, index).evaluation
+    return evaluation is not None and any(note.code == REUSED_BUFFER for note in evaluation.notes)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import inspect
-import itertools
-import linecache
-import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,17 +14,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 
+from flashinfer_bench.decompose.blame import ModelFileError, blaming, needs_network, raised_in
 from flashinfer_bench.decompose.held import copied_to
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.decompose.importing import Folder, run_file, unscripted
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-_LOADS = itertools.count()
+__all__ = [
+    "ModelFile",
+    "ModelFileError",
+    "ModelObject",
+    "ModelSource",
+    "load_model_file",
+    "raised_in",
+]
 
-
-class ModelFileError(UsageError):
-    """A model's file cannot be used as it is."""
+_SHAPE = (
+    "a model's file has a class {entry}(torch.nn.Module), get_inputs() that returns what forward takes, "
+    "and get_init_inputs() that returns what the constructor takes"
+)
 
 
 class ModelSource(Protocol):
@@ -55,6 +60,7 @@ class ModelFile:
     path: Path
     source: str
     module: ModuleType
+    folder: Folder
     entry: str = "Model"
 
     @property
@@ -64,27 +70,29 @@ class ModelFile:
 
     def build(self, device: str, seed: int) -> nn.Module:
         """Make the model with weights drawn from a seed; on `meta` it takes no memory."""
-        if device != "meta":
-            torch.manual_seed(seed)
-            with torch.device(device), self._blaming(f"the constructor of {self.entry}"):
-                return self._construct()
-        with contextlib.suppress(Exception), torch.device("meta"):  # some look at their weights
-            return _all_on_meta(self._construct())
-        return copied_to(self.build("cpu", seed), "meta")
+        with blaming(self.path, f"the constructor of {self.entry}"), self.folder.in_reach():
+            if device != "meta":
+                return self._constructed(device, seed)
+            try:
+                return _all_on_meta(self._constructed("meta", seed))
+            except Exception as error:  # noqa: BLE001  # some look at the numbers of their weights
+                if isinstance(error, ModelFileError) or needs_network(error):
+                    raise
+                return copied_to(self._constructed("cpu", seed), "meta")
 
     def inputs(self, device: str, seed: int) -> list[Any]:
         """Make what forward is given, positionally."""
-        if device == "meta":
-            with contextlib.suppress(Exception), torch.device("meta"):  # some read numbers of them
-                return list(moved(self._given(), "meta"))
-        torch.manual_seed(seed)
-        with self._blaming("get_inputs"):
-            return list(moved(self._given(), device))
+        with blaming(self.path, "get_inputs"), self.folder.in_reach():
+            if device == "meta":
+                with contextlib.suppress(Exception):  # some read numbers of what they made
+                    return self._given("meta", "meta", seed)
+            return self._given("cpu", device, seed)
 
-    def _construct(self) -> nn.Module:
-        given: Any = getattr(self.module, "get_init_inputs", list)()
-        model = getattr(self.module, self.entry)
-        with _unscripted():
+    def _constructed(self, device: str, seed: int) -> nn.Module:
+        _seed(seed)
+        with torch.device(device), unscripted():
+            given: Any = getattr(self.module, "get_init_inputs", list)()
+            model = getattr(self.module, self.entry)
             made = model(**given) if isinstance(given, Mapping) else model(*_listed(given))
         if not isinstance(made, nn.Module):
             raise ModelFileError(
@@ -92,18 +100,12 @@ class ModelFile:
             )
         return made.requires_grad_(False)  # matmul picks another order of sums for a trained weight
 
-    def _given(self) -> list[Any]:
+    def _given(self, made_on: str, device: str, seed: int) -> list[Any]:
+        _seed(seed)
+        with torch.device(made_on):
+            given = self.module.get_inputs()
         forward = getattr(self.module, self.entry).forward
-        return _positional(self.module.get_inputs(), forward, bound=False)
-
-    @contextlib.contextmanager
-    def _blaming(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except UsageError:
-            raise
-        except Exception as error:  # the file's own code: anything may come
-            raise raised_in(self.path, what, error) from None
+        return list(moved(_positional(given, forward, bound=False), device))
 
 
 @dataclass(frozen=True)
@@ -114,28 +116,26 @@ class ModelObject:
     example_inputs: Any
     name: str = field(default="model")
 
-    def build(self, device: str, seed: int) -> nn.Module:  # its weights are given
+    def build(self, device: str, seed: int) -> nn.Module:  # noqa: ARG002  # its weights are given
         """Copy the module to a device; its weights stay what they are."""
         return copied_to(self.module, device).requires_grad_(False)  # as in a file's model
 
-    def inputs(self, device: str, seed: int) -> list[Any]:  # they are given
+    def inputs(self, device: str, seed: int) -> list[Any]:  # noqa: ARG002  # they are given
         """Copy the example inputs to a device."""
         given = _positional(self.example_inputs, self.module.forward, bound=True)
         return list(moved(copy.deepcopy(given), device))  # a forward may write into them
 
 
 def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
-    """Import a model's file under a name of its own, with the helper modules beside it in reach."""
+    """Run a model's file, under a module name of its own and with the helper modules beside it in reach."""
     path = Path(path)
     source = _read(path)
-    module = _imported(path, source)
-    for name, what in ((entry, f"class {entry}"), ("get_inputs", "get_inputs()")):
+    folder = Folder(path.resolve().parent)
+    module = run_file(path, source, folder)
+    for name, what in ((entry, f"class {entry}"), ("get_inputs", "function get_inputs()")):
         if not callable(getattr(module, name, None)):
-            raise ModelFileError(
-                f"{path} defines no {what}: a model's file has a class {entry}(torch.nn.Module), "
-                "get_inputs() that returns what forward takes, and get_init_inputs() for the constructor"
-            )
-    return ModelFile(path=path, source=source, module=module, entry=entry)
+            raise ModelFileError(f"{path} defines no {what}: {_SHAPE.format(entry=entry)}")
+    return ModelFile(path=path, source=source, module=module, folder=folder, entry=entry)
 
 
 def _read(path: Path) -> str:
@@ -143,92 +143,21 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ModelFileError(f"no file {path}") from None
+    except IsADirectoryError:
+        raise ModelFileError(
+            f"{path} is a folder: name one file; `decompose batch` takes folders"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"{path} cannot be read as Python source: {error}") from None
 
 
-def _imported(path: Path, source: str) -> ModuleType:
-    name = f"_decomposed_{next(_LOADS)}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look a class up by its module
-    try:
-        code = compile(source, str(path.resolve()), "exec")
-        with _folder_importable(path.resolve().parent), _unscripted():
-            exec(code, module.__dict__)  # running the file is what was asked for
-    except SyntaxError as error:
-        where = (
-            f"{path}:{error.lineno}"
-            if error.filename == str(path.resolve())
-            else str(error.filename)
-        )
-        raise ModelFileError(f"{where}: {error.msg}: {(error.text or '').strip()}") from None
-    except ModuleNotFoundError as error:
-        raise _missing(path, error) from None
-    except Exception as error:  # the file's own code: anything may come
-        raise raised_in(path, "the file", error) from None
-    finally:
-        if not hasattr(module, "get_inputs"):
-            sys.modules.pop(name, None)
-    return module
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy as np  # noqa: PLC0415  # models may draw from it
 
-
-@contextlib.contextmanager
-def _unscripted() -> Iterator[None]:
-    """Leave functions that are decorated for TorchScript as they are written: what it runs cannot be seen."""
-    script = torch.jit.script
-    setattr(torch.jit, "script", _as_it_is)  # noqa: B010  # mypy takes it for a type
-    try:
-        yield
-    finally:
-        setattr(torch.jit, "script", script)  # noqa: B010
-
-
-def _as_it_is(scripted: Any, *_: Any, **__: Any) -> Any:
-    return scripted
-
-
-@contextlib.contextmanager
-def _folder_importable(folder: Path) -> Iterator[None]:
-    before = set(sys.modules)
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        for name in set(sys.modules) - before:  # another file's helper may have the same name
-            origin = getattr(sys.modules[name], "__file__", None)
-            if origin and Path(origin).is_relative_to(folder) and "." not in name:
-                del sys.modules[name]
-
-
-def _missing(path: Path, error: ModuleNotFoundError) -> ModelFileError:
-    line = line_in(path, error)
-    package = (error.name or "").partition(".")[0]
-    return ModelFileError(
-        f"{path}{line[0]} imports {error.name}, which is not installed: pip install {package}, "
-        f"or put {package}.py beside the file"
-    )
-
-
-def raised_in(path: Path | None, what: str, error: BaseException) -> ModelFileError:
-    """Say in one sentence that a model's own code raised, with its line."""
-    where, line = line_in(path, error)
-    quoted = f" at `{line}`" if line else ""
-    message = " ".join(str(error).split()) or "no message"
-    return ModelFileError(
-        f"{path or 'the model'}{where}: {what} raised {type(error).__name__}{quoted}: {message}"
-    )
-
-
-def line_in(path: Path | None, error: BaseException) -> tuple[str, str]:
-    """Find the line of the file that an error passed through last, as `:12` and its text."""
-    home = str(path.resolve()) if path else None
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename == home:
-            return f":{frame.lineno}", linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return "", ""
+        np.random.seed(seed % 2**32)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -242,6 +171,10 @@ def _positional(given: Any, forward: Callable[..., Any], *, bound: bool) -> list
     arguments = () if bound else (None,)
     call = inspect.signature(forward).bind(*arguments, **given)
     call.apply_defaults()
+    if call.kwargs:
+        raise ModelFileError(
+            f"forward takes {', '.join(call.kwargs)} by name only: a model is called with a list of inputs"
+        )
     return list(call.args)[len(arguments) :]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.decompose.blame import ModelFileError, line_in, raised_in
 from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
@@ -20,13 +21,8 @@ from flashinfer_bench.decompose.capture.opaque import opaque_trace
 from flashinfer_bench.decompose.capture.recorder import Recorder
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.held import held_tensors, tensors_within
-from flashinfer_bench.decompose.model_file import (
-    ModelFile,
-    ModelFileError,
-    ModelSource,
-    line_in,
-    raised_in,
-)
+from flashinfer_bench.decompose.importing import in_reach_of
+from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
@@ -97,7 +93,7 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> C
     for device in ("meta", "cpu"):
         model, inputs = source.build(device, seed), source.inputs(device, seed)
         try:
-            with torch.device(device), torch.no_grad():
+            with as_written(), in_reach_of(model), torch.device(device), torch.no_grad():
                 result = model(*inputs)
         except Exception as error:  # the model's own code: anything may come
             if device == "cpu":
@@ -153,8 +149,9 @@ def _traced(
     given = [ledger.given(each, names[id(each)]) for each in tensors_in(inputs)]
     values = tuple(dict.fromkeys(given))
     structure = structured(inputs, lambda each: values.index(ledger.given(each, "")))
-    with as_written(), torch.device(device), torch.no_grad(), scopes.followed(), recorder:
-        result = model(*inputs)
+    with as_written(), in_reach_of(model), torch.device(device), torch.no_grad():
+        with scopes.followed(), recorder:
+            result = model(*inputs)
     return finished(name, ledger, values, structure, result), ledger.constants
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from flashinfer_bench.decompose.capture.answers import worked_out
+from flashinfer_bench.decompose.capture.answers import settled, worked_out
 from flashinfer_bench.decompose.capture.calls import EMPTY, Call, writes_in_place
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.ledger import Happened
@@ -77,7 +77,10 @@ class Recorder(TorchFunctionMode):
             each for each, version in zip(given, versions, strict=True) if each._version != version
         ]
         outs = _each_once(tensors_in(result))
-        self._specialise(call, outs, result)
+        if outs and _selects(call):
+            self._ledger.specialise(
+                f"how much {call.last}() selects depends on values: {outs[0].shape[0]} in this run"
+            )
         if not outs and not changed:
             return result
         try:
@@ -96,22 +99,39 @@ class Recorder(TorchFunctionMode):
             result = shapes_only(call.fn, call.args)
             if result is not None:
                 return result
-        if self._device == "meta" and call.last in _SYNCS:
-            return func(*(self._with_numbers(each) for each in call.args), **call.kwargs)
+        if call.last in _SYNCS:
+            return self._asked(func, call)
         result = func(*call.args, **call.kwargs)
         if call.fn in EMPTY:
             result.zero_()
-        if call.last == "contiguous" and result is call.args[0] and not self._ledger.is_held(result):
-            return result.view(result.shape)  # an operation on every device, whatever the layout here
+        if (
+            call.last == "contiguous"
+            and result is call.args[0]
+            and not self._ledger.is_held(result)
+        ):
+            return result.view(
+                result.shape
+            )  # an operation on every device, whatever the layout here
         return result
 
-    def _with_numbers(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        ops = (each.op for each in self._ledger.recorded)
+    def _asked(self, func: Callable[..., Any], call: Call) -> Any:
+        """Give an answer; where it may be another in another run, the trace holds for this one only."""
+        asked = {id(each): self._ledger.lookup(each) for each in tensors_in(call.args)}
+        ops = [each.op for each in self._ledger.recorded]
         sizes = {key: math.prod(each.shape) for key, each in self._ledger.values.items()}
-        known = worked_out(self._ledger.lookup(value), ops, sizes)
-        return value if known is None else known
+        grounds = {value: settled(value, ops, sizes) for value in asked.values()}
+
+        def known(value: Any) -> Any:
+            found = grounds.get(asked.get(id(value), ""))
+            on_meta = self._device == "meta"
+            return worked_out(asked[id(value)], found) if found is not None and on_meta else value
+
+        answer = func(*(known(each) for each in call.args), **call.kwargs)
+        if None in grounds.values():
+            said = repr(answer)
+            said = said if len(said) <= _SHORT else said[:_SHORT] + "…"
+            self._ledger.specialise(f"{call.last}() gave {said}")
+        return answer
 
     def _placed(
         self, fn: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -138,18 +158,6 @@ class Recorder(TorchFunctionMode):
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             return type(value)(self._moved(each) for each in value)
         return value
-
-    def _specialise(self, call: Call, outs: list[torch.Tensor], result: Any) -> None:
-        """Note where what the model does next hangs on values."""
-        if call.last in _SYNCS:
-            answer = repr(result)
-            answer = answer if len(answer) <= _SHORT else answer[:_SHORT] + "…"
-            self._ledger.specialise(f"{call.last}() gave {answer}")
-        elif _selects(call):
-            count = outs[0].shape[0]
-            self._ledger.specialise(
-                f"how much {call.last}() selects depends on values: {count} in this run"
-            )
 
 
 def _selects(call: Call) -> bool:

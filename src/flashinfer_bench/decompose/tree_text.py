@@ -128,10 +128,11 @@ def _aligned(rows: Sequence[_Row]) -> tuple[str, ...]:
 def amount(number: float) -> str:
     """A number with three digits and the prefix of its size.
 
-    >>> amount(0), amount(999), amount(1234567), amount(52_000_000_000)
-    ('0 ', '999 ', '1.23 M', '52 G')
+    >>> amount(0), amount(999), amount(999_900), amount(1234567), amount(52_000_000_000)
+    ('0 ', '999 ', '1 M', '1.23 M', '52 G')
     """
     for prefix in ("", "k", "M", "G", "T", "P"):
+        number = float(f"{number:.3g}")  # first, lest 999.9 become 1e+03
         if number < 1000 or prefix == "P":  # noqa: PLR2004
             return f"{number:.3g} {prefix}"
         number /= 1000

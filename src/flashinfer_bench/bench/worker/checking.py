@@ -114,8 +114,11 @@ class Checker:
         for number, family in enumerate(FAMILIES):
             call = _FIRST_UNUSUAL_CALL - number
             draw = self._truth.unusual(family, self._judge, self._tolerance, at=(trial, call))
-            said = f"skipped: {draw}" if isinstance(draw, str) else self._try(side, draw)
-            if not isinstance(draw, str) and said != _RIGHT:
+            if isinstance(draw, str):
+                side.unusual[family] = f"skipped: {draw}"
+                continue
+            said = self._try(side, draw)
+            if said != _RIGHT:
                 doubt = self._truth.doubt(draw, self._judge, self._tolerance)
                 said = said if doubt is None else f"skipped: {doubt}"
             side.unusual[family] = said

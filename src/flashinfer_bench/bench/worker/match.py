@@ -334,7 +334,7 @@ class Match:
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
                     side.shares_buffers, self._calls_per_sample = True, 1
-                elif is_kept:
+                elif is_kept and not side.link.is_reference:
                     kept = side.keep(trial, call, sample, asks_peak=is_very_last)
                     side.queue.append(kept)
         side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
@@ -343,7 +343,7 @@ class Match:
             watch.add_block(side, trial, samples)
 
     def _is_kept(self, side: Side, trial: int, call: int, *, is_last: bool) -> bool:
-        """The reference's samples are kept as often: copying them moves caches on both sides alike."""
+        """The reference's outputs are copied as often: that moves caches on both sides alike."""
         if not self._rules.is_audited:
             return False
         planned = self._rules.iterations * self._rules.num_trials

@@ -47,8 +47,6 @@ class UnusualDraw:
     family: str
     at: tuple[int, int]
     expected: list[torch.Tensor]
-    is_proven: bool
-    """Whether the reference was looked at on this very draw, not on an earlier job's."""
 
 
 class Truth:
@@ -87,8 +85,6 @@ class Truth:
         self._unusual: dict[object, UnusualDraw] = {}
         self._unfit: dict[object, str] = {}
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
-        self._fit: set[object] = set()
-        """Families that somebody can be judged on: with other keys that is looked at only when a solution fails."""
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""
@@ -203,38 +199,31 @@ class Truth:
     def unusual(
         self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
     ) -> UnusualDraw | str:
-        """Make unusual inputs and what is right for them, or say why nobody can be judged on them.
+        """Make unusual inputs and what the reference gives for them, or say why nobody can be judged on them.
 
-        A reference that is fit to be judged by on one draw of a family is taken to be so on others, until `doubt`
-        finds that it is not: two runs in float64 for every draw cost more than all other checks of a job.
+        Before it is held against a solution that it gives something else, `doubt` has to be asked: that takes two
+        runs in float64, more than all other checks of a job.
         """
         subject = family, judge, tolerance
         if subject not in self._unfit and (*subject, at) not in self._unusual:
-            draw = self._unusual_draw(family, judge, tolerance, at=at)
+            draw = self._unusual_draw(family, judge, at=at)
             if isinstance(draw, str):
                 self._unfit[subject] = draw
             else:
-                self._fit.add(subject)
                 self._unusual[*subject, at] = draw
         return self._unfit.get(subject) or self._unusual[*subject, at]
 
     def doubt(self, draw: UnusualDraw, judge: Judge, tolerance: Tolerance) -> str | None:
-        """Say why nobody can be judged on a draw after all, before it is held against a solution."""
-        if draw.is_proven:
-            return None
-        subject = draw.family, judge, tolerance
+        """Say why nobody can be judged on a draw after all, if that is so."""
         arguments = self.inputs_of(*draw.at, family=draw.family)[0]
         found = self._weakness(arguments, draw.expected, judge, tolerance)
         if found is not None:
-            self._unfit[subject] = found
+            self._unfit[draw.family, judge, tolerance] = found
         return found
 
-    def _unusual_draw(
-        self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
-    ) -> UnusualDraw | str:
+    def _unusual_draw(self, family: str, judge: Judge, *, at: tuple[int, int]) -> UnusualDraw | str:
         if family in FAMILIES_WITH_TIES and judge.has_exact_outputs:
             return "equal values make ties, and the judge wants one answer"
-        is_proven = (family, judge, tolerance) not in self._fit
         arguments = self.inputs_of(*at, family=family)[0]
         try:
             native = [output.clone() for output in self.run(arguments)]
@@ -242,8 +231,7 @@ class Truth:
             return "the reference raises"
         if not all(bool(output.isfinite().all()) for output in native):
             return "the reference is not finite"
-        weakness = self._weakness(arguments, native, judge, tolerance) if is_proven else None
-        return weakness or UnusualDraw(family, at, native, is_proven)
+        return UnusualDraw(family, at, native)
 
     def _weakness(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
 from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
+from flashinfer_bench.decompose.verify.definitions import check_definitions
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
@@ -72,9 +73,13 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
         ladder.steps.setdefault(node.id, []).append(step)
         if path.name == "refactored.py":
             ladder.report_all(check_file(step, files, label))
-    parents = sum(not node.is_leaf for node in layout.tree.nodes)
     steps = sum(map(len, ladder.steps.values()))
-    ladder.details["files"] = f"{len(files)} files and {steps} of steps, at their own sizes"
+    ladder.report_all(check_definitions(layout, ladder.steps, ladder.notes))
+    definitions = sum(map(len, ladder.steps.values())) - steps
+    parents = sum(not node.is_leaf for node in layout.tree.nodes)
+    ladder.details["files"] = (
+        f"{len(files)} files, {steps} of steps and {definitions} definitions, at their own sizes"
+    )
     ladder.details["graph"] = f"what {parents} parents do themselves"
 
 

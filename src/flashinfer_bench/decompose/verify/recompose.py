@@ -148,7 +148,8 @@ class Recomposition:
             expected = tensors(self._guarded(file, lambda: self._model(file)(*args)))
             self.draws.ordinal = start
             got = tensors(self._guarded(step, lambda step=step: step.build()(*args)))  # type: ignore[misc]
-            self._check_same("FILE-step", step, got, expected, f"it is no {file.node.id}: it makes")
+            code = "FILE-step" if step.label.endswith(".py") else "FILE-definition"
+            self._check_same(code, step, got, expected, f"it is no {file.node.id}: it makes")
         self.draws.ordinal = start
 
     def _check_same(self, code: str, file: NodeFile, got: Outs, expected: Outs, said: str) -> None:

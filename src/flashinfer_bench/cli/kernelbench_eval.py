@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.options import given
 from flashinfer_bench.cli.progress import Lines, choose_view
@@ -135,5 +137,5 @@ def _exit_code(report: EvalReport, collected: Collected) -> int:
 def _view(collected: Collected, options: EvalOptions) -> View:
     """Show progress where it can be wiped away; the page has a line per candidate anyway."""
     if options.as_json or not screen.is_terminal():
-        return Lines(to_stderr=True, is_quiet=False)
+        return Lines(to_stderr=True, is_quiet=log.is_quiet(click.get_current_context()))
     return choose_view(len(collected.plan.jobs), as_json=False)

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.model_file import load_model_file
+from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +139,7 @@ def packing_of(value: Any, leaves: list[Any]) -> list[Any]:
         case Mapping():
             return ["dict", {str(key): packing_of(each, leaves) for key, each in value.items()}]
         case _:
-            raise TypeError(f"an input of type {type(value).__name__} cannot be passed on")
+            raise UsageError(f"an input of type {type(value).__name__} cannot be passed on")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

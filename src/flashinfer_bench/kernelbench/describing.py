@@ -1,12 +1,10 @@
-"""What a problem takes and returns, found by running it; a process of its own, started by `asking`.
+"""What a problem takes and returns, found by running it, in a process of its own.
 
-The file is somebody's program: whatever it does, it does here, and the answer is one JSON file.
+The file is somebody's program, and whatever it does, it does here.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,12 +66,12 @@ class _Stage:
             raise raised_in(self.path, "forward", error) from None
 
 
-def describe(path: Path, folder: Path, seeds: Sequence[int], device: str) -> dict[str, Any]:
+def describe(path: str, folder: str, seeds: Sequence[int], device: str) -> dict[str, Any]:
     """Run a problem; the inputs that no distribution gives are left in `folder`, for each seed."""
     problem = load_model_file(path)
     draws = [_leaves(problem, seed) for seed in (*seeds, *range(seeds[-1] + 1, seeds[-1] + _LOOKS))]
     template, first = draws[0]
-    stage = _Stage(path, problem.build("cpu", seeds[0]).to(device), device, template)
+    stage = _Stage(Path(path), problem.build("cpu", seeds[0]).to(device), device, template)
     behaviour = _behaviour(stage, first, draws[1][1], seeds[0])
     inputs = [_input(index, [leaves[index] for _, leaves in draws]) for index in range(len(first))]
     if not _runs_on_draws(stage, inputs, first):
@@ -85,7 +83,7 @@ def describe(path: Path, folder: Path, seeds: Sequence[int], device: str) -> dic
             if each["source"] == "file"
         }
         if fixed:
-            save_tensors(folder / f"inputs_{seed}.safetensors", fixed)
+            save_tensors(Path(folder) / f"inputs_{seed}.safetensors", fixed)
     return {"inputs": inputs, "template": template, **behaviour}
 
 
@@ -203,19 +201,3 @@ def _drawn(described: dict[str, Any], value: Any, generator: torch.Generator) ->
         return value
     distribution: Distribution = msgspec.convert(described["distribution"], Distribution)
     return draw(distribution, value.shape, value.dtype, generator)
-
-
-def main() -> None:
-    """Answer one question; the answer is a file, whatever the problem prints."""
-    path, folder, device, *seeds = sys.argv[1:]
-    answer = Path(folder) / "answer.json"
-    found: dict[str, Any]
-    try:
-        found = {"found": describe(Path(path), Path(folder), list(map(int, seeds)), device)}
-    except (BenchError, TypeError) as error:
-        found = {"fault": str(error)}
-    answer.write_text(json.dumps(found), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,23 @@
-"""The side that asks what a problem takes and returns: starts a process that runs it, and hears the answer."""
+"""The side that asks what problems take and return; it never imports torch."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
+import importlib.util
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from flashinfer_bench.data import settings
-from flashinfer_bench.errors import DeviceError, MissingPackageError, UsageError
+from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.errors import MissingPackageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-_NO_TORCH = b"No module named 'torch'"
+    from flashinfer_bench.decompose.process import Outcome
+
+_JOB = "flashinfer_bench.kernelbench.describing:describe"
+_ANY_MEMORY = 1 << 50  # CUDA reserves addresses for all the memory there is
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -61,65 +60,35 @@ class Description(msgspec.Struct, frozen=True):
         return tuple(each.name for each in self.inputs if each.source == "file")
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    found: Description | None = None
-    fault: str = ""
+def describe_each(
+    problems: Mapping[Path, Path],
+    *,
+    seeds: Sequence[int],
+    device: str,
+    seconds: float,
+    at_once: int = 1,
+) -> Iterator[tuple[Path, Description | str]]:
+    """Run problems, each in a process of its own; tensors that stay fixed are left in the folder given with each.
+
+    They come as they end, described, or with what is wrong with them.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackageError("torch", extra="torch", needed_for="running a problem")
+    by_name = {str(problem): problem for problem in problems}
+    tasks = (
+        Task(_JOB, (str(problem.resolve()), str(folder), list(seeds), device), name=str(problem))
+        for problem, folder in problems.items()
+    )
+    limits = Limits(seconds=seconds, memory_bytes=_ANY_MEMORY)
+    for task, outcome in run_each(tasks, limits, at_once=at_once):
+        yield by_name[task.name], _heard(outcome, task.name)
 
 
-def describe(
-    problem: Path, folder: Path, *, seeds: Sequence[int], device: str, timeout_s: float
-) -> Description:
-    """Run a problem in a process of its own; tensors that stay fixed are left in `folder`."""
-    command = [
-        *(sys.executable, "-P", "-m", "flashinfer_bench.kernelbench.describing"),
-        *(str(problem.resolve()), str(folder), device, *map(str, seeds)),
-    ]
-    output = _run(command, folder, problem, timeout_s)
-    try:
-        answer = (folder / "answer.json").read_bytes()
-    except OSError:
-        raise _unanswered(problem, output) from None
-    heard = msgspec.json.decode(answer, type=_Answer)
-    if heard.found is None:
-        raise UsageError(heard.fault)
-    if not heard.found.outputs:
-        raise UsageError(f"{problem}: forward returns no tensor, so there is nothing to judge")
-    return heard.found
-
-
-def _run(command: list[str], folder: Path, problem: Path, timeout_s: float) -> bytes:
-    log = folder / "describing.log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command,
-            env=settings.environment_copy(),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            start_new_session=True,
-        )
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise UsageError(
-                f"{problem} did not run within {timeout_s:g} s; --timeout allows it more"
-            ) from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return log.read_bytes() + _ended(process.returncode)
-
-
-def _ended(code: int) -> bytes:
-    return b"" if code >= 0 else f"\nended by {signal.Signals(-code).name}".encode()
-
-
-def _unanswered(problem: Path, output: bytes) -> Exception:
-    if _NO_TORCH in output:
-        return MissingPackageError("torch", extra="torch", needed_for="running a problem")
-    lines = [
-        line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()
-    ]
-    last = lines[-1] if lines else "it said nothing"
-    return DeviceError(f"the process that ran {problem} ended without an answer: {last}")
+def _heard(outcome: Outcome, name: str) -> Description | str:
+    match outcome:
+        case Done(value=value):
+            found = msgspec.convert(value, Description)
+            nothing = f"{name}: forward returns no tensor, so there is nothing to judge"
+            return found if found.outputs else nothing
+        case Refused(message=message) | Ended(message=message):
+            return message

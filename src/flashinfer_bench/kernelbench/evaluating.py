@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.bench.pool import device_names, hardware_of
 from flashinfer_bench.data import Trace, TraceSet
-from flashinfer_bench.errors import BenchError
-from flashinfer_bench.kernelbench.descriptions import describe
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.kernelbench.descriptions import Description, describe_each
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.results import (
     COMPILE,
@@ -30,7 +30,9 @@ from flashinfer_bench.kernelbench.tasks import (
     workload_of,
 )
 from flashinfer_bench.report.kernelbench import EvalReport
+from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.run import Fault
+from flashinfer_bench.tensors.machine import physical_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,23 +149,26 @@ def _described(
     device: str,
     tell: Callable[[str], None],
 ) -> tuple[dict[Path, Task], tuple[Fault, ...]]:
-    different = list(dict.fromkeys(problems))
+    folders = {each: folder / f"problem_{i}" for i, each in enumerate(dict.fromkeys(problems))}
+    for own in folders.values():
+        own.mkdir()
+    tell(f"running {count_text(len(folders), 'problem')} to see what each takes and returns")
+    at_once = physical_cores() if device == "cpu" else 1
+    heard = dict(
+        describe_each(
+            folders, seeds=settings.seeds, device=device, seconds=_DESCRIBING_S, at_once=at_once
+        )
+    )
     tasks: dict[Path, Task] = {}
     faults = []
-    for number, problem in enumerate(different):
-        tell(f"running {label_of(problem)} to see what it takes and returns")
-        own = folder / f"problem_{number}"
-        own.mkdir()
-        try:
-            found = describe(
-                problem, own, seeds=settings.seeds, device=device, timeout_s=_DESCRIBING_S
-            )
-        except BenchError as error:
-            if len(different) == 1:
-                raise
-            faults.append(Fault(label_of(problem), "", str(error)))
-        else:
+    for problem, own in folders.items():
+        found = heard[problem]
+        if isinstance(found, Description):
             tasks[problem] = Task(problem, found, own.name)
+        elif len(folders) == 1:
+            raise UsageError(found)
+        else:
+            faults.append(Fault(label_of(problem), "", found))
     return tasks, tuple(faults)
 
 

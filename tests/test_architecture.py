@@ -208,6 +208,10 @@ def test_only_the_command_line_prints() -> None:
     assert printers <= PRINTERS
 
 
+SENDS_ITS_OWN_ARGUMENTS = {"decompose/process.py"}  # to a child; what comes back is typed messages
+HEARS_OF_FORKS = {"tracing/active.py"}
+
+
 def test_nothing_is_ever_unpickled() -> None:
     importers = [
         path
@@ -221,7 +225,7 @@ def test_nothing_is_ever_unpickled() -> None:
         }
     ]
 
-    assert importers == []
+    assert set(importers) <= SENDS_ITS_OWN_ARGUMENTS | HEARS_OF_FORKS
 
 
 def test_every_module_opens_with_a_sentence() -> None:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Trace as Trace
     from flashinfer_bench.data import TraceSet as TraceSet
     from flashinfer_bench.data import Workload as Workload
-    from flashinfer_bench.decompose import Decomposition as Decomposition
     from flashinfer_bench.decompose import decompose as decompose
     from flashinfer_bench.tracing import TracingConfig as TracingConfig
     from flashinfer_bench.tracing import TracingConfigRegistry as TracingConfigRegistry
@@ -83,7 +82,6 @@ _NAMES_BY_PACKAGE = {
         "TraceSet",
         "Workload",
     ),
-    "decompose": ("Decomposition",),
     "tracing": (
         "TracingConfig",
         "TracingConfigRegistry",

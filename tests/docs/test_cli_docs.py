@@ -28,9 +28,9 @@ def _parsed(arguments: list[str]) -> click.Context:
     """Parse a command line down to the command that would run; click raises if it is wrong."""
     command: click.Command = cli
     while isinstance(command, click.Group):
-        found = command.get_command(click.Context(command), arguments[0])
+        _, found, arguments = command.resolve_command(click.Context(command), arguments)
         assert found is not None
-        command, arguments = found, arguments[1:]
+        command = found
     return command.make_context("example", arguments)
 
 

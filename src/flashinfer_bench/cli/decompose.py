@@ -32,10 +32,17 @@ class _WithDefault(Group):
     """A group whose own arguments go to a command that is not named: `decompose FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the unnamed command in front of a file's name."""
-        if args and args[0] not in {*self.commands, *_LAZY, *ctx.help_option_names}:
+        """Let options that belong to the unnamed command stand in front of the file's name."""
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
             args = [_FILE, *args]
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take what is no command's name for the file of the unnamed command."""
+        is_named = args[0] in {*self.commands, *_LAZY}
+        return super().resolve_command(ctx, args if is_named else [_FILE, *args])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands that have names."""

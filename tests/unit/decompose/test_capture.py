@@ -37,6 +37,20 @@ def test_shapes_are_one_tuple_and_casts_name_their_dtype() -> None:
     assert (cast.fn, cast.args[1]) == ("torch.Tensor.to", Named("dtype", "float16"))
 
 
+def test_tensors_given_by_name_are_given_by_place() -> None:
+    def forward(m: Any, x: torch.Tensor) -> Any:
+        y = F.linear(input=x, weight=m.linear.weight, bias=m.linear.bias)
+        z = F.scaled_dot_product_attention(query=y[None], key=y[None], value=y[None])
+        return torch.softmax(input=z, dim=-1), y.split(split_size=2, dim=0)
+
+    source = source_of(forward, X)
+    captured = capture(source)
+
+    assert all(op.args for op in captured.trace.ops)
+    assert captured.trace.ops[0].kwargs == {}
+    assert replay(source, captured).are_equal
+
+
 def test_a_tied_weight_is_one_value_with_two_names() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
     model[1].weight = model[0].weight
@@ -304,7 +318,16 @@ def test_all_operators_replay_to_the_bit() -> None:
         return (
             (1 - x, 1 / x, 2**x, 7 // (x + 10), 7 % (x + 10), -x, abs(x), x**2, x @ x.T),
             (torch.ones(4) @ x, ~b, b & (x < 1), b | (x < 1), b ^ (x < 1), x != 0, x // 2, x % 2),
-            (x.half(), x.double(), x.int(), x.type_as(x.half()), x.mT, x.T, x.t(), x[..., None, 1:]),
+            (
+                x.half(),
+                x.double(),
+                x.int(),
+                x.type_as(x.half()),
+                x.mT,
+                x.T,
+                x.t(),
+                x[..., None, 1:],
+            ),
             (x.max(1), x.sort(), x.topk(2), torch.std_mean(x), torch.chunk(x, 2), x.unbind()),
             (sum(row * i for i, row in enumerate(x)), x * math.inf, torch.full((3,), 2.5)),
         )

@@ -44,6 +44,13 @@ EMPTY = {
     "torch.Tensor.new_empty": "torch.Tensor.new_zeros",
 }
 """What has any content has this: a trace would not give the same twice."""
+_LEADING = {
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d"), ("input", "weight", "bias")),
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask"),
+    **dict.fromkeys(("bmm", "mm"), ("input", "mat2")),
+    **dict.fromkeys(("matmul", "mul", "add", "sub", "div"), ("input", "other")),
+}
+"""Names of the first parameters of functions that are written in C++; others begin with `input`."""
 _NOWHERE = ("device", "pin_memory", "requires_grad", "non_blocking")
 """Arguments that say where a tensor lies or who wants its gradient: no part of what is computed."""
 
@@ -54,10 +61,23 @@ def tidy(call: Call, result: Any) -> Call:
     call = Call(fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
     if call.fn.endswith(".__get__"):
         return _property(call)
+    if not call.args:
+        call = _first_by_place(call)
     if is_shape_call(call.fn):
         return _shape_as_tuple(call)
     special = _SPECIAL.get(call.fn)
     return special(call, result) if special else _without_inplace(call)
+
+
+def _first_by_place(call: Call) -> Call:
+    """Give tensors that were all given by name by their places: `linear(input=x, weight=w)`."""
+    kwargs = dict(call.kwargs)
+    args = []
+    for name in _parameters(call.fn) or _LEADING.get(call.last, ("input",)):
+        if not isinstance(kwargs.get(name), torch.Tensor):
+            break
+        args.append(kwargs.pop(name))
+    return Call(call.fn, tuple(args), kwargs)
 
 
 def _property(call: Call) -> Call:
@@ -107,6 +127,15 @@ def _softmax(call: Call, _: Any) -> Call:
     if dim is None:
         dim = 0 if tensor.dim() in (0, 1, 3) else 1
     return Call(call.fn, (tensor, dim), {"dtype": dtype} if dtype is not None else {})
+
+
+def _split(call: Call, _: Any) -> Call:
+    """The method's parameter has another name than the function's."""
+    size = call.kwargs.get("split_size", call.kwargs.get("split_size_or_sections"))
+    if size is None:
+        return call
+    rest = {key: each for key, each in call.kwargs.items() if not key.startswith("split_size")}
+    return Call(call.fn, (*call.args, size), rest)
 
 
 def _only_first(call: Call, _: Any) -> Call:
@@ -191,6 +220,7 @@ _SPECIAL: Mapping[str, Callable[[Call, Any], Call]] = {
     "torch.sigmoid": _only_first,
     "torch.tanh": _only_first,
     "torch.t": _matrix_transpose,
+    "torch.split": _split,
     "torch.nn.functional.batch_norm": _batch_norm,
     "torch.nn.functional.instance_norm": _instance_norm,
 }

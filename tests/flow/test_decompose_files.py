@@ -279,3 +279,20 @@ def test_helper_modules_lie_beside_the_copy_of_the_file(tmp_path: Path) -> None:
     written = _written("level2/36_SharedHelperNorm_Linear.py", tmp_path / "out")
 
     assert "shared_layers.py" in written.files
+
+
+def test_the_baselines_of_a_dataset_pass_a_run(tmp_path: Path) -> None:
+    written = _written("level1/33_TopK.py", tmp_path / "out")
+    quick = ("--warmup-runs", "0", "--iterations", "1", "--num-trials", "1", "--no-audit")
+    command = (
+        sys.executable,
+        "-m",
+        "flashinfer_bench",
+        "run",
+        "--local",
+        str(written.directory / "dataset"),
+    )
+
+    done = subprocess.run([*command, *quick], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, "1 of 1 jobs passed" in done.stdout) == (0, True)

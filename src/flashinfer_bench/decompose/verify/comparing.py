@@ -167,6 +167,7 @@ def _check_coverage(ladder: Ladder, layout: Layout, subject: Subject, seen: Seen
     ladder.details["coverage"] = (
         f"{counted.operations} operations: {counted.in_leaves} in kernels, {counted.plumbing} plumbing, "
         f"{counted.dropped} side effects or dead"
+        + (f"; {ladder.exported}" if ladder.exported else "")
     )
 
 

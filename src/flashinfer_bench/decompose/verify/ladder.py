@@ -14,6 +14,7 @@ from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
 from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
 from flashinfer_bench.decompose.verify.definitions import check_definitions
+from flashinfer_bench.decompose.verify.exports import compare_exports
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
@@ -30,6 +31,8 @@ from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flashinfer_bench.decompose.ir import Trace
+
 SEEDS = 2
 
 
@@ -39,10 +42,12 @@ def climb(
     seeds: int = SEEDS,
     model: Path | None = None,
     memory_limit_bytes: int | None = None,
+    exports: bool = True,
 ) -> VerifyReport:
     """Verify a decomposition rung by rung; a rung that cannot be reached is `not run`."""
     started = time.monotonic()
     ladder = Ladder(folder, seeds, load_model_file(model) if model else None, memory_limit_bytes)
+    ladder.exports = exports
     layout = read_layout(folder)
     if isinstance(layout, list):
         ladder.report_all(layout)
@@ -92,7 +97,16 @@ def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, Nod
         ladder.shrunk = small.words
         check_sizes(ladder, files, files[layout.tree.root], run)
         source, run = small, run_original(small, Draws(0), "meta")
+    _check_exports(ladder, files[layout.tree.root], source, run.trace)
     _climb_seeds(ladder, layout, files, Subject(source, run, tree, is_sized=small is None))
+
+
+def _check_exports(ladder: Ladder, root: NodeFile, source: ModelSource, trace: Trace) -> None:
+    if not ladder.exports:
+        return
+    words, findings = compare_exports(source, trace, root)
+    ladder.exported = words
+    ladder.report_all(findings)
 
 
 def _climb_seeds(

@@ -24,6 +24,10 @@ class Ladder:
     source: ModelSource | None = None
     """The original where it is not the file in the folder."""
     memory_limit_bytes: int | None = None
+    exports: bool = True
+    """Whether operations are counted by `torch.export` too; a second or more."""
+    exported: str = ""
+    """How the counts compare."""
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)

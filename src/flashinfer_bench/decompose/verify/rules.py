@@ -94,7 +94,7 @@ RULES: dict[str, Rule] = {
         ),
         (
             "FILE-definition", FILES,
-            "A definition of the dataset runs at the sizes of its workloads and gives the declared shapes.",
+            "A definition runs at its workloads' sizes, gives the declared shapes and computes what its node does.",
             "Correct the definition's reference, its axes or its outputs.",
         ),
         (

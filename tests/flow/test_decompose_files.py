@@ -295,4 +295,4 @@ def test_the_baselines_of_a_dataset_pass_a_run(tmp_path: Path) -> None:
 
     done = subprocess.run([*command, *quick], capture_output=True, text=True, check=False)
 
-    assert (done.returncode, "1 of 1 jobs passed" in done.stdout) == (0, True)
+    assert (done.returncode, "1 of 1 job passed" in done.stdout) == (0, True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.ir import Level
     from flashinfer_bench.decompose.pieces import Pieces
 
+_UNFIT = re.compile(r"[^0-9A-Za-z._-]+")
 _KERNELBENCH_LEVEL = re.compile(r"level[0-9]+")
 
 
@@ -54,7 +55,8 @@ def dataset(source: ModelSource, pieces: Pieces, levels: Collection[Level]) -> D
         if piece.node.is_leaf:
             uses += [_use(definition, each) for each in seen]
     profile = Profile(model=pieces.trace.model, framework=FRAMEWORK, kernels=uses)
-    made.files[f"profiles/{FRAMEWORK}/{pieces.trace.model}.json"] = _json(profile.to_json(indent=2))
+    file = f"profiles/{FRAMEWORK}/{_UNFIT.sub('_', pieces.trace.model)}.json"
+    made.files[file] = _json(profile.to_json(indent=2))
     return made
 
 

@@ -15,8 +15,8 @@ import torch
 from flashinfer_bench.decompose.blame import ModelFileError, missing_module, raised_in
 
 if TYPE_CHECKING:
-    from types import ModuleType
     from collections.abc import Iterator
+    from types import ModuleType
 
     from torch import nn
 

@@ -75,7 +75,7 @@ class ModelFile:
                 return self._constructed(device, seed)
             try:
                 return _all_on_meta(self._constructed("meta", seed))
-            except Exception as error:  # noqa: BLE001  # some look at the numbers of their weights
+            except Exception as error:  # some look at the numbers of their weights
                 if isinstance(error, ModelFileError) or needs_network(error):
                     raise
                 return copied_to(self._constructed("cpu", seed), "meta")

@@ -92,7 +92,8 @@ _METHODS = {
 """Methods whose arguments differ from those of the function of that name, or which read better as methods."""
 _SHAPES = {
     "torch.Tensor.view", "torch.reshape", "torch.permute", "torch.Tensor.expand", "torch.Tensor.repeat",
-    "torch.flip", "torch.tile", "torch.broadcast_to", "torch.Tensor.sum_to_size", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
+    "torch.flip", "torch.tile", "torch.broadcast_to", "torch.Tensor.sum_to_size", "torch.zeros", "torch.ones",
+    "torch.empty", "torch.rand", "torch.randn",
     "torch.Tensor.new_zeros", "torch.Tensor.new_ones", "torch.Tensor.new_empty",
 }  # fmt: skip
 """Functions that take their integers one by one or as one tuple; a trace holds the tuple."""
@@ -159,7 +160,7 @@ def resolve(name: str) -> Callable[..., Any]:
     for each in path:
         found = getattr(found, each)
     if not callable(found):
-        raise AttributeError(name)
+        raise AttributeError(name)  # noqa: TRY004  # as where it is missing
     checked: Callable[..., Any] = found
     return checked
 

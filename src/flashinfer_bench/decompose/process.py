@@ -19,6 +19,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -131,7 +132,7 @@ class _Running:
     process: BaseProcess
     answers: Connection
     deadline: float
-    output_path: str
+    output_path: Path
     is_late: bool = False
 
     def kill(self) -> None:
@@ -200,7 +201,7 @@ def _start(task: Task, limits: Limits) -> _Running:
     process.start()
     theirs.close()
     deadline = time.monotonic() + limits.seconds
-    return _Running(task, limits, process, ours, deadline, path)
+    return _Running(task, limits, process, ours, deadline, Path(path))
 
 
 def _context() -> Any:
@@ -212,10 +213,11 @@ def _context() -> Any:
     return context
 
 
-def _drained(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-        os.unlink(path)
+def _drained(path: Path) -> str:
+    """Read what a process printed and remove it."""
+    with contextlib.suppress(OSError):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        path.unlink()
         return text[-_OUTPUT_KEPT:]
     return ""
 
@@ -254,7 +256,7 @@ def _confine(limits: Limits, output_path: str) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, limits.memory_bytes))
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 30)  # should whoever waits be gone
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    import torch  # here only: the caller has none
+    import torch  # noqa: PLC0415  # here only: the caller has none
 
     torch.set_num_threads(limits.threads)
 
@@ -269,7 +271,7 @@ def _done(task: Task, limits: Limits) -> Outcome:
         return Refused(f"{name}: its code ends the process: exit({error.code!r})")
     except MemoryError:
         return Ended(_too_big(name, limits))
-    except BaseException as error:  # the outermost frame: SystemExit of a file included
+    except BaseException as error:  # noqa: BLE001  # the outermost frame: SystemExit of a file included
         if any(each in str(error) for each in _FULL):
             return Ended(_too_big(name, limits))
         traceback.print_exc()

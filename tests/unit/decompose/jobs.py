@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from flashinfer_bench.errors import UsageError
 
 
 def double(number: int, *, plus: int = 0) -> dict[str, Any]:
-    print("doubling", number)
+    sys.stdout.write(f"doubling {number}\n")
     return {"result": [number * 2 + plus], "torch": "torch" in sys.modules}
 
 
@@ -26,7 +27,8 @@ def crash() -> None:
 
 
 def leave() -> None:
-    print("so long", flush=True)
+    sys.stdout.write("so long\n")
+    sys.stdout.flush()
     os._exit(7)
 
 
@@ -60,8 +62,7 @@ def answer_with_what_is_no_json() -> Any:
 
 def start_another(path: str) -> int:
     child = subprocess.Popen(["sleep", "1000"])
-    with open(path, "w") as file:
-        file.write(str(child.pid))
+    Path(path).write_text(str(child.pid))
     time.sleep(100)
     return 0
 

@@ -62,7 +62,9 @@ def test_what_cannot_be_recorded_at_all_is_one_piece() -> None:
 def test_a_forward_that_raises_is_the_models_fault() -> None:
     source = source_of(lambda m, x: x @ x, X)
 
-    with pytest.raises(UsageError, match="forward raised RuntimeError.*shapes cannot be multiplied"):
+    with pytest.raises(
+        UsageError, match=r"forward raised RuntimeError.*shapes cannot be multiplied"
+    ):
         capture(source)
 
 

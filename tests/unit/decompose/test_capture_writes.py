@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from flashinfer_bench.decompose.capture import capture
 from tests.unit.decompose.replay import fns, replay, source_of, traced
@@ -19,7 +19,7 @@ def _chain(m: Any, x: Any) -> Any:
     y.add_(1)
     y += x
     y.relu_()
-    F.relu(y, inplace=True)
+    functional.relu(y, inplace=True)
     y.masked_fill_(y > 1, 0.5)
     return y.clamp_(0, 0.3)
 
@@ -209,7 +209,9 @@ def test_a_write_of_another_dtype_stays_a_copy_that_is_written_into() -> None:
 
 
 def test_what_is_empty_is_zero_in_a_trace() -> None:
-    found = traced(lambda m, x: torch.empty(4, 8).index_fill_(0, torch.tensor([0, 1, 2, 3]), 1.0) + x, X)
+    found = traced(
+        lambda m, x: torch.empty(4, 8).index_fill_(0, torch.tensor([0, 1, 2, 3]), 1.0) + x, X
+    )
 
     assert fns(found)[0] == "zeros"
 

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.decompose.ir import Dropped, Hazard, Named, Op, Plain, Ref, Scope, Span, Trace, Value
+from flashinfer_bench.decompose.ir import (
+    Dropped,
+    Hazard,
+    Named,
+    Op,
+    Plain,
+    Ref,
+    Scope,
+    Span,
+    Trace,
+    Value,
+)
 from flashinfer_bench.decompose.ir_json import trace_from_json, trace_to_json
 from flashinfer_bench.errors import UsageError
 

@@ -64,7 +64,9 @@ def test_weights_are_drawn_from_the_seed_and_ties_are_kept(tmp_path: Path) -> No
     assert torch.equal(source.inputs("cpu", 1)[0], source.inputs("cpu", 1)[0])
 
 
-def test_a_constructor_that_reads_its_weights_is_built_with_values_and_moved(tmp_path: Path) -> None:
+def test_a_constructor_that_reads_its_weights_is_built_with_values_and_moved(
+    tmp_path: Path,
+) -> None:
     text = _with(
         init="self.a = nn.Linear(3, 3); self.b = nn.Linear(3, 3); self.b.weight = self.a.weight; "
         "self.scale = float(self.a.weight.sum()); self.mask = torch.ones(3)",

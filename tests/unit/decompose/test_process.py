@@ -115,7 +115,9 @@ def test_many_run_after_one_import_and_a_bad_one_leaves_the_others_alone() -> No
 
     done = sorted(each.value["result"][0] for _, each in found if isinstance(each, Done))
     assert done == [0, 2, 4, 6, 8, 10]
-    assert [task.job.rpartition(":")[2] for task, each in found if isinstance(each, Ended)] == ["crash"]
+    assert [task.job.rpartition(":")[2] for task, each in found if isinstance(each, Ended)] == [
+        "crash"
+    ]
 
 
 def test_processes_are_forked_from_one_that_is_not_the_caller() -> None:

@@ -33,6 +33,11 @@ class Call:
         return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
 
 
+_MATRIX = 2
+_DTYPE = 2
+"""Place of the dtype in torch's own softmax; in Python's wrapper something else stands there."""
+_USUAL = 0.1
+"""What a batch norm forgets of its statistics unless told otherwise."""
 _CASTS = {
     "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16,
     "int": torch.int32, "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8,
@@ -84,7 +89,7 @@ def _property(call: Call) -> Call:
     tensor: torch.Tensor = call.args[0]
     name = call.fn.removesuffix(".__get__").rpartition(".")[2]
     match name:
-        case "T" if tensor.dim() == 2:
+        case "T" if tensor.dim() == _MATRIX:
             return Call("torch.transpose", (tensor, 0, 1))
         case "T":
             return Call("torch.permute", (tensor, tuple(reversed(range(tensor.dim())))))
@@ -122,8 +127,10 @@ def _softmax(call: Call, _: Any) -> Call:
     """Drop what only Python's wrapper wants, and say the axis it would guess."""
     tensor = call.argument(0, "input")
     dim, dtype = call.argument(1, "dim"), call.argument(3, "dtype", call.kwargs.get("dtype"))
-    if len(call.args) == 3 and not isinstance(call.args[2], int):  # torch's own: (x, dim, dtype)
-        dtype = call.args[2]
+    if len(call.args) > _DTYPE and not isinstance(
+        call.args[_DTYPE], int
+    ):  # torch's own: (x, dim, dtype)
+        dtype = call.args[_DTYPE]
     if dim is None:
         dim = 0 if tensor.dim() in (0, 1, 3) else 1
     return Call(call.fn, (tensor, dim), {"dtype": dtype} if dtype is not None else {})
@@ -143,7 +150,7 @@ def _only_first(call: Call, _: Any) -> Call:
 
 
 def _matrix_transpose(call: Call, _: Any) -> Call:
-    if call.args[0].dim() < 2:
+    if call.args[0].dim() < _MATRIX:
         return call
     return Call("torch.transpose", (call.args[0], 0, 1))
 
@@ -154,7 +161,7 @@ def _batch_norm(call: Call, _: Any) -> Call:
     if given is None or not given.get("training"):
         return call
     affine = (given["weight"], given["bias"])
-    rest = {"momentum": given["momentum"]} if given["momentum"] != 0.1 else {}
+    rest = {"momentum": given["momentum"]} if given["momentum"] != _USUAL else {}
     return Call(call.fn, (given["input"], None, None, *affine, True), {**rest, "eps": given["eps"]})
 
 

@@ -14,12 +14,21 @@ from flashinfer_bench.decompose.ir import Named, Plain, Ref, Span
 Lookup = Callable[[torch.Tensor], str]
 
 
-def encoded(argument: Any, lookup: Lookup) -> Any:  # one case per kind
+def encoded(argument: Any, lookup: Lookup) -> Any:
     """Turn an argument into plain data; tensors become references."""
     match argument:
         case torch.Tensor():
             return Ref(lookup(argument))
-        case bool() | None | str():
+        case slice():
+            parts = (argument.start, argument.stop, argument.step)
+            return Span(*(encoded(each, lookup) for each in parts))
+        case Mapping():
+            return {str(key): encoded(each, lookup) for key, each in argument.items()}
+        case list() | range():
+            return [encoded(each, lookup) for each in argument]
+        case tuple():
+            return tuple(encoded(each, lookup) for each in argument)
+        case bool() | None | str() | complex():
             return argument
         case Enum():
             return encoded(argument.value, lookup)
@@ -27,8 +36,13 @@ def encoded(argument: Any, lookup: Lookup) -> Any:  # one case per kind
             return int(argument)
         case float():
             return float(argument)
-        case complex():
-            return argument
+        case _:
+            return _named(argument)
+
+
+def _named(argument: Any) -> Any:
+    """Name one of torch's objects."""
+    match argument:
         case torch.dtype():
             return Named("dtype", str(argument).removeprefix("torch."))
         case torch.device():
@@ -39,37 +53,24 @@ def encoded(argument: Any, lookup: Lookup) -> Any:  # one case per kind
             return Named("memory_format", str(argument).removeprefix("torch."))
         case torch.Generator():
             return Named("generator", "default")
-        case slice():
-            parts = (argument.start, argument.stop, argument.step)
-            return Span(*(encoded(each, lookup) for each in parts))
-        case Mapping():
-            return {str(key): encoded(each, lookup) for key, each in argument.items()}
-        case list():
-            return [encoded(each, lookup) for each in argument]
-        case tuple():
-            return tuple(encoded(each, lookup) for each in argument)
-        case range():
-            return list(argument)
+        case _ if argument is ...:
+            return Named("ellipsis", "...")
+        case _ if hasattr(argument, "item") and getattr(argument, "ndim", None) == 0:
+            return argument.item()  # a number of numpy's
         case _:
-            return _rare(argument)
-
-
-def _rare(argument: Any) -> Any:
-    if argument is ...:
-        return Named("ellipsis", "...")
-    if hasattr(argument, "item") and getattr(argument, "ndim", None) == 0:  # a number of numpy's
-        return argument.item()
-    raise NotRecordableError(f"an operation is given a {type(argument).__name__}")
+            raise NotRecordableError(f"an operation is given a {type(argument).__name__}")
 
 
 def structured(result: Any, number: Callable[[torch.Tensor], int]) -> Any:
     """Replace each tensor of a nested result by its number; what is no tensor is wrapped."""
-    if isinstance(result, torch.Tensor):
-        return number(result)
-    if isinstance(result, Mapping):
-        return {str(key): structured(each, number) for key, each in result.items()}
-    if isinstance(result, list):
-        return [structured(each, number) for each in result]
-    if isinstance(result, tuple):
-        return tuple(structured(each, number) for each in result)
-    return Plain(result)
+    match result:
+        case torch.Tensor():
+            return number(result)
+        case Mapping():
+            return {str(key): structured(each, number) for key, each in result.items()}
+        case list():
+            return [structured(each, number) for each in result]
+        case tuple():
+            return tuple(structured(each, number) for each in result)
+        case _:
+            return Plain(result)

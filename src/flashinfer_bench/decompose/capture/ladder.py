@@ -58,7 +58,7 @@ def capture(
         return _run(source, "meta", seed, watch)
     except ModelFileError:
         raise
-    except Exception as fault:  # the model's own code: anything may come
+    except Exception as fault:  # noqa: BLE001  # the model's own code: anything may come
         return _with_values(source, seed, fault)
 
 
@@ -69,7 +69,7 @@ def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
         return _by_export(source, seed, reason)
     except ModelFileError:
         raise
-    except Exception as error:  # the model's own code: anything may come
+    except Exception as error:  # noqa: BLE001  # the model's own code: anything may come
         if "allocate memory" in str(error):
             return _by_export(source, seed, error)
         raise _blamed(source, error) from None
@@ -84,7 +84,7 @@ def _by_export(source: ModelSource, seed: int, reason: BaseException) -> Capture
     note = f"recorded by torch.export, since in a run: {_short(reason)}"
     try:
         trace = replace(exported_trace(source.name, model, inputs), notes=(note,))
-    except Exception as fault:  # export fails in many ways
+    except Exception as fault:  # noqa: BLE001  # export fails in many ways
         return _as_one_piece(source, seed, (_short(reason), _short(fault)))
     return Captured(trace, model, inputs)
 
@@ -95,7 +95,7 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> C
         try:
             with as_written(), in_reach_of(model), torch.device(device), torch.no_grad():
                 result = model(*inputs)
-        except Exception as error:  # the model's own code: anything may come
+        except Exception as error:  # noqa: BLE001  # the model's own code: anything may come
             if device == "cpu":
                 raise _blamed(source, error) from None
             continue
@@ -149,9 +149,11 @@ def _traced(
     given = [ledger.given(each, names[id(each)]) for each in tensors_in(inputs)]
     values = tuple(dict.fromkeys(given))
     structure = structured(inputs, lambda each: values.index(ledger.given(each, "")))
-    with as_written(), in_reach_of(model), torch.device(device), torch.no_grad():
-        with scopes.followed(), recorder:
-            result = model(*inputs)
+    surroundings = (as_written(), in_reach_of(model), torch.device(device), torch.no_grad())
+    with contextlib.ExitStack() as stack:
+        for each in (*surroundings, scopes.followed(), recorder):
+            stack.enter_context(each)
+        result = model(*inputs)
     return finished(name, ledger, values, structure, result), ledger.constants
 
 

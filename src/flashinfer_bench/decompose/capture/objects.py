@@ -174,13 +174,13 @@ class Objects:
         here = Ref(self.current(parent))
         new = Ref(value)
         args, fn = link.args, link.fn
-        shape, strides, offset = parent.layout
+        shape, _, offset = parent.layout
         match fn:
             case "torch.Tensor.__getitem__":
                 return self.emit("torch.Tensor.__setitem__", (here, args[0], new), {}, parent)
             case "torch.select":
                 return self.emit("torch.select_scatter", (here, new, *args), link.kwargs, parent)
-            case "torch.narrow" if len(args) == 3:
+            case "torch.narrow" if len(args) == len(("dim", "start", "length")):
                 dim, start, length = args
                 put = (here, new, dim, start, start + length)
                 return self.emit("torch.slice_scatter", put, {}, parent)

@@ -23,7 +23,7 @@ def shapes_only(fn: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...] | No
         return None
     sequence, states, *_, bidirectional, batch_first = args
     hidden = states[0] if fn == "torch.lstm" else states
-    if sequence.dim() != hidden.dim() or hidden.dim() != 3:
+    if sequence.dim() != hidden.dim() or hidden.dim() != _WITH_BATCH:
         return None
     batch, length = sequence.shape[:2] if batch_first else reversed(sequence.shape[:2])
     width = hidden.shape[-1] * (2 if bidirectional else 1)
@@ -41,3 +41,4 @@ def draws(args: tuple[Any, ...]) -> bool:
 
 
 _PLAIN = 9
+_WITH_BATCH = 3

@@ -1,4 +1,4 @@
-"""Links that answer calls: by a solution, by the fallback, or by the fallback with a solution looked at beside it."""
+"""How calls are answered by the fallback: with or without a solution that is looked at beside it."""
 
 from __future__ import annotations
 
@@ -8,65 +8,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.apply.comparing import Timed, copies_of
+from flashinfer_bench.apply.fast_path import Answer
 from flashinfer_bench.intercept.call import as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flashinfer_bench.apply.kernels import Kernel
-    from flashinfer_bench.intercept import Link, Proceed
+    from flashinfer_bench.intercept import Proceed
     from flashinfer_bench.intercept.chain import Inside
 
 Heard = Callable[[tuple[Any, ...], Timed, Timed], None]
 """Told inputs, the solution's outputs and the original's."""
 
 
-def by_solution(
-    kernel: Kernel,
-    count: Callable[[], int],
-    failed: Callable[[Exception], None],
-    inside: Inside | None,
-) -> Link:
-    """Answer with a kernel; when it raises, the fallback answers. `inside` marks what runs Python meanwhile."""
-
-    def plainly(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
-        try:
-            answer = kernel(*args)
-        except Exception as error:  # noqa: BLE001 - the program has its fallback
-            failed(error)
-        else:
-            count()
-            return answer
-        return proceed(*args, **kwargs)
-
-    if inside is None:
-        return plainly
-
-    def marked(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
-        before = inside.solution
-        inside.solution = True
-        try:
-            answer = kernel(*args)
-        except Exception as error:  # noqa: BLE001
-            failed(error)
-        else:
-            count()
-            return answer
-        finally:
-            inside.solution = before
-        return proceed(*args, **kwargs)
-
-    return marked
-
-
-def by_fallback(count: Callable[[], int]) -> Link:
+def by_fallback(count: Callable[[], int]) -> Answer:
     """Let calls proceed."""
 
     def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
         count()
         return proceed(*args, **kwargs)
 
-    return link
+    return Answer(None, count, link)
 
 
 def compared(
@@ -75,7 +38,7 @@ def compared(
     heard: Heard,
     failed: Callable[[Exception], None],
     inside: Inside,
-) -> Link:
+) -> Answer:
     """Run the kernel on copies, then let the call proceed and return that answer; both are told to `heard`."""
 
     def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
@@ -101,7 +64,11 @@ def compared(
             heard(copies[:input_count], ours, theirs)
         return answer
 
-    return link
+    return Answer(None, _nothing, link)
+
+
+def _nothing() -> None:
+    pass
 
 
 def on_device(kernel: Kernel, device: torch.device) -> Kernel:

@@ -10,6 +10,7 @@ from flashinfer_bench.intercept.chain import CHAIN, no_fallback
 
 Resolver = Callable[..., str]
 """Takes the call's arguments and names its definition."""
+_LINKS = CHAIN.links
 
 
 @overload
@@ -51,21 +52,28 @@ def apply(
         if isinstance(def_name_or_resolver, str)
         else def_name_or_resolver(*args, **kwargs)
     )
-    link = CHAIN.links.get(name) or CHAIN.link(name)
+    try:
+        link = _LINKS[name]
+    except KeyError:
+        link = CHAIN.link(name)
     return link(args, kwargs, fallback or no_fallback(name))
 
 
 def _decorated(
     def_name_or_resolver: str | Resolver, function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    active, chain = CHAIN.active, CHAIN
+    active, links = CHAIN.active, CHAIN.links
     if isinstance(def_name_or_resolver, str):
         name = def_name_or_resolver
 
         @functools.wraps(function)
         def applied(*args: Any, **kwargs: Any) -> Any:
             if active:
-                return (chain.links.get(name) or chain.link(name))(args, kwargs, function)
+                try:
+                    link = links[name]
+                except KeyError:
+                    link = CHAIN.link(name)
+                return link(args, kwargs, function)
             if kwargs:
                 return function(*args, **kwargs)
             return function(*args)  # most calls; a dictionary less to unpack
@@ -77,6 +85,6 @@ def _decorated(
     def resolved(*args: Any, **kwargs: Any) -> Any:
         if not active:
             return function(*args, **kwargs)
-        return chain.call(resolver(*args, **kwargs), args, kwargs, function)
+        return CHAIN.call(resolver(*args, **kwargs), args, kwargs, function)
 
     return resolved

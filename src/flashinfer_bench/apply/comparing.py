@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.apply.config import ApplyConfig
     from flashinfer_bench.data import Definition
+
+Outputs = list["torch.Tensor | None"]
 
 _LOG = logging.getLogger("flashinfer_bench.apply")
 
@@ -35,7 +37,7 @@ class Comparison:
 
     def hear(self, solution: str, inputs: Sequence[Any], got: Timed, expected: Timed) -> Verdict:
         """Judge one call, and remember how it went; the first disagreement of a solution is logged."""
-        verdict = self._judged(inputs, tensors_of(got.answer), tensors_of(expected.answer))
+        verdict = self._judged(inputs, outputs_in(got.answer), outputs_in(expected.answer))
         with self._lock:
             found = self.by_solution.setdefault(solution, Compared())
             found.calls += 1
@@ -51,20 +53,20 @@ class Comparison:
             _LOG.warning("%s disagrees with the original: %s", solution, verdict.explanation)
         return verdict
 
-    def _judged(
-        self, inputs: Sequence[Any], got: list[torch.Tensor], expected: list[torch.Tensor]
-    ) -> Verdict:
+    def _judged(self, inputs: Sequence[Any], got: Outputs, expected: Outputs) -> Verdict:
         names = list(self._definition.outputs)
         if len(expected) != len(names):
-            return _wrong(f"the original gave {len(expected)} tensors for {len(names)} outputs")
+            return _wrong(f"the original gave {len(expected)} values for {len(names)} outputs")
         if len(got) != len(names):
-            return _wrong(f"it gave {len(got)} tensors for {len(names)} outputs")
+            return _wrong(f"it gave {len(got)} values for {len(names)} outputs")
+        # What the original was not asked for, such as a log-sum-exp, cannot be compared.
+        got = [None if theirs is None else ours for ours, theirs in zip(got, expected, strict=True)]
         for name, ours, theirs in zip(names, got, expected, strict=True):
-            ours_is, theirs_is = _form(ours), _form(theirs)
-            if ours_is != theirs_is:
-                return _wrong(f"output {name!r} is {ours_is}, the original's {theirs_is}")
+            if theirs is not None and _form(ours) != _form(theirs):
+                return _wrong(f"output {name!r} is {_form(ours)}, the original's {_form(theirs)}")
         with torch.no_grad():
-            return self._judge.open_case(self._tolerance).hear(Call(inputs, got, expected))
+            case = self._judge.open_case(self._tolerance)
+            return case.hear(Call(inputs, got, cast("list[torch.Tensor]", expected)))
 
 
 class Timed:
@@ -83,12 +85,10 @@ def _wait() -> None:
         torch.cuda.synchronize()
 
 
-def tensors_of(answer: Any) -> list[torch.Tensor]:
-    """List the tensors of an answer."""
-    if isinstance(answer, torch.Tensor):
-        return [answer]
-    values = answer if isinstance(answer, tuple | list) else ()
-    return [value for value in values if isinstance(value, torch.Tensor)]
+def outputs_in(answer: Any) -> Outputs:
+    """List the outputs of an answer; None where one was not asked for."""
+    values = answer if isinstance(answer, tuple | list) else (answer,)
+    return [value for value in values if value is None or isinstance(value, torch.Tensor)]
 
 
 def copies_of(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -98,7 +98,9 @@ def copies_of(values: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _form(tensor: torch.Tensor) -> str:
+def _form(tensor: torch.Tensor | None) -> str:
+    if tensor is None:
+        return "missing"
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,13 @@ import torch
 
 from flashinfer_bench.apply.answers import (
     by_fallback,
-    by_solution,
     compared,
     is_capturing,
     on_device,
 )
 from flashinfer_bench.apply.comparing import Comparison
-from flashinfer_bench.apply.fast_path import PLAIN, written_out
+from flashinfer_bench.apply.fast_path import PLAIN, Answer, marking, written_out
 from flashinfer_bench.apply.kernels import (
-    calls_python,
     destination_passing,
     device_of,
     value_returning,
@@ -51,7 +49,7 @@ class Style:
     has_outputs: bool
     link: Link
     key: Callable[[tuple[Any, ...]], Hashable | None]
-    answers: dict[Hashable, Link] = field(default_factory=dict)
+    answers: dict[Hashable, Answer]
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,8 @@ class Means:
     """Names a device as traces do."""
     inside: Inside
     """Says which threads are inside a solution."""
+    patched: object
+    """Falsy while nothing is patched."""
 
 
 class Dispatcher:
@@ -79,6 +79,7 @@ class Dispatcher:
         self._tables: dict[str, Table] | None = None
         self._comparison: Comparison | None = None
         self._verified_calls = config.verify_first_n
+        self._marked = marking(means.inside)
         self._returning = self._style(has_outputs=False)
         self._into = self._style(has_outputs=True)
         self.link: Link = self._returning.link
@@ -116,9 +117,14 @@ class Dispatcher:
     def _style(self, *, has_outputs: bool) -> Style:
         specs = [*self.definition.inputs.values()]
         specs += self.definition.outputs.values() if has_outputs else ()
-        answers: dict[Hashable, Link] = {}
+        answers: dict[Hashable, Answer] = {}
         link, key = written_out(
-            specs, answers, self._consider, has_accelerator=torch.cuda.is_available()
+            specs,
+            answers,
+            self._consider,
+            self._marked,
+            patched=self._means.patched,
+            has_accelerator=torch.cuda.is_available(),
         )
         return Style(has_outputs, link, key, answers)
 
@@ -134,8 +140,15 @@ class Dispatcher:
             return proceed(*args, **kwargs)
         answer = style.answers.get(key) or self._decide(style, key, laid_out)
         if kwargs:
-            return answer(laid_out, {}, lambda *_: proceed(*args, **kwargs))
-        return answer(args, kwargs, proceed)
+            return self._answered(answer, laid_out, {}, lambda *_: proceed(*args, **kwargs))
+        return self._answered(answer, args, kwargs, proceed)
+
+    def _answered(
+        self, answer: Answer, args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed
+    ) -> Any:
+        if answer.kernel is None:
+            return answer.other(args, kwargs, proceed)
+        return self._marked(answer.kernel, answer.counted, answer.other, args, proceed)
 
     def _style_of(self, count: int) -> Style:
         inputs, outputs = len(self.definition.inputs), len(self.definition.outputs)
@@ -166,7 +179,7 @@ class Dispatcher:
                 return f"{name}: needs a gradient"
         return "a tensor on a device that is not here"
 
-    def _decide(self, style: Style, key: Hashable, args: tuple[Any, ...]) -> Link:
+    def _decide(self, style: Style, key: Hashable, args: tuple[Any, ...]) -> Answer:
         with self._lock:
             if is_capturing():
                 return by_fallback(self.misses["while a CUDA graph was recorded"].count)
@@ -177,7 +190,7 @@ class Dispatcher:
                     style.answers[key] = known
             return known
 
-    def _answer(self, style: Style, key: Hashable, args: tuple[Any, ...]) -> Link:
+    def _answer(self, style: Style, key: Hashable, args: tuple[Any, ...]) -> Answer:
         inputs = args[: len(self.definition.inputs)]
         if not fits(self.definition, inputs):
             return by_fallback(self.misses["shapes that do not fit"].count)
@@ -211,7 +224,7 @@ class Dispatcher:
         style: Style,
         key: Hashable,
         inputs: tuple[Any, ...],
-    ) -> Link:
+    ) -> Answer:
         kernel: Kernel = (
             destination_passing(self.definition, runnable)
             if style.has_outputs
@@ -221,8 +234,7 @@ class Dispatcher:
         failed = partial(self._failed, choice.solution)
         counter = Counter()
         self.hits.append((choice, counter))
-        inside = self._means.inside if calls_python(runnable) else None
-        answer = by_solution(kernel, counter.count, failed, inside)
+        answer = Answer(kernel, counter.count, failed)
         if not self._config.shadow and not self._verified_calls:
             return answer
         left = [None if self._config.shadow else self._verified_calls]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Solution
 
 _LOG = logging.getLogger("flashinfer_bench.apply")
-_CALLS_NO_PYTHON = frozenset({"tvm_ffi", "torch"})
-"""Build types whose kernels cannot call a function that is patched."""
 _MOST_PACKED = 1024
 """Sets of static inputs, one a layer, whose packed form is kept."""
 
@@ -57,16 +55,11 @@ class Kernels:
         _LOG.warning("%s is under quarantine, the fallback answers its calls: %s", solution, reason)
 
 
-def calls_python(runnable: Runnable) -> bool:
-    """Tell whether what a solution calls could be intercepted in turn."""
-    return runnable.metadata.build_type not in _CALLS_NO_PYTHON
-
-
 def value_returning(definition: Definition, runnable: Runnable, inputs: Sequence[Any]) -> Kernel:
     """Make a kernel that takes inputs like these and returns the outputs; buffers are made for each call."""
     call = with_state(definition, runnable)
     if not runnable.metadata.destination_passing_style:
-        return _unpacking(call)
+        return call
     device = device_of(inputs)
     axes = definition.get_axes_values_from_inputs(inputs)
     places = [
@@ -111,18 +104,6 @@ def destination_passing(definition: Definition, runnable: Runnable) -> Kernel:
             output.copy_(result)
 
     return copied
-
-
-def _unpacking(call: Kernel) -> Kernel:
-    """A tuple of one is its element, an empty one nothing."""
-
-    def unpacked(*args: Any) -> Any:
-        result = call(*args)
-        if result.__class__ is tuple and len(result) < 2:  # noqa: PLR2004 - none or one
-            return result[0] if result else None
-        return result
-
-    return unpacked
 
 
 def with_state(definition: Definition, runnable: Runnable) -> Kernel:

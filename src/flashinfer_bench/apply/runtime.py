@@ -48,6 +48,9 @@ class ApplyRuntime:
         self._held: list[list[Adapter]] = []
         self._kernels = Kernels()
         self._hardware: dict[torch.device, str] = {}
+        self._means = Means(
+            trace_set, self._kernels, self._hardware_of, CHAIN.inside, PATCHES.in_force
+        )
         self._dispatchers: dict[str, Dispatcher] = {}
         self._catalogue = Catalogue(
             {
@@ -165,7 +168,7 @@ class ApplyRuntime:
                 self._dispatchers[name] = Dispatcher(
                     self.trace_set.definitions[name],
                     config,
-                    Means(self.trace_set, self._kernels, self._hardware_of, CHAIN.inside),
+                    self._means,
                 )
             return self._dispatchers[name]
 

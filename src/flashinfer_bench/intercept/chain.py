@@ -39,7 +39,7 @@ class Chain:
     """The handlers in force, by rank.
 
     `active` is falsy when a call can go straight to its fallback; it is changed in place, so that whoever calls
-    often may keep it. At first it holds a mark that the environment has not been asked yet.
+    often may keep it, and `links` too. At first it holds a mark that the environment has not been asked yet.
     """
 
     def __init__(self, from_environment: Sequence[Callable[[], None]] = ()) -> None:
@@ -48,6 +48,7 @@ class Chain:
         self.links: dict[str, Link] = {}
         self.inside = Inside()
         self._handlers: dict[Rank, Handler] = {}
+        self._in_order: list[Handler] = []
         self._from_environment = from_environment
         self._lock = threading.RLock()
 
@@ -57,20 +58,21 @@ class Chain:
             self._handlers.pop(rank, None)
             if handler is not None:
                 self._handlers[rank] = handler
-            self.links = {}  # a new one: who composes a link now writes it into the old one
+            self._in_order = [each for _, each in sorted(self._handlers.items())]
+            self.links.clear()
             self.active[:] = [*self.handlers(), *(() if self._is_asked else (self,))]
 
     def handlers(self) -> list[Handler]:
         """Give the handlers in the order in which they see a call."""
-        return [handler for _, handler in sorted(self._handlers.items())]
+        return self._in_order
 
     def link(self, name: str) -> Link:
         """Give what a call of this definition goes through."""
         self.ask_environment()
-        links = self.links
-        if name not in links:
-            links[name] = composed([handler.link(name) for handler in self.handlers()])
-        return links[name]
+        with self._lock:
+            if name not in self.links:
+                self.links[name] = composed([handler.link(name) for handler in self.handlers()])
+            return self.links[name]
 
     def call(
         self,

@@ -36,6 +36,8 @@ class Adapter:
     """Op types of definitions that its calls can be; empty: any."""
     observe: Callable[..., None] | None = None
     """Sees the arguments of every call before it is made; for the `plan` of a wrapper that plans and runs."""
+    forget: Callable[[], None] | None = None
+    """Called when the patch is removed: from then on nothing is observed, and what was may be out of date."""
 
     @property
     def module(self) -> str:
@@ -76,10 +78,11 @@ class _Installed:
 
 @dataclass
 class Patches:
-    """Every adapter in force; each is installed once and stays while anybody holds it."""
+    """Every adapter somebody holds; each is installed once and stays while anybody holds it."""
 
     chain: Chain = CHAIN
-    _installed: dict[Adapter, _Installed] = field(default_factory=dict)
+    in_force: dict[Adapter, _Installed] = field(default_factory=dict)
+    """Empty while nobody holds an adapter; changed in place, so that whoever asks often may keep it."""
     _arrivals: Arrivals = field(default_factory=Arrivals)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -98,21 +101,21 @@ class Patches:
         """Let go of adapters; what nobody holds any more is as it was before."""
         with self._lock:
             for adapter in adapters:
-                installed = self._installed[adapter]
+                installed = self.in_force[adapter]
                 installed.holders -= 1
                 if not installed.holders:
-                    del self._installed[adapter]
+                    del self.in_force[adapter]
                     self._uninstall(adapter, installed)
 
     def installed(self) -> list[str]:
         """Name the targets that are patched now."""
-        return [each.target for each, installed in self._installed.items() if installed.patches]
+        return [each.target for each, installed in self.in_force.items() if installed.patches]
 
     def _install(self, adapter: Adapter) -> None:
-        if adapter in self._installed:
-            self._installed[adapter].holders += 1
+        if adapter in self.in_force:
+            self.in_force[adapter].holders += 1
             return
-        installed = self._installed[adapter] = _Installed()
+        installed = self.in_force[adapter] = _Installed()
         if adapter.module in sys.modules:
             self._patch(adapter)
         else:
@@ -124,6 +127,8 @@ class Patches:
             self._arrivals.forget(adapter.module, installed.arrived)
         for patch in reversed(installed.patches):
             patch.restore(installed.wrapper)
+        if adapter.forget is not None:
+            adapter.forget()
 
     def _patch(self, adapter: Adapter) -> None:
         found = find_target(adapter.target)
@@ -131,7 +136,7 @@ class Patches:
             return
         owner, name = found
         original = getattr(owner, name)
-        installed = self._installed[adapter]
+        installed = self.in_force[adapter]
         installed.wrapper = intercepting(original, adapter, self.chain)
         owners = list(_owners(owner, name, original))
         installed.patches += [_patched(each, name, installed.wrapper) for each in owners]
@@ -155,24 +160,25 @@ def intercepting(
     is_compiling = _compiling()
     is_silenced = threading.Event()
 
-    @functools.wraps(original)
-    def intercepted(*args: Any, **kwargs: Any) -> Any:
-        if not active or inside.solution or is_compiling():
-            return original(*args, **kwargs)
+    def readings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Sequence[Call] | None:
         try:
-            if observe is not None:
-                observe(*args, **kwargs)
-            readings = read(*args, **kwargs)
+            return read(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever an adapter cannot read is the library's affair
             if not is_silenced.is_set():
                 is_silenced.set()
-                _LOG.warning(
-                    "%s: a call could not be read, the original answers: %s", adapter.target, error
-                )
-            readings = None
-        if not readings:
+                _LOG.warning("%s: the original answers a call: %s", adapter.target, error)
+            return None
+
+    @functools.wraps(original)
+    def intercepted(*args: Any, **kwargs: Any) -> Any:
+        if observe is not None:
+            observe(*args, **kwargs)
+        if not active or inside.solution or is_compiling():
             return original(*args, **kwargs)
-        choices = (readings,) if isinstance(readings, Call) else readings
+        found = readings(args, kwargs)
+        if not found:
+            return original(*args, **kwargs)
+        choices = (found,) if isinstance(found, Call) else found
         return chain.send(choices, functools.partial(original, *args, **kwargs))
 
     return intercepted

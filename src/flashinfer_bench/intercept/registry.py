@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.intercept.adapters import BUILT_IN
 from flashinfer_bench.intercept.patches import Adapter
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 class Adapters:
     """Adapters by target, in the order they were registered."""
 
-    def __init__(self) -> None:
-        self._by_target: dict[str, Adapter] = {}
+    def __init__(self, adapters: Iterable[Adapter] = ()) -> None:
+        self._by_target = {adapter.target: adapter for adapter in adapters}
 
     def __iter__(self) -> Iterator[Adapter]:
         return iter(list(self._by_target.values()))
@@ -45,7 +46,7 @@ class Adapters:
         return [each for each in self if not each.op_types or each.op_types & known]
 
 
-ADAPTERS = Adapters()
+ADAPTERS = Adapters(BUILT_IN)
 """The adapters that runtimes install when they start."""
 
 

@@ -1,0 +1,101 @@
+"""`torch.nn.functional`: what `torch.nn` modules call, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flashinfer_bench.intercept.adapters.rows import by_rows
+from flashinfer_bench.intercept.call import Call
+from flashinfer_bench.intercept.patches import Adapter, Read
+
+LINEAR = frozenset({"gemm", "linear"})
+RMS_NORM = frozenset({"rmsnorm", "rms_norm"})
+LAYER_NORM = frozenset({"layernorm", "layer_norm"})
+SOFTMAX = frozenset({"softmax"})
+SILU = frozenset({"silu"})
+ATTENTION = frozenset({"scaled_dot_product_attention", "sdpa", "attention"})
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> list[Call]:  # noqa: A002 - torch's name
+    """Read `y = x Wᵀ + b`."""
+    if bias is not None:
+        return list(by_rows(input, (weight, bias), op_types=LINEAR))
+    names = ("gemm_n{}_k{}".format(*weight.shape),) if weight.dim() == 2 else ()  # noqa: PLR2004
+    return list(by_rows(input, (weight,), op_types=LINEAR, names=names))
+
+
+def rms_norm(
+    input: Any,  # noqa: A002
+    normalized_shape: Any,
+    weight: Any = None,
+    eps: float | None = None,
+) -> list[Call] | None:
+    """Read a normalisation by the root mean square of the last dimension."""
+    if len(normalized_shape) != 1 or weight is None:
+        return None
+    names = (f"rmsnorm_h{normalized_shape[0]}",)
+    return list(by_rows(input, (weight,), op_types=RMS_NORM, names=names, attributes={"eps": eps}))
+
+
+def layer_norm(
+    input: Any,  # noqa: A002
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+) -> list[Call] | None:
+    """Read a normalisation of the last dimension, with weight and bias where they are given."""
+    if len(normalized_shape) != 1:
+        return None
+    others = tuple(each for each in (weight, bias) if each is not None)
+    names = (f"layernorm_h{normalized_shape[0]}",)
+    return list(by_rows(input, others, op_types=LAYER_NORM, names=names, attributes={"eps": eps}))
+
+
+def softmax(
+    input: Any,  # noqa: A002
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: Any = None,
+) -> list[Call] | None:
+    """Read a softmax over the last dimension, in the input's dtype."""
+    if dim not in (-1, input.dim() - 1) or dtype not in (None, input.dtype):
+        return None
+    return list(by_rows(input, (), op_types=SOFTMAX))
+
+
+def silu(input: Any, inplace: bool = False) -> list[Call]:  # noqa: A002 - torch's signature
+    """Read `x · sigmoid(x)`; in place, the result goes into the input."""
+    return list(by_rows(input, (), op_types=SILU, keep=input.copy_ if inplace else None))
+
+
+def scaled_dot_product_attention(  # noqa: PLR0917 - torch's signature
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Call | None:
+    """Read attention without dropout."""
+    if dropout_p:
+        return None
+    args = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+    attributes = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    return Call(args, ATTENTION, attributes=attributes)
+
+
+def _adapter(read: Read, op_types: frozenset[str]) -> Adapter:
+    return Adapter(f"torch.nn.functional:{getattr(read, '__name__', '')}", read, op_types)
+
+
+ADAPTERS = (
+    _adapter(linear, LINEAR),
+    _adapter(rms_norm, RMS_NORM),
+    _adapter(layer_norm, LAYER_NORM),
+    _adapter(softmax, SOFTMAX),
+    _adapter(silu, SILU),
+    _adapter(scaled_dot_product_attention, ATTENTION),
+)

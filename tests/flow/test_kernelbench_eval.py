@@ -60,6 +60,10 @@ CANDIDATES = {
     "        self.inner = nn.Sequential(nn.Linear(features, hidden), nn.ELU(), nn.LayerNorm(hidden))\n\n"
     "    def forward(self, x):\n        features = self.inner(x)\n        logits = self.out(features)\n"
     "        return {'logits': logits, 'features': features, 'predicted': logits.argmax(-1)}\n",
+    # triangles are nothing we draw: what get_inputs makes is scaled anew, so that no answer can be kept
+    (1, 8, 0): "class ModelNew(nn.Module):\n    def forward(self, A, B):\n        return A.triu() @ B.triu()\n",
+    (1, 8, 1): "class ModelNew(nn.Module):\n    kept = None\n\n    def forward(self, A, B):\n"
+    "        if self.kept is None:\n            self.kept = A @ B\n        return self.kept.clone()\n",
     # dropout that draws: the same draws under the same seed
     (2, 9, 0): "class ModelNew(nn.Module):\n    def __init__(self, i, o, p):\n        super().__init__()\n"
     "        self.linear = nn.Linear(i, o)\n        self.p = p\n\n    def forward(self, x):\n"
@@ -98,8 +102,8 @@ def sample(document: dict[str, Any], level: int, problem: int, number: int) -> d
 
 @pytest.mark.parametrize(
     "which",
-    [(1, 13, 0), (1, 33, 0), (1, 48, 0), (2, 19, 0), (2, 9, 0)],
-    ids=["other words", "tuple", "integers", "weights by name", "dropout"],
+    [(1, 13, 0), (1, 33, 0), (1, 48, 0), (1, 8, 0), (2, 19, 0), (2, 9, 0)],
+    ids=["other words", "tuple", "integers", "triangles", "weights by name", "dropout"],
 )
 def test_a_right_candidate_is_correct_and_timed(
     document: dict[str, Any], which: tuple[int, int, int]
@@ -122,6 +126,7 @@ def test_a_right_candidate_is_correct_and_timed(
         ((1, 13, 4), "RUNTIME_ERROR"),
         ((1, 33, 1), "INCORRECT_NUMERICAL"),
         ((1, 48, 1), "INCORRECT_NUMERICAL"),
+        ((1, 8, 1), "INCORRECT_NUMERICAL"),
         ((2, 19, 1), "INCORRECT_NUMERICAL"),
         ((2, 9, 1), "INCORRECT_NUMERICAL"),
     ],
@@ -130,6 +135,7 @@ def test_a_right_candidate_is_correct_and_timed(
         "raises",
         "one index",
         "a constant loss",
+        "a remembered answer",
         "weights by nobody's name",
         "zeros for a softmax",
     ],
@@ -161,6 +167,17 @@ def test_weights_that_have_no_namesake_are_named(document: dict[str, Any]) -> No
     assert "given by seed, not by name: out.weight, out.bias" in sample(document, 2, 19, 1)["log"]
 
 
+def test_the_report_says_which_inputs_are_not_drawn(document: dict[str, Any]) -> None:
+    problems = {each["problem"]: each for each in document["eval"]["problems"]}
+
+    triangles = problems["level1/8_UpperTriangularMatmul"]
+    assert triangles["scaled_inputs"] == ["x0", "x1"]
+    assert problems["level1/13_Swish"]["scaled_inputs"] == []
+    assert not any(
+        each["fixed_inputs"] or each["is_same_in_every_call"] for each in problems.values()
+    )
+
+
 def test_an_exception_reaches_the_metadata(document: dict[str, Any]) -> None:
     assert "no kernel" in sample(document, 1, 13, 4)["metadata"]["runtime_error"]
 
@@ -168,8 +185,8 @@ def test_an_exception_reaches_the_metadata(document: dict[str, Any]) -> None:
 def test_pass_at_k_and_fast_p_count_what_is_right(document: dict[str, Any]) -> None:
     found = document["eval"]
 
-    # 1/5 of swish, 1/2 of each of the other four problems
-    assert found["pass_at_k"]["1"] == pytest.approx((1 / 5 + 4 * 1 / 2) / 5)
+    # 1/5 of swish, 1/2 of each of the other five problems
+    assert found["pass_at_k"]["1"] == pytest.approx((1 / 5 + 5 * 1 / 2) / 6)
     right = next(each for each in found["fast_p"] if each["threshold"] == 0)
     assert right["share"] == pytest.approx(found["pass_at_k"]["1"])
     assert all(each["comparison"] == "speedup > threshold" for each in found["fast_p"])

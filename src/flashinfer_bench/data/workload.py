@@ -7,7 +7,7 @@ import uuid as uuid_module
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, StrictBool, Tag
 
 from flashinfer_bench.data.distributions import Distribution
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
@@ -49,6 +49,8 @@ class SafetensorsInput(Entity):
     """File, relative to the dataset's root."""
     tensor_key: NonEmptyStr
     """Name of the tensor in the file."""
+    scaled: StrictBool = Field(False, exclude_if=lambda scaled: not scaled)
+    """Whether every call gets it times another factor from 0.75 to 1: zeros, order and symmetry stay as they are."""
 
 
 def _input_kind(source: object) -> str:

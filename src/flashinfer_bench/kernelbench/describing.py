@@ -17,7 +17,7 @@ from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.decompose.model_file import load_model_file, raised_in
 from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.kernelbench.calling import Packing, packing_of, tensors_in
-from flashinfer_bench.kernelbench.fitting import fitted
+from flashinfer_bench.kernelbench.fitting import fitted, is_scalable
 from flashinfer_bench.tensors.draws import draw
 from flashinfer_bench.tensors.planned import Distribution
 
@@ -32,6 +32,7 @@ _LOOKS = 3  # draws of inputs, to see what is drawn and what is fixed
 _LARGEST_TOLERANCE = 1e-2  # KernelBench's own
 _SHARE_OF_OUTPUT = 1e-2
 _SHARE_OF_CHANGE = 0.1
+_SCALE = 0.8  # one of those that scaled inputs get
 _SMALLEST_SHARE = 1e-4  # what sums in another order may differ by, and ten times that
 _DTYPES = frozenset(dtype.value for dtype in DType)
 
@@ -166,7 +167,7 @@ def _input(index: int, draws: list[Any]) -> dict[str, Any]:
         described = {"name": f"x{index}", "shape": list(value.shape), "dtype": _dtype(value)}
         distribution = fitted(draws)
         if distribution is None:
-            return {**described, "source": "file"}
+            return {**described, "source": "file", "is_scaled": is_scalable(draws)}
         return {**described, "source": "random", "distribution": distribution}
     dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     return {"name": f"x{index}", "shape": None, "dtype": dtype, "source": "scalar", "value": value}
@@ -174,7 +175,9 @@ def _input(index: int, draws: list[Any]) -> dict[str, Any]:
 
 def _as_made(described: dict[str, Any]) -> dict[str, Any]:
     """Take an input as `get_inputs` makes it."""
-    return {**described, "source": "file"} if described["source"] == "random" else described
+    if described["source"] == "scalar":
+        return described
+    return {**described, "source": "file", "is_scaled": False}
 
 
 def _dtype(tensor: torch.Tensor) -> str:
@@ -197,6 +200,8 @@ def _runs_on_draws(stage: _Stage, inputs: list[dict[str, Any]], leaves: list[Any
 
 
 def _drawn(described: dict[str, Any], value: Any, generator: torch.Generator) -> Any:
+    if described.get("is_scaled"):
+        return value * _SCALE
     if described["source"] != "random":
         return value
     distribution: Distribution = msgspec.convert(described["distribution"], Distribution)

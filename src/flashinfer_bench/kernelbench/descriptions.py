@@ -28,6 +28,8 @@ class Input(msgspec.Struct, frozen=True):
     dtype: str
     source: Literal["random", "file", "scalar"]
     distribution: dict[str, Any] | None = None
+    is_scaled: bool = False
+    """Whether what lies in the file is scaled anew for every call."""
     value: bool | int | float | None = None
 
 
@@ -55,9 +57,20 @@ class Description(msgspec.Struct, frozen=True):
     rtol: float
 
     @property
+    def scaled(self) -> tuple[str, ...]:
+        """Inputs that are what `get_inputs` made times a factor, because no distribution gives such."""
+        return tuple(each.name for each in self.inputs if each.is_scaled)
+
+    @property
     def fixed(self) -> tuple[str, ...]:
-        """Inputs that stay what `get_inputs` made of them, because no distribution gives such."""
-        return tuple(each.name for each in self.inputs if each.source == "file")
+        """Inputs that stay what `get_inputs` made of them."""
+        files = (each for each in self.inputs if each.source == "file")
+        return tuple(each.name for each in files if not each.is_scaled)
+
+    @property
+    def is_same_in_every_call(self) -> bool:
+        """Whether nothing that a candidate sees changes from call to call."""
+        return not any(each.source == "random" or each.is_scaled for each in self.inputs)
 
 
 def describe_each(

@@ -37,6 +37,15 @@ def fitted(draws: Sequence[torch.Tensor]) -> dict[str, Any] | None:
     return _integers(draws)
 
 
+def is_scalable(draws: Sequence[torch.Tensor]) -> bool:
+    """Tell whether a structured input may be multiplied by a number: floats that are measurements, not a code."""
+    if draws[0].dtype not in {torch.float32, torch.float16, torch.bfloat16}:
+        return False
+    if all(torch.equal(draws[0], other) for other in draws[1:]):
+        return False
+    return all(torch.unique(_sample(draw)).numel() >= _LEAST_DIFFERENT for draw in draws)
+
+
 def _booleans(draws: Sequence[torch.Tensor]) -> dict[str, Any] | None:
     if draws[0].numel() < _LEAST_ELEMENTS:
         return None

@@ -56,7 +56,9 @@ def problem_report(task: Task, atol: float | None, rtol: float | None) -> Proble
         rtol=found.rtol if rtol is None else rtol,
         parameters=found.parameters,
         is_random=found.is_random,
+        scaled_inputs=found.scaled,
         fixed_inputs=found.fixed,
+        is_same_in_every_call=found.is_same_in_every_call,
     )
 
 

@@ -75,7 +75,9 @@ def workload_of(task: Task, seed: int) -> Workload:
             inputs[each.name] = ScalarInput(value=each.value)
         elif each.source == "file":
             path = f"{task.folder}/inputs_{seed}.safetensors"
-            inputs[each.name] = SafetensorsInput(path=path, tensor_key=each.name)
+            inputs[each.name] = SafetensorsInput(
+                path=path, tensor_key=each.name, scaled=each.is_scaled
+            )
         else:
             inputs[each.name] = RandomInput.model_validate({"distribution": each.distribution})
     return Workload(axes={}, inputs=inputs, uuid=f"{task.name}_seed{seed}")

@@ -87,8 +87,12 @@ class ProblemReport:
     rtol: float
     parameters: int
     is_random: bool
+    scaled_inputs: tuple[str, ...]
+    """Inputs that are what `get_inputs` made under the seed, times another factor in every call."""
     fixed_inputs: tuple[str, ...]
     """Inputs that hold the same in every call, as `get_inputs` made them under the seed."""
+    is_same_in_every_call: bool
+    """Whether all inputs do, so that a candidate that remembers its answer is not found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +194,20 @@ def _remarks(report: EvalReport) -> list[str]:
             f"{each.problem}: an element is wrong if it is off by more than {each.atol:.2g} and by more "
             f"than {each.rtol:.2g} of what it should be"
         )
+        if each.scaled_inputs:
+            names = ", ".join(each.scaled_inputs)
+            lines.append(
+                f"{each.problem}: {names} hold what get_inputs made, scaled anew for every call"
+            )
         if each.fixed_inputs:
             names = ", ".join(each.fixed_inputs)
             lines.append(
-                f"{each.problem}: {names} hold what get_inputs made in every call; the others are drawn anew"
+                f"{each.problem}: {names} hold what get_inputs made, the same in every call"
+            )
+        if each.is_same_in_every_call:
+            lines.append(
+                f"{each.problem}: WARNING: no input changes from call to call; who remembers an answer "
+                "is not found out"
             )
         if each.is_random:
             lines.append(

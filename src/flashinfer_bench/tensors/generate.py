@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
 
 Argument = torch.Tensor | bool | int | float
+_SMALLEST_FACTOR = 0.75  # of what a scaled file holds
 
 
 class InputMaker:
@@ -122,10 +123,12 @@ class InputMaker:
             pool, argument = self._pools[index], arguments[index]
             assert pool is not None
             assert isinstance(argument, torch.Tensor)
-            if distribution is None:
-                argument.copy_(pool)
-            else:
+            if distribution is not None:
                 draws.fill(distribution, pool, argument, choices)
+            elif self._plans[index].is_scaled:
+                torch.mul(pool, choices.uniform(_SMALLEST_FACTOR, 1.0), out=argument)
+            else:
+                argument.copy_(pool)
 
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":

@@ -113,8 +113,8 @@ class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
     `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
-    a safetensors file, the same in every call. `scalar`: a Python number; `None` for one that is drawn once
-    a trial. Without a distribution the dtype says what is drawn.
+    a safetensors file, the same in every call, or times another factor where it is scaled. `scalar`: a Python
+    number; `None` for one that is drawn once a trial. Without a distribution the dtype says what is drawn.
     """
 
     tensor: TensorPlan
@@ -124,6 +124,7 @@ class InputPlan(msgspec.Struct, frozen=True):
     distribution: Distribution | None = None
     path: str = ""
     tensor_key: str = ""
+    is_scaled: bool = False
 
 
 def plan_inputs(definition: Definition, workload: Workload) -> tuple[InputPlan, ...]:
@@ -158,8 +159,16 @@ def _plan_input(
                 )
             return InputPlan(tensor, "scalar", spec.role, value=given.value)
         case SafetensorsInput():
+            if given.scaled and tensor.dtype not in WINDOWED_DTYPES:
+                place = f"workload {workload.uuid} of {definition.name}: input {name!r}"
+                raise DatasetError(f"{place}: only float types are scaled, not {tensor.dtype}")
             return InputPlan(
-                tensor, "file", spec.role, path=given.path, tensor_key=given.tensor_key
+                tensor,
+                "file",
+                spec.role,
+                path=given.path,
+                tensor_key=given.tensor_key,
+                is_scaled=given.scaled and spec.role == "dynamic",
             )
         case RandomInput():
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)

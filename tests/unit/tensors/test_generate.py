@@ -299,3 +299,20 @@ def test_an_input_from_a_file_is_the_file_in_every_call_and_trial() -> None:
 
     assert torch.equal(first[0], stored)
     assert torch.equal(second[0], stored)
+
+
+def test_a_scaled_file_keeps_its_structure_and_never_comes_twice() -> None:
+    stored = torch.triu(torch.arange(1.0, 26.0).reshape(5, 5))
+    made = maker(planned("file", shape=(5, 5), is_scaled=True), files={"x": stored})
+
+    calls = [content(made.prepare(seed, 1)[0])[0] for seed in range(100)]
+    again = content(made.prepare(7, 1)[0])[0]
+
+    factors = [float(call[0, 0]) for call in calls]
+    assert all(torch.equal(call, call.triu()) for call in calls)
+    assert all(
+        torch.allclose(call, stored * factor) for call, factor in zip(calls, factors, strict=True)
+    )
+    assert len(set(factors)) == 100
+    assert all(0.75 <= factor <= 1 for factor in factors)
+    assert torch.equal(again, calls[7])

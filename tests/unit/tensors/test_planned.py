@@ -155,6 +155,15 @@ def test_a_stored_input_carries_its_place() -> None:
     assert (planned.source, planned.path, planned.tensor_key) == ("file", "blob/a.safetensors", "x")
 
 
+def test_a_stored_input_may_be_scaled_where_it_holds_floats() -> None:
+    source = {"type": "safetensors", "path": "p", "tensor_key": "x", "scaled": True}
+
+    assert plan_of(MATRIX, source).is_scaled
+    assert not plan_of({**MATRIX, "role": "static"}, source).is_scaled
+    with pytest.raises(DatasetError, match="'x': only float types are scaled, not int64"):
+        plan_of({**MATRIX, "dtype": "int64"}, source)
+
+
 def test_a_literal_for_a_tensor_is_the_datasets_fault() -> None:
     with pytest.raises(DatasetError, match="'x' is a tensor, not a scalar"):
         plan_of(MATRIX, {"type": "scalar", "value": 1})

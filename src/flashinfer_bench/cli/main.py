@@ -30,11 +30,10 @@ COMMANDS = {
     ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
     "trace": Entry(
-        "trace", "Run a program, and record what it calls: workloads, and a model's profile."
+        "trace",
+        "Run a program, and record its kernels' calls as workloads and as a model's profile.",
     ),
-    "decompose": Entry(
-        "decompose", "Take a PyTorch model apart into layers, fusions and kernels."
-    ),
+    "decompose": Entry("decompose", "Take a PyTorch model apart into layers, fusions and kernels."),
     "kernelbench": Entry(
         "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),

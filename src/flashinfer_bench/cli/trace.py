@@ -49,7 +49,6 @@ _BY_SIGNAL = 128
     "--adapters",
     multiple=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
     help="Python file that calls `register_adapter`; several times for several.",
 )
 @click.option(
@@ -82,7 +81,7 @@ def trace(
     as_json: bool,
     **policies: Any,
 ) -> None:
-    """Run a program, and record its kernels' calls: workloads, and how often each kernel is called.
+    """Run a program, and record its kernels' calls as workloads and as a model's profile.
 
     The program need not be changed. Calls that go through `fib.apply` are seen, and those of functions and modules
     that adapters know: PyTorch's, FlashInfer's, and your own with --adapters. Each call is matched to the dataset's
@@ -119,6 +118,9 @@ def _request(root: Path, adapters: Sequence[str], policies: Mapping[str, Any]) -
     from flashinfer_bench.tracing.presets import chosen_configs  # noqa: PLC0415
     from flashinfer_bench.tracing.session import Request  # noqa: PLC0415
 
+    for file in adapters:
+        if not Path(file).is_file():
+            raise UsageError(f"--adapters {file}: no such file")
     k, dump = policies["k"], policies["input_dump_policy"]
     if k is not None and policies["filter_policy"] is None:
         raise UsageError("--k counts for a --filter: name one, such as keep_first_k_by_axes")

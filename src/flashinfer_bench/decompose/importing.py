@@ -34,22 +34,21 @@ class Folder:
     @contextlib.contextmanager
     def in_reach(self) -> Iterator[None]:
         """Let imports find what lies in the folder."""
+        before = set(sys.modules)
         sys.path.insert(0, str(self.path))
         sys.modules.update(self._helpers)
         try:
             yield
         finally:
             sys.path.remove(str(self.path))
-            for name, module in list(sys.modules.items()):
-                if self._holds(name, module):
+            for name in set(sys.modules) - before:
+                if self._holds(name, sys.modules[name]):
                     self._helpers[name] = sys.modules.pop(name)
 
     def _holds(self, name: str, module: ModuleType) -> bool:
+        beside = f"{self.path}/{name.replace('.', '/')}"
         origin = getattr(module, "__file__", None)
-        if not origin or name.startswith(("_decomposed_", "__")):
-            return False
-        beside = self.path / f"{name.replace('.', '/')}.py"
-        return Path(origin) in (beside, beside.with_suffix("") / "__init__.py")
+        return origin in (f"{beside}.py", f"{beside}/__init__.py")
 
 
 def run_file(path: Path, source: str, folder: Folder) -> ModuleType:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from flashinfer_bench.decompose.capture import capture, export_counts
 from flashinfer_bench.decompose.capture.exported import exported_trace
@@ -83,6 +84,16 @@ def test_export_gives_a_trace_of_its_own_that_replays_to_the_bit() -> None:
     both = replay(source, type(captured)(by_export, model, inputs))
     assert both.are_equal
     assert by_export.ops[0].fn == "torch.nn.functional.linear"
+
+
+def test_export_names_a_tied_weight_by_the_first_of_its_names() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    model[1].weight = model[0].weight
+
+    trace = exported_trace("tied", model, [X])
+
+    weights = [each for each in trace.values.values() if each.shape == (8, 8)]
+    assert {(each.name, each.aliases) for each in weights} == {("0.weight", ("1.weight",))}
 
 
 def test_export_counts_operations_by_their_names() -> None:

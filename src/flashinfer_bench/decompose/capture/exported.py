@@ -72,7 +72,11 @@ class _Reader:
     def __init__(self, name: str, model: nn.Module, program: ExportedProgram) -> None:
         self._name = name
         self._program = program
-        self._held = {each.name: each for each in held_tensors(model).values()}
+        self._held = {
+            name: each
+            for each in held_tensors(model).values()
+            for name in (each.name, *each.aliases)
+        }
         self._values: dict[str, Value] = {}
         self._ops: list[Op] = []
         self._ids: dict[str, str] = {}
@@ -130,7 +134,7 @@ class _Reader:
         if spec.kind not in _KINDS:
             raise NotRecordableError(f"export makes {node.name} an input of an unknown kind")
         held: Held | None = self._held.get(spec.target or "")
-        name = spec.target or node.name
+        name = held.name if held else spec.target or node.name
         aliases = held.aliases if held else ()
         self._ids[node.name] = self._new_value(_KINDS[spec.kind], tensor, name, aliases)
 

@@ -23,9 +23,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 KINDS = ("scaled", "removed", "swapped")
 SCALE = 1.01
@@ -247,9 +250,7 @@ def leaf_outputs(folder: Path) -> list:
     files, _ = load_files(layout)
     made: list = []
     draws = Draws(0)
-    original = run_original(
-        load_model_file(folder / "original.py"), draws, "cpu", marking=False
-    )
+    original = run_original(load_model_file(folder / "original.py"), draws, "cpu", marking=False)
     inputs = bound_inputs(files[layout.tree.root], original).inputs
     run = Recomposition(
         files, draws, lambda call: made.append([mark(each) for each in call.outs]), made.append
@@ -259,7 +260,9 @@ def leaf_outputs(folder: Path) -> list:
     return made
 
 
-def mutated(file: Path, work: Path, most: int, seeds: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Result]:
+def mutated(
+    file: Path, work: Path, most: int, seeds: int, kinds: tuple[str, ...] = KINDS
+) -> Iterator[Result]:
     """Take a file apart and judge its mutants; of very many a fixed choice."""
     from flashinfer_bench.decompose.model_file import load_model_file
     from flashinfer_bench.decompose.story import take_apart

@@ -94,9 +94,12 @@ def verify(
 def _verified(
     directory: Path, model: Path | None, seeds: int, memory_bytes: int, seconds: float
 ) -> VerifyReport:
+    import msgspec  # noqa: PLC0415  # with the command
+
     from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
+    from flashinfer_bench.report.decompose_verify import VerifyReport  # noqa: PLC0415
 
     options = {"seeds": seeds, "model": model, "memory_limit_bytes": memory_bytes}
     task = Task(_JOB, (directory,), options, name=str(directory))
-    report: VerifyReport = run_alone(task, Limits(seconds=seconds, memory_bytes=memory_bytes))
-    return report
+    found = run_alone(task, Limits(seconds=seconds, memory_bytes=memory_bytes))
+    return msgspec.convert(msgspec.to_builtins(found), VerifyReport)

@@ -1,0 +1,86 @@
+"""`flashinfer-bench decompose verify` as a user runs it: exit codes, JSON, and files that misbehave."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HANDMADE = Path(__file__).parents[1] / "fixtures/decompositions/tiny_transformer"
+GELU = "level_0_kernel/gelu_64.py"
+
+
+def verify(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashinfer_bench", "decompose", "verify"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def handmade(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(HANDMADE, tmp_path / "handmade"))
+
+
+def test_a_good_decomposition_exits_with_0_and_shows_the_ladder() -> None:
+    ended = verify(HANDMADE)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "PASS (12 nodes, 21 kernel calls, 2 seeds" in ended.stdout
+    assert "100% of 56 operations accounted for" in ended.stdout
+    assert "outputs bit-equal" in ended.stdout
+
+
+def test_a_bad_one_exits_with_1_and_names_file_rule_and_remedy(handmade: Path) -> None:
+    path = handmade / "level_1_fusion/feed_forward.py"
+    path.write_text(path.read_text().replace("hidden = self.gelu_64(", "hidden = F.gelu("))
+
+    ended = verify(handmade, "--seeds", 1, "--json")
+
+    document = json.loads(ended.stdout)
+    (finding,) = [
+        each for each in document["verification"]["findings"] if each["code"] == "GRAPH-compute"
+    ]
+    assert ended.returncode == document["exit_code"] == 1
+    assert finding["file"] == "level_1_fusion/feed_forward.py"
+    assert finding["node"] == "feed_forward"
+    assert (
+        finding["line"]
+        == path.read_text()
+        .splitlines()
+        .index("        hidden = F.gelu(self.linear_32x64(x, up_weight, up_bias))")
+        + 1
+    )
+    assert "Move the operation into a kernel of its own" in finding["remedy"]
+
+
+def test_a_folder_without_a_tree_exits_with_2_and_one_line(tmp_path: Path) -> None:
+    ended = verify(tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"error: {tmp_path} holds no decomposition_tree.json\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["import os; os._exit(7)", "import ctypes; ctypes.string_at(0)"], ids=["exit", "crash"]
+)
+def test_a_file_that_ends_its_process_exits_with_2_and_one_line(handmade: Path, line: str) -> None:
+    (handmade / GELU).write_text(line + "\n")
+
+    ended = verify(handmade)
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert str(handmade) in ended.stderr
+
+
+def test_a_file_that_never_ends_exits_with_2_when_its_time_is_up(handmade: Path) -> None:
+    (handmade / GELU).write_text("while True:\n    pass\n")
+
+    ended = verify(handmade, "--timeout", 12)
+
+    assert ended.returncode == 2
+    assert "took more than 12 s" in ended.stderr

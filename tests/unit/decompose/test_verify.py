@@ -1,0 +1,257 @@
+"""What a verification says about layouts, written decompositions, sizes that do not fit, and numbers."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from flashinfer_bench.decompose.model_file import load_model_file
+from flashinfer_bench.decompose.story import take_apart
+from flashinfer_bench.decompose.verify import verify_directory
+from flashinfer_bench.decompose.verify.values import error, is_same, mark, tolerance
+from flashinfer_bench.errors import UsageError
+
+HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
+MODEL = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x, y):
+        {body}
+
+
+def get_inputs():
+    return [torch.rand(4096, 64), torch.rand(4096, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+BODY = "return torch.softmax(self.down(F.dropout(torch.relu(self.up(x)), 0.25)) + y, -1)"
+
+
+@pytest.fixture
+def handmade(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(HANDMADE, tmp_path / "handmade"))
+
+
+def written(folder: Path, body: str = BODY) -> Path:
+    file = folder / "model.py"
+    file.write_text(MODEL.format(body=body))
+    take_apart(load_model_file(file)).write(folder / "out")
+    return folder / "out"
+
+
+def edited(folder: Path, edit: Callable[[dict], None]) -> Path:
+    path = folder / "decomposition_tree.json"
+    tree = json.loads(path.read_text())
+    edit(tree)
+    path.write_text(json.dumps(tree))
+    return folder
+
+
+def codes(folder: Path) -> set[str]:
+    return {each.code for each in verify_directory(folder, seeds=1).findings}
+
+
+LAYOUTS = {
+    "an unknown child": (lambda tree: tree["nodes"][0]["children"].append("gone"), "LAY-child"),
+    "a node within itself": (
+        lambda tree: tree["nodes"][1]["children"].append("tiny_transformer"),
+        "LAY-child",
+    ),
+    "two nodes of one id": (
+        lambda tree: tree["nodes"].append(dict(tree["nodes"][-1])),
+        "LAY-tree",
+    ),
+    "an unknown root": (lambda tree: tree.update(root="gone"), "LAY-tree"),
+    "another schema": (lambda tree: tree.update(schema_version="7"), "LAY-tree"),
+    "a level as a word": (lambda tree: tree["nodes"][0].update(level="model"), "LAY-tree"),
+    "another level than its folder": (lambda tree: tree["nodes"][0].update(level=2), "LAY-level"),
+    "a file outside": (lambda tree: tree["nodes"][-1].update(file="../x.py"), "LAY-file"),
+    "too many instances": (
+        lambda tree: tree["nodes"][-1].update(instance_count=9),
+        "LAY-count",
+    ),
+    "another shape than the file's": (
+        lambda tree: tree["nodes"][-1]["outputs"][0].update(shape=[2, 8]),
+        "FILE-shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_tree_that_does_not_fit_is_named(name: str, handmade: Path) -> None:
+    edit, code = LAYOUTS[name]
+
+    found = codes(edited(handmade, edit))
+
+    assert code in found
+
+
+def test_a_file_without_a_node_is_named(handmade: Path) -> None:
+    (handmade / "level_0_kernel/spare.py").write_text("")
+
+    found = verify_directory(handmade, seeds=1).findings
+
+    assert [(each.code, each.file) for each in found] == [("LAY-stray", "level_0_kernel/spare.py")]
+
+
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(handmade: Path) -> None:
+    (handmade / "level_0_kernel/gelu_64.py").write_text("import torch\n\nthis is no Python\n")
+
+    (finding,) = verify_directory(handmade, seeds=1).findings
+
+    assert (finding.code, finding.file, finding.line) == (
+        "LAY-file",
+        "level_0_kernel/gelu_64.py",
+        3,
+    )
+
+
+def test_another_original_than_the_tree_was_made_from_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    with (folder / "original.py").open("a") as file:
+        file.write("# edited\n")
+
+    assert codes(folder) == {"LAY-tree"}
+
+
+def test_without_an_original_it_says_what_to_do(handmade: Path) -> None:
+    (handmade / "original.py").unlink()
+
+    with pytest.raises(UsageError, match="--model FILE"):
+        verify_directory(handmade)
+
+
+def test_the_original_may_lie_elsewhere(handmade: Path, tmp_path: Path) -> None:
+    model = (handmade / "original.py").rename(tmp_path / "model.py")
+
+    report = verify_directory(handmade, model=model, seeds=1)
+
+    assert report.passed
+
+
+def test_what_we_write_passes_bit_by_bit_dropout_included(tmp_path: Path) -> None:
+    report = verify_directory(written(tmp_path))
+
+    assert report.findings == ()
+    assert (report.passed, report.equality, report.shrunk) == (True, "bit-equal", None)
+
+
+def test_a_step_that_computes_something_else_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    step = min(folder.glob("steps/*/original.py"))
+    step.write_text(step.read_text().replace("torch.relu(", "torch.sigmoid("))
+
+    (finding,) = verify_directory(folder, seeds=1).findings
+
+    assert (finding.code, finding.file) == ("FILE-step", step.relative_to(folder).as_posix())
+
+
+def test_a_definition_that_computes_something_else_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (path,) = folder.glob("dataset/definitions/**/relu*.json")
+    path.write_text(path.read_text().replace("torch.relu(", "torch.sigmoid("))
+
+    found = codes(folder)
+
+    assert found == {"FILE-definition"}
+
+
+def test_a_missing_epsilon_is_found(tmp_path: Path) -> None:
+    body = "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) + y"
+    folder = written(tmp_path, body)
+    for path in (*folder.glob("level_*/*.py"), *folder.glob("steps/*/*.py")):
+        path.write_text(path.read_text().replace(" + 1e-06", ""))
+    shutil.rmtree(folder / "dataset")
+
+    assert "SHADOW-differs" in codes(folder)
+
+
+def test_a_model_too_big_for_memory_is_verified_on_a_smaller_batch(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+
+    report = verify_directory(folder, seeds=1, memory_limit_bytes=615 << 20)
+
+    assert report.passed
+    assert report.shrunk == "4096 to 1024"
+
+
+def test_a_model_whose_weights_do_not_fit_is_an_error_that_says_how_much_it_needs(
+    tmp_path: Path,
+) -> None:
+    folder = written(tmp_path)
+
+    with pytest.raises(UsageError, match=r"GiB.*--memory-limit"):
+        verify_directory(folder, memory_limit_bytes=1 << 20)
+
+
+def test_files_with_sizes_as_numbers_cannot_be_verified_on_a_smaller_batch(handmade: Path) -> None:
+    for path in handmade.glob("level_*/*.py"):
+        text = path.read_text()
+        path.write_text(text.replace("view(batch, length, 3, 4, 8)", "view(2, 8, 3, 4, 8)"))
+    grow(handmade, 4096)
+
+    with pytest.raises(UsageError, match="do not run on a smaller batch"):
+        verify_directory(handmade, memory_limit_bytes=640 << 20)
+
+
+def grow(folder: Path, batch: int) -> None:
+    """Give the model by hand another batch, everywhere."""
+    for path in (folder / "original.py", *folder.glob("level_*/*.py")):
+        text = path.read_text()
+        for old, new in (
+            ("torch.randn(2, ", f"torch.randn({batch}, "),
+            ("[[2, ", f"[[{batch}, "),
+            ("view(2, ", f"view({batch}, "),
+        ):
+            text = text.replace(old, new)
+        path.write_text(text)
+
+    def edit(tree: dict) -> None:
+        for node in tree["nodes"]:
+            for port in node["inputs"] + node["outputs"]:
+                port["shape"] = [batch if size == 2 else size for size in port["shape"]]
+
+    edited(folder, edit)
+
+
+def test_a_mark_knows_a_permuted_tensor_but_not_a_changed_one() -> None:
+    tensor = torch.randn(3, 5)
+
+    same = mark(tensor.t().contiguous())
+
+    assert same.unordered == mark(tensor).unordered
+    assert same.ordered != mark(tensor).ordered
+    assert mark(tensor + 1e-7).unordered != mark(tensor).unordered
+
+
+def test_both_zeros_are_one_number() -> None:
+    assert mark(torch.tensor([0.0, 1.0])) == mark(torch.tensor([-0.0, 1.0]))
+
+
+def test_nan_equals_nan_and_nothing_else() -> None:
+    broken = torch.tensor([float("nan"), 1.0])
+
+    assert is_same(broken, broken.clone())
+    assert not is_same(broken, torch.tensor([float("nan"), 2.0]))
+    assert error(broken, torch.tensor([1.0, 1.0])) == float("inf")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_a_hundredth_too_much_is_never_tolerated(dtype: torch.dtype) -> None:
+    tensor = torch.randn(1000).to(dtype)
+
+    assert error(tensor * 1.01, tensor) > tolerance(dtype)
+    assert error(tensor, tensor) == 0

@@ -20,6 +20,10 @@ _NETWORK = {
 """Names of errors by which urllib, requests, httpx and huggingface_hub say that nothing could be fetched."""
 
 
+_FULL = ("can't allocate memory", "Cannot allocate memory", "std::bad_alloc", "MemoryError")
+"""What torch and Python say when memory ends."""
+
+
 class ModelFileError(UsageError):
     """A model's file cannot be used as it is."""
 
@@ -41,6 +45,10 @@ def raised_in(path: Path | None, what: str, error: BaseException) -> ModelFileEr
     quoted = f" at `{line}`" if line else ""
     message = " ".join(str(error).split()) or "no message"
     subject = f"{path or 'the model'}{where}"
+    if is_full(error):
+        return ModelFileError(
+            f"{subject}: {what} needs more memory than it is given{quoted}; raise the limit with --memory-limit"
+        )
     if needs_network(error):
         return ModelFileError(
             f"{subject}: {what} wants to download{quoted}, and that failed: {message}; "
@@ -59,6 +67,11 @@ def missing_module(path: Path | None, error: ModuleNotFoundError) -> ModelFileEr
         f"{path or 'the model'}{where} imports {error.name}, which is not installed: "
         f"pip install {package}, or put {package}.py beside the file"
     )
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether an error is that memory has ended."""
+    return isinstance(error, MemoryError) or any(each in str(error) for each in _FULL)
 
 
 def needs_network(error: BaseException | None) -> bool:

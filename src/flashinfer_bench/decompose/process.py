@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from flashinfer_bench.decompose.blame import is_full
 from flashinfer_bench.errors import BenchError, UsageError, WorkerError
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ _PRELOADED = [
     "flashinfer_bench.decompose.story",
 ]
 _OUTPUT_KEPT = 64_000
-_FULL = ("can't allocate memory", "Cannot allocate memory", "std::bad_alloc", "MemoryError")
-"""What torch and Python say when memory ends."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class _Running:
         if self.is_late:
             return f"{name}: took more than {self.limits.seconds:g} s; give it more time or a smaller model"
         code = self.process.exitcode or 0
-        if -code == signal.SIGKILL or any(each in output for each in _FULL):
+        if -code == signal.SIGKILL or is_full(RuntimeError(output)):
             return _too_big(name, self.limits)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
@@ -269,10 +268,8 @@ def _done(task: Task, limits: Limits) -> Outcome:
         return Refused(str(error), error.exit_code)
     except SystemExit as error:
         return Refused(f"{name}: its code ends the process: exit({error.code!r})")
-    except MemoryError:
-        return Ended(_too_big(name, limits))
     except BaseException as error:  # noqa: BLE001  # the outermost frame: SystemExit of a file included
-        if any(each in str(error) for each in _FULL):
+        if is_full(error):
             return Ended(_too_big(name, limits))
         traceback.print_exc()
         last = " ".join(str(error).split())

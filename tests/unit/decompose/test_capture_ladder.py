@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -34,9 +35,24 @@ def _several_at_once(m: Any, x: Any) -> Any:
     return parts
 
 
+def _through_numpy(m: Any, x: Any) -> Any:
+    return x * torch.from_numpy(np.arange(8, dtype=np.float32))
+
+
+def _given_other_memory(m: Any, x: Any) -> Any:
+    y = x * 2
+    y.data = x * 3
+    return y
+
+
 @pytest.mark.parametrize(
     ("forward", "front_end"),
-    [(_data_dependent, "real"), (_vectorised, "export"), (_several_at_once, "export")],
+    [
+        (_data_dependent, "real"),
+        (_vectorised, "export"),
+        (_several_at_once, "export"),
+        (_through_numpy, "export"),
+    ],
 )
 def test_the_next_rung_is_taken_and_says_why(forward: Callable[..., Any], front_end: str) -> None:
     source = source_of(forward, X)
@@ -46,6 +62,10 @@ def test_the_next_rung_is_taken_and_says_why(forward: Callable[..., Any], front_
     assert captured.trace.front_end == front_end
     assert len(captured.trace.notes) == 1
     assert replay(source, captured).are_equal
+
+
+def test_memory_that_changes_hands_is_not_guessed() -> None:
+    assert capture(source_of(_given_other_memory, X)).trace.front_end in ("export", "opaque")
 
 
 def test_what_cannot_be_recorded_at_all_is_one_piece() -> None:

@@ -35,6 +35,7 @@ _KINDS: dict[InputKind, Kind] = {
     InputKind.CONSTANT_TENSOR: "const",
 }
 _PLACE = ("device", "layout", "pin_memory")
+_FEW = 4096
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -71,6 +72,7 @@ class _Reader:
 
     def __init__(self, name: str, model: nn.Module, program: ExportedProgram) -> None:
         self._name = name
+        self._cls = type(model).__name__
         self._program = program
         self._held = {
             name: each
@@ -131,12 +133,27 @@ class _Reader:
         tensor = node.meta["val"]
         if not isinstance(tensor, torch.Tensor):
             return
+        literal = self._program.constants.get(spec.target or "")
+        if spec.kind is InputKind.CONSTANT_TENSOR and isinstance(literal, torch.Tensor):
+            self._literal(node, literal)
+            return
         if spec.kind not in _KINDS:
             raise NotRecordableError(f"export makes {node.name} an input of an unknown kind")
         held: Held | None = self._held.get(spec.target or "")
         name = held.name if held else spec.target or node.name
         aliases = held.aliases if held else ()
         self._ids[node.name] = self._new_value(_KINDS[spec.kind], tensor, name, aliases)
+
+    def _literal(self, node: fx.Node, tensor: torch.Tensor) -> None:
+        """Write a tensor that forward made from numbers as the call that makes it."""
+        if tensor.is_meta or tensor.numel() > _FEW:
+            raise NotRecordableError("forward makes a tensor from many numbers")
+        value = self._ids[node.name] = self._new_value("inter", tensor, "tensor")
+        kwargs = {"dtype": encoded(tensor.dtype, lambda _: "")}
+        scope = (Scope("module", "", self._cls, 0),)
+        self._ops.append(
+            Op(len(self._ops), "torch.tensor", (tensor.tolist(),), kwargs, (value,), scope)
+        )
 
     def _call(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
@@ -208,6 +225,8 @@ class _Reader:
     ) -> str:
         if any(not isinstance(size, int) for size in tensor.shape):
             raise NotRecordableError("a size depends on data")
+        if tensor.layout is not torch.strided:
+            raise NotRecordableError(f"a tensor has the layout {tensor.layout}")
         letter = kind[0] if kind != "inter" else "v"
         number = sum(each.startswith(letter) for each in self._values)
         self._values[f"{letter}{number}"] = Value(

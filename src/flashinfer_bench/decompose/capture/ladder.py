@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.decompose.blame import ModelFileError, line_in, raised_in
+from flashinfer_bench.decompose.blame import ModelFileError, is_full, line_in, raised_in
 from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
@@ -70,7 +70,7 @@ def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
     except ModelFileError:
         raise
     except Exception as error:  # noqa: BLE001  # the model's own code: anything may come
-        if "allocate memory" in str(error):
+        if is_full(error):
             return _by_export(source, seed, error)
         raise _blamed(source, error) from None
     where, line = line_in(source.path if isinstance(source, ModelFile) else None, fault)
@@ -80,13 +80,16 @@ def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
 
 
 def _by_export(source: ModelSource, seed: int, reason: BaseException) -> Captured:
-    model, inputs = source.build("meta", seed), source.inputs("meta", seed)
     note = f"recorded by torch.export, since in a run: {_short(reason)}"
-    try:
-        trace = replace(exported_trace(source.name, model, inputs), notes=(note,))
-    except Exception as fault:  # noqa: BLE001  # export fails in many ways
-        return _as_one_piece(source, seed, (_short(reason), _short(fault)))
-    return Captured(trace, model, inputs)
+    for device in ("meta", "cpu"):  # on meta, tensors that forward makes on the CPU are in the way
+        model, inputs = source.build(device, seed), source.inputs(device, seed)
+        try:
+            trace = exported_trace(source.name, model, inputs)
+        except Exception as fault:  # noqa: BLE001  # export fails in many ways
+            faults = (_short(reason), _short(fault))
+            continue
+        return Captured(replace(trace, notes=(note,)), model, inputs)
+    return _as_one_piece(source, seed, faults)
 
 
 def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> Captured:

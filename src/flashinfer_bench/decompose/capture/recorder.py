@@ -31,6 +31,9 @@ _SELECTING = {
     "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "repeat_interleave",
 }  # fmt: skip
 """Calls whose results are as long as values say."""
+_REBINDING = {
+    "torch.Tensor.set_", "torch.Tensor.data.__set__", "torch.Tensor.real.__set__", "torch.Tensor.imag.__set__",
+}  # fmt: skip
 _SHORT = 60
 
 
@@ -62,6 +65,8 @@ class Recorder(TorchFunctionMode):
         if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
             self._ledger.drop(fn, "elided", "all runs on one device")
             return args[0]
+        if fn in _REBINDING:
+            raise NotRecordableError(f"{fn} gives a tensor another's memory")
         args, kwargs = self._placed(fn, args, kwargs)
         return self._seen(func, Call(fn or "", tuple(args), kwargs))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,21 +14,20 @@ from flashinfer_bench.bench.timing.statistics import (
 )
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.numbers import geometric_mean, mean_interval
+from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-THRESHOLD = 0.02
-"""Differences up to this share are no difference worth a word."""
-
-
-class Verdict(enum.StrEnum):
-    """What a ratio's interval allows to be said."""
-
-    FASTER = "FASTER"
-    SLOWER = "SLOWER"
-    SAME = "SAME"
-    UNDECIDED = "UNDECIDED"
+__all__ = [
+    "THRESHOLD",
+    "Ratio",
+    "Verdict",
+    "overall",
+    "ratio_of",
+    "require_threshold",
+    "verdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +38,6 @@ class Ratio:
     interval: Interval | None
     """95%."""
     verdict: Verdict
-
-
-def verdict(interval: Interval | None, *, threshold: float = THRESHOLD) -> Verdict:
-    """Say what an interval of a speedup allows.
-
-    Faster: all of it lies above 1 + threshold. Slower: all of it lies below 1 / (1 + threshold), so that
-    exchanging the two exchanges the verdicts. Same: all of it lies between the two. Everything else, no
-    interval included, is undecided.
-
-    >>> str(verdict((1.03, 1.08))), str(verdict((0.99, 1.01))), str(verdict((0.97, 1.04)))
-    ('FASTER', 'SAME', 'UNDECIDED')
-    """
-    if interval is None:
-        return Verdict.UNDECIDED
-    low, high = interval
-    above, below = 1 + threshold, 1 / (1 + threshold)
-    if low > above:
-        return Verdict.FASTER
-    if high < below:
-        return Verdict.SLOWER
-    return Verdict.SAME if below <= low and high <= above else Verdict.UNDECIDED
 
 
 def ratio_of(rounds: Sequence[Sequence[float]], *, threshold: float = THRESHOLD) -> Ratio:

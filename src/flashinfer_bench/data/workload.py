@@ -50,7 +50,7 @@ class SafetensorsInput(Entity):
     tensor_key: NonEmptyStr
     """Name of the tensor in the file."""
     scaled: StrictBool = Field(False, exclude_if=lambda scaled: not scaled)
-    """Whether every call gets it times another factor from 0.75 to 1: zeros, order and symmetry stay as they are."""
+    """Whether every call gets its rows and columns times other factors up to 1: zeros, signs and symmetry stay."""
 
 
 def _input_kind(source: object) -> str:

@@ -251,6 +251,33 @@ def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) ->
         torch.mul(window, pattern[offset : offset + rest], out=out)
 
 
+def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Write a tensor times another positive factor for each row and each column of its last two dimensions.
+
+    Zeros, signs and triangles stay; a square matrix gets the same factors both ways and stays symmetric, and
+    positive definite. One dimension gets one factor, and keeps its order.
+    """
+    if stored.dim() < 2:  # noqa: PLR2004  # rows and columns
+        torch.mul(stored, choices.uniform(_SMALLEST_SCALE, 1.0), out=out)
+        return
+    rows, columns = stored.shape[-2:]
+    pattern = choices.choice(_patterns(out.device, out.dtype))
+    across = _cut(pattern, int(choices.random() * _PATTERN_ELEMENTS), columns)
+    if rows == columns:  # both factors first: else rounding would undo the symmetry
+        torch.mul(stored, across.unsqueeze(-1) * across, out=out)
+        return
+    down = _cut(pattern, int(choices.random() * _PATTERN_ELEMENTS), rows)
+    torch.mul(stored, across, out=out)
+    out.mul_(down.unsqueeze(-1))
+
+
+def _cut(pattern: torch.Tensor, offset: int, length: int) -> torch.Tensor:
+    if length <= _LONGEST_AT_ONCE:
+        return pattern[offset : offset + length]
+    turned = pattern[offset : offset + _PATTERN_ELEMENTS]
+    return turned.repeat(-(-length // _PATTERN_ELEMENTS))[:length]
+
+
 @functools.cache
 def _patterns(device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """Factors between a half and one, the same everywhere, a few times in a row; the same times smaller scales."""

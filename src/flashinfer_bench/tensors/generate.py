@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
 
 Argument = torch.Tensor | bool | int | float
-_SMALLEST_FACTOR = 0.75  # of what a scaled file holds
 
 
 class InputMaker:
@@ -126,7 +125,7 @@ class InputMaker:
             if distribution is not None:
                 draws.fill(distribution, pool, argument, choices)
             elif self._plans[index].is_scaled:
-                torch.mul(pool, choices.uniform(_SMALLEST_FACTOR, 1.0), out=argument)
+                draws.scale(pool, argument, choices)
             else:
                 argument.copy_(pool)
 

@@ -301,18 +301,43 @@ def test_an_input_from_a_file_is_the_file_in_every_call_and_trial() -> None:
     assert torch.equal(second[0], stored)
 
 
-def test_a_scaled_file_keeps_its_structure_and_never_comes_twice() -> None:
-    stored = torch.triu(torch.arange(1.0, 26.0).reshape(5, 5))
-    made = maker(planned("file", shape=(5, 5), is_scaled=True), files={"x": stored})
+def scaled(stored: torch.Tensor, *, calls: int = 100) -> list[torch.Tensor]:
+    made = maker(planned("file", shape=tuple(stored.shape), is_scaled=True), files={"x": stored})
+    return [content(made.prepare(seed, 1)[0])[0] for seed in range(calls)]
 
-    calls = [content(made.prepare(seed, 1)[0])[0] for seed in range(100)]
-    again = content(made.prepare(7, 1)[0])[0]
 
-    factors = [float(call[0, 0]) for call in calls]
-    assert all(torch.equal(call, call.triu()) for call in calls)
-    assert all(
-        torch.allclose(call, stored * factor) for call, factor in zip(calls, factors, strict=True)
-    )
-    assert len(set(factors)) == 100
-    assert all(0.75 <= factor <= 1 for factor in factors)
-    assert torch.equal(again, calls[7])
+def test_a_scaled_file_keeps_zeros_and_signs_and_never_comes_twice() -> None:
+    stored = torch.triu(torch.linspace(-3.0, 5.0, 35).reshape(5, 7))
+
+    calls = scaled(stored)
+
+    assert all(torch.equal(call.sign(), stored.sign()) for call in calls)
+    assert all(bool((call.abs() <= stored.abs()).all()) for call in calls)
+    assert len({tuple(call.flatten().tolist()) for call in calls}) == 100
+    assert all(torch.equal(*pair) for pair in zip(calls, scaled(stored), strict=True))
+
+
+def test_no_scaled_matrix_is_a_multiple_of_another() -> None:
+    one, other = scaled(torch.ones(6, 9), calls=2)
+
+    ratios = one / other
+
+    assert float(ratios.max() / ratios.min()) > 1.2
+
+
+def test_a_scaled_symmetric_matrix_stays_symmetric() -> None:
+    square = torch.randn(6, 6)
+
+    assert all(torch.equal(call, call.T) for call in scaled(square + square.T, calls=10))
+
+
+def test_a_scaled_vector_keeps_its_order() -> None:
+    sorted_values = torch.arange(1.0, 20.0)
+
+    assert all(bool((call.diff() > 0).all()) for call in scaled(sorted_values, calls=10))
+
+
+def test_more_rows_than_there_are_factors_are_scaled_too() -> None:
+    (call,) = scaled(torch.ones(20_000, 2), calls=1)
+
+    assert 0.1 < float(call.min()) < float(call.max()) <= 1.0

@@ -33,13 +33,14 @@ class Counter:
 class Counters:
     """Counters by name, made when first asked for; a bounded number of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_SHAPES) -> None:
+        self._most = most
         self._counters: dict[str, Counter] = {}
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> Counter:
         with self._lock:
-            if name not in self._counters and len(self._counters) >= _MOST_SHAPES:
+            if name not in self._counters and len(self._counters) >= self._most:
                 name = OTHER_SHAPES
             return self._counters.setdefault(name, Counter())
 

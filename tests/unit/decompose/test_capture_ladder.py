@@ -64,8 +64,16 @@ def test_the_next_rung_is_taken_and_says_why(forward: Callable[..., Any], front_
     assert replay(source, captured).are_equal
 
 
-def test_memory_that_changes_hands_is_not_guessed() -> None:
-    assert capture(source_of(_given_other_memory, X)).trace.front_end in ("export", "opaque")
+def _own_generator(m: Any, x: Any) -> Any:
+    return x + torch.rand(4, 8, generator=torch.Generator(device=x.device).manual_seed(3))
+
+
+@pytest.mark.parametrize("forward", [_given_other_memory, _own_generator])
+def test_what_hangs_on_hidden_state_is_not_guessed(forward: Callable[..., Any]) -> None:
+    trace = capture(source_of(forward, X)).trace
+
+    assert trace.front_end == "opaque"
+    assert len(trace.notes) == 1
 
 
 def test_what_cannot_be_recorded_at_all_is_one_piece() -> None:

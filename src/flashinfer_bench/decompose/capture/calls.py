@@ -228,6 +228,7 @@ _SPECIAL: Mapping[str, Callable[[Call, Any], Call]] = {
     "torch.tanh": _only_first,
     "torch.t": _matrix_transpose,
     "torch.split": _split,
+    "torch.Tensor.__deepcopy__": lambda call, _: Call("torch.Tensor.clone", call.args[:1]),
     "torch.nn.functional.batch_norm": _batch_norm,
     "torch.nn.functional.instance_norm": _instance_norm,
 }

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,11 +16,11 @@ import torch
 from flashinfer_bench.decompose.blame import ModelFileError, is_full, line_in, raised_in
 from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
 from flashinfer_bench.decompose.capture.finish import finished
 from flashinfer_bench.decompose.capture.ledger import Ledger, Watch
 from flashinfer_bench.decompose.capture.opaque import opaque_trace
-from flashinfer_bench.decompose.capture.recorder import Recorder
+from flashinfer_bench.decompose.capture.recorder import CALLING, Recorder
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.held import held_tensors, tensors_within
 from flashinfer_bench.decompose.importing import in_reach_of
@@ -80,19 +82,21 @@ def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
 
 
 def _by_export(source: ModelSource, seed: int, reason: BaseException) -> Captured:
+    if isinstance(reason, HiddenStateError):
+        return _as_one_piece(source, seed, (f"in a run: {_short(reason)}",))
     note = f"recorded by torch.export, since in a run: {_short(reason)}"
     for device in ("meta", "cpu"):  # on meta, tensors that forward makes on the CPU are in the way
         model, inputs = source.build(device, seed), source.inputs(device, seed)
         try:
             trace = exported_trace(source.name, model, inputs)
         except Exception as fault:  # noqa: BLE001  # export fails in many ways
-            faults = (_short(reason), _short(fault))
+            faults = (f"in a run: {_short(reason)}", f"by torch.export: {_short(fault)}")
             continue
         return Captured(replace(trace, notes=(note,)), model, inputs)
     return _as_one_piece(source, seed, faults)
 
 
-def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> Captured:
+def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, ...]) -> Captured:
     for device in ("meta", "cpu"):
         model, inputs = source.build(device, seed), source.inputs(device, seed)
         try:
@@ -103,10 +107,7 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, str]) -> C
                 raise _blamed(source, error) from None
             continue
         names = _input_names(model, inputs)
-        notes = (
-            f"one piece: in a run: {reasons[0]}",
-            f"one piece: by torch.export: {reasons[1]}",
-        )
+        notes = tuple(f"taken as one piece, since {each}" for each in reasons)
         trace = opaque_trace(source.name, model, inputs, names, result)
         return Captured(replace(trace, notes=notes), model, inputs)
     raise AssertionError
@@ -191,7 +192,11 @@ def _nothing_compiled() -> contextlib.AbstractContextManager[Any]:
     return stance
 
 
-def _blamed(source: ModelSource, error: Exception) -> ModelFileError:
+def _blamed(source: ModelSource, error: Exception) -> Exception:
+    """Name the line of the model that raised; a fault of ours stays what it is."""
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    if Path(innermost.filename).parent == Path(__file__).parent and innermost.name not in CALLING:
+        return error
     return raised_in(source.path if isinstance(source, ModelFile) else None, "forward", error)
 
 

@@ -164,6 +164,7 @@ class Ledger:
         target = _target(call, changed)
         entry = self._entry(target)
         if self._is_whole_copy(call, target, entry):
+            entry.layout = layout_of(target)
             self._objects.write(entry, self.lookup(call.args[1]))
             self.drop(call.fn, "elided", "copied over a whole tensor")
             return

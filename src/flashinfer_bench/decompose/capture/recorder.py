@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture.answers import settled, worked_out
 from flashinfer_bench.decompose.capture.calls import EMPTY, Call, writes_in_place
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
 from flashinfer_bench.decompose.capture.ledger import Happened
 from flashinfer_bench.decompose.capture.objects import layout_of
 from flashinfer_bench.decompose.capture.opened import body_of, is_opened
@@ -34,6 +34,8 @@ _SELECTING = {
 _REBINDING = {
     "torch.Tensor.set_", "torch.Tensor.data.__set__", "torch.Tensor.real.__set__", "torch.Tensor.imag.__set__",
 }  # fmt: skip
+CALLING = ("_ran", "_asked", "_written_into")
+"""Methods that call what the model calls: what is raised there is the model's."""
 _SHORT = 60
 
 
@@ -60,27 +62,30 @@ class Recorder(TorchFunctionMode):
             with self:
                 return body_of(func)(*args, **kwargs)
         if kwargs.get("out") is not None:
-            with self:
-                return _written_into(func, args, kwargs)
+            return self._written_into(func, args, kwargs)
         if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
             self._ledger.drop(fn, "elided", "all runs on one device")
             return args[0]
         if fn in _REBINDING:
-            raise NotRecordableError(f"{fn} gives a tensor another's memory")
+            raise HiddenStateError(f"{fn} gives a tensor another's memory")
+        if kwargs.get("generator") is not None:
+            raise HiddenStateError(f"{fn} draws from a generator of the model's own")
         args, kwargs = self._placed(fn, args, kwargs)
         return self._seen(func, Call(fn or "", tuple(args), kwargs))
 
     def _seen(self, func: Callable[..., Any], call: Call) -> Any:
         given = list(tensors_in((call.args, call.kwargs)))
-        versions = [each._version for each in given]  # what a write moves
+        versions = [_version(each) for each in given]
         layout = layout_of(given[0]) if given and call.last.endswith("_") else None
         before = {}
         if self._keep_before and writes_in_place(call):
             before = {id(each): each.clone() for each in given}
         result = self._ran(func, call)
         changed = [
-            each for each, version in zip(given, versions, strict=True) if each._version != version
+            each for each, version in zip(given, versions, strict=True) if _version(each) != version
         ]
+        if given and given[0].is_inference() and writes_in_place(call):
+            changed = given[:1]
         outs = _each_once(tensors_in(result))
         if outs and _selects(call):
             self._ledger.specialise(
@@ -118,6 +123,20 @@ class Recorder(TorchFunctionMode):
                 result.shape
             )  # an operation on every device, whatever the layout here
         return result
+
+    def _written_into(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Do what `out=` asks for in two steps: compute, then copy."""
+        out = kwargs["out"]
+        with self:
+            result = func(*args, **{key: each for key, each in kwargs.items() if key != "out"})
+        for there, made in zip(tensors_in(out), tensors_in(result), strict=True):
+            if there.shape != made.shape:
+                there.resize_(made.shape)
+            with self:
+                there.copy_(made)
+        return out
 
     def _asked(self, func: Callable[..., Any], call: Call) -> Any:
         """Give an answer; where it may be another in another run, the trace holds for this one only."""
@@ -175,15 +194,9 @@ def _selects(call: Call) -> bool:
     return call.last in _SELECTING
 
 
-def _written_into(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do what `out=` asks for in two steps: compute, then copy."""
-    out = kwargs["out"]
-    result = func(*args, **{key: each for key, each in kwargs.items() if key != "out"})
-    for there, made in zip(tensors_in(out), tensors_in(result), strict=True):
-        if there.shape != made.shape:
-            there.resize_(made.shape)
-        there.copy_(made)
-    return out
+def _version(tensor: torch.Tensor) -> int:
+    """Count the writes to a tensor; in inference mode nobody does."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _each_once(tensors: Any) -> list[torch.Tensor]:

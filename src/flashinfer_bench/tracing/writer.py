@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("flashinfer_bench.tracing")
 _NAME = "flashinfer-bench tracing"
 _LARGEST_BATCH = 256
+_LINGER_S, _NAP_S = 0.05, 0.002
 _FULL_PAUSE_S = 0.001
 
 
@@ -72,6 +73,7 @@ class Writer:
         self._counting = threading.RLock()
         self._put_bytes = 0
         self._done_bytes = 0
+        self._is_awaited = False
         self.writing = threading.Lock()
 
     def start(self) -> None:
@@ -98,6 +100,7 @@ class Writer:
         """Wait until all that was put is on disk. Raises what kept anything from it."""
         if self._thread is not None or not self._inbox.empty():
             done = threading.Event()
+            self._is_awaited = True
             self._inbox.put(done)
             self._ensure_thread()
             if not done.wait(timeout_s):
@@ -129,9 +132,11 @@ class Writer:
                 event.set()
 
     def _next_batch(self) -> tuple[list[_Queued], list[threading.Event]]:
-        """Wait for work; take what is there, up to the next flush."""
+        """Wait for work, and a little for more of it; take what is there, up to the next flush."""
         batch: list[_Queued] = []
         item = self._inbox.get()
+        if isinstance(item, _Queued):
+            self._linger()
         while isinstance(item, _Queued):
             batch.append(item)
             if len(batch) == _LARGEST_BATCH:
@@ -140,7 +145,16 @@ class Writer:
                 item = self._inbox.get_nowait()
             except Empty:
                 return batch, []
+        self._is_awaited = False
         return batch, [item]
+
+    def _linger(self) -> None:
+        """Let entries gather, asleep: a batch costs little more than an entry, and whoever puts wakes nobody."""
+        until_s = time.monotonic() + _LINGER_S
+        while time.monotonic() < until_s:
+            if self._is_awaited or 2 * self._waiting_bytes > self._buffer_bytes:
+                return
+            time.sleep(_NAP_S)
 
     def _write_or_lose(self, batch: Sequence[_Queued]) -> None:
         """Write a batch; where that fails, write each by itself, and count what is lost."""

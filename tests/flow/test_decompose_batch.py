@@ -94,7 +94,7 @@ def test_good_files_are_taken_apart_and_verified_whatever_the_others_do(mixed: A
         ("4_Raises", "ValueError"),
         ("5_Missing", "pip install no_such_package"),
         ("6_Dies", "exit code 3"),
-        ("7_NoInputs", "defines no get_inputs()"),
+        ("7_NoInputs", "get_inputs()"),
     ],
 )
 def test_a_failing_file_says_why_in_one_sentence(mixed: Any, name: str, said: str) -> None:

@@ -12,7 +12,7 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import json_option, log_level_option
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.report.decompose_batch import (
     BatchReport,
@@ -145,7 +145,7 @@ def batch(**options: Any) -> None:
     of its own. A file that fails is reported, and the rest is done. What is finished is in DIR/batch.jsonl at
     once: after an interruption `--resume` goes on.
 
-    Exits with 1 when a file failed or was not verified.
+    Exits with 1 when a file failed or was not verified, with 4 when a fault of this program stopped one.
     """
     exit_code = _batch(BatchOptions(**options))
     click.get_current_context().exit(exit_code)
@@ -168,12 +168,18 @@ def _batch(options: BatchOptions) -> int:
         merged=_merged(ordered, options.merge),
         totals=totals_of(ordered),
     )
-    exit_code = 0 if all(row.is_good for row in ordered) else 1
+    exit_code = _exit_code(ordered)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "batch": report})
     else:
         screen.show(batch_page(report))
     return exit_code
+
+
+def _exit_code(rows: Sequence[BatchRow]) -> int:
+    if any(row.is_ours for row in rows):
+        return WorkerError.exit_code
+    return 0 if all(row.is_good for row in rows) else 1
 
 
 def _plan(options: BatchOptions) -> Plan:

@@ -135,10 +135,7 @@ def batch_page(report: BatchReport) -> Page:
     blocks += [heading("In all"), paragraph(*_summary(report))]
     failed = [row for row in rows if row.fault]
     if failed:
-        blocks.append(heading("Failed"))
-        blocks.append(
-            paragraph(*(f"{row.problem}: {first_line(row.fault, limit=400)}" for row in failed))
-        )
+        blocks += [heading("Failed"), paragraph(*_faults(failed))]
     wrong = [row for row in rows if row.verified == "fail"]
     if wrong:
         blocks.append(heading("Not verified"))
@@ -201,6 +198,15 @@ def _summary(report: BatchReport) -> list[str]:
             f"{count_text(merged.workloads, 'new workload')}, of {count_text(merged.models, 'model')}"
         )
     return lines
+
+
+def _faults(failed: Sequence[BatchRow]) -> list[str]:
+    """Say each fault once, with all the files that it stopped."""
+    problems: dict[str, list[str]] = {}
+    for row in failed:
+        said = first_line(row.fault.removeprefix(f"{row.file}: "), limit=400)
+        problems.setdefault(said, []).append(row.problem)
+    return [f"{', '.join(names)}: {said}" for said, names in problems.items()]
 
 
 def _findings(row: BatchRow) -> list[str]:

@@ -6,6 +6,7 @@ all of them. A name is looked up from `torch` downwards, so that what is emitted
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -250,3 +251,5 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from tensors_in(each)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from tensors_in(vars(value))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch.nn import functional
 
 from flashinfer_bench.decompose.capture import capture, probe, same_stream
 from flashinfer_bench.decompose.ir import Named, Op, Plain, Ref
+from flashinfer_bench.errors import UsageError
 from tests.unit.decompose.replay import fns, replay, source_of, traced
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(3))
@@ -152,6 +154,23 @@ def test_a_structure_tells_indices_from_numbers() -> None:
 
     assert trace.output_structure == {"a": 0, "b": [1, Plain(None), Plain(3)]}
     assert trace.outputs == ("v0", "i0")
+
+
+@dataclass
+class Answer:
+    hidden: torch.Tensor
+    parts: list[torch.Tensor]
+
+
+def test_a_dataclass_is_returned_by_its_fields() -> None:
+    trace = traced(lambda m, x: Answer(x + 1, [x * 2]), X).trace
+
+    assert trace.output_structure == {"hidden": 0, "parts": [1]}
+
+
+def test_a_forward_that_returns_no_tensor_is_refused() -> None:
+    with pytest.raises(UsageError, match="forward returns no tensor but a int"):
+        traced(lambda m, x: 3, X)
 
 
 def test_inputs_may_be_nested_and_hold_numbers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -72,5 +73,7 @@ def structured(result: Any, number: Callable[[torch.Tensor], int]) -> Any:
             return [structured(each, number) for each in result]
         case tuple():
             return tuple(structured(each, number) for each in result)
+        case _ if dataclasses.is_dataclass(result) and not isinstance(result, type):
+            return structured(vars(result), number)
         case _:
             return Plain(result)

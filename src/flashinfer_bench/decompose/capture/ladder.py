@@ -158,6 +158,11 @@ def _traced(
         for each in (*surroundings, scopes.followed(), recorder):
             stack.enter_context(each)
         result = model(*inputs)
+    if next(tensors_in(result), None) is None:
+        raise ModelFileError(
+            f"{name}: forward returns no tensor but a {type(result).__name__}: "
+            "let it return tensors, or lists, tuples and dicts of them"
+        )
     return finished(name, ledger, values, structure, result), ledger.constants
 
 

@@ -18,6 +18,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
+from flashinfer_bench.cli.report_html import html
 from flashinfer_bench.cli.report_model import model
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
@@ -49,6 +50,7 @@ def report() -> None:
 
 
 report.add_command(model)
+report.add_command(html)
 
 
 @report.command(

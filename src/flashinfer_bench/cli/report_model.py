@@ -67,7 +67,7 @@ def load_profiles(trace_set: TraceSet, path: str | None) -> list[Profile]:
         if not Path(path).is_file():
             raise UsageError(f"--profile {path}: no such file")
         return [Profile.load(path)]
-    found = list(_profile_files(trace_set.roots))
+    found = list(profile_files(trace_set.roots))
     if not found:
         folders = ", ".join(f"{root}/profiles" for root in trace_set.roots)
         raise UsageError(
@@ -76,7 +76,8 @@ def load_profiles(trace_set: TraceSet, path: str | None) -> list[Profile]:
     return [Profile.load(each) for each in found]
 
 
-def _profile_files(roots: Sequence[Path]) -> Iterator[Path]:
+def profile_files(roots: Sequence[Path]) -> Iterator[Path]:
+    """Find the profiles of a dataset."""
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415  # pydantic
 
     for root in roots:

@@ -1,0 +1,153 @@
+"""What a site is made of: a dataset's entities, and its jobs sorted out by hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.standing import Standing, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from flashinfer_bench.data import Definition, Profile, Solution, Trace, Workload
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.data.trace import Evaluation, Performance
+    from flashinfer_bench.report.visualize import SamplesOf
+
+PASSED = "PASSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One trace: its row, and all the rest it says."""
+
+    row: TraceRow
+    evaluation: Evaluation
+
+    @property
+    def performance(self) -> Performance | None:
+        """How fast it was; None unless it passed."""
+        return self.evaluation.performance
+
+    @property
+    def violations(self) -> tuple[tuple[str, str], ...]:
+        """Code and evidence of each rule that was broken."""
+        correctness = self.evaluation.correctness
+        found: Any = ((correctness.extra if correctness else None) or {}).get("violations")
+        if not isinstance(found, list):
+            return ()
+        return tuple(
+            (str(each.get("code", "")), str(each.get("evidence", "")))
+            if isinstance(each, dict)
+            else (str(each), "")
+            for each in found
+        )
+
+    @property
+    def run_name(self) -> str:
+        """What the run was called; the beginning of its id where it had no name."""
+        return self.row.run_label or (self.row.run_id or "")[:8]
+
+    @property
+    def size(self) -> int:
+        """Product of the axes."""
+        product = 1
+        for length in self.row.axes.values():
+            product *= length
+        return product
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything the pages show."""
+
+    title: str
+    version: str
+    definitions: Mapping[str, Definition]
+    solutions: Mapping[str, Solution]
+    workloads: Mapping[str, Sequence[Workload]]
+    jobs: Mapping[str, Sequence[Job]]
+    """By definition, as they were recorded."""
+    profiles: Sequence[Profile]
+    samples_of: SamplesOf
+    baseline_author: str = "baseline"
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Which traces speak for a solution; hardware is never mixed."""
+        rows = (job.row for jobs in self.jobs.values() for job in jobs)
+        return standing(rows, self._current_hash)
+
+    def _current_hash(self, name: str) -> str | None:
+        solution = self.solutions.get(name)
+        return None if solution is None else solution.hash()
+
+    @cached_property
+    def _job_by_row(self) -> dict[int, Job]:
+        return {id(job.row): job for jobs in self.jobs.values() for job in jobs}
+
+    def job_of(self, row: TraceRow) -> Job:
+        """Find the job of one of the standing's own rows."""
+        return self._job_by_row[id(row)]
+
+    @cached_property
+    def hardware(self) -> tuple[str, ...]:
+        """What was measured on."""
+        return tuple(self.standing.tallies)
+
+    @cached_property
+    def definition_names(self) -> tuple[str, ...]:
+        """Definitions that the dataset holds or that traces speak of."""
+        return tuple(
+            sorted(self.definitions.keys() | {name for name, jobs in self.jobs.items() if jobs})
+        )
+
+    @cached_property
+    def jobs_by_solution(self) -> dict[str, list[Job]]:
+        """Jobs of every solution that the dataset holds or that traces speak of."""
+        found: dict[str, list[Job]] = {name: [] for name in self.solutions}
+        for jobs in self.jobs.values():
+            for job in jobs:
+                found.setdefault(job.row.solution, []).append(job)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def solutions_by_definition(self) -> dict[str, list[str]]:
+        """Names of the solutions of each definition, those of traces too."""
+        found: dict[str, set[str]] = {}
+        for name, solution in self.solutions.items():
+            found.setdefault(solution.definition, set()).add(name)
+        for definition, jobs in self.jobs.items():
+            found.setdefault(definition, set()).update(job.row.solution for job in jobs)
+        return {definition: sorted(names) for definition, names in found.items()}
+
+    def author_of(self, solution: str) -> str | None:
+        """Say who wrote a solution, where the dataset holds it."""
+        found = self.solutions.get(solution)
+        return None if found is None else found.author
+
+
+def jobs_of(rows: Iterable[TraceRow], traces: Iterable[Trace]) -> list[Job]:
+    """Pair the rows of a definition with its traces: both in the order they were recorded."""
+    evaluations = [
+        each.evaluation for each in traces if each.solution is not None and each.evaluation
+    ]
+    return [Job(row, found) for row, found in zip(rows, evaluations, strict=True)]
+
+
+def definition_page(name: str) -> str:
+    """Say where a definition's page lies in the site."""
+    return f"definitions/{slug(name)}.html"
+
+
+def solution_page(name: str) -> str:
+    """Say where a solution's page lies in the site."""
+    return f"solutions/{slug(name)}.html"
+
+
+def model_page(framework: str, model: str) -> str:
+    """Say where a model's page lies in the site."""
+    return f"models/{slug(f'{framework}/{model}')}.html"

@@ -1,0 +1,161 @@
+"""What the page of a definition shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.best import Bounds, best_by_hardware, largest
+from flashinfer_bench.report.page import drawing
+from flashinfer_bench.report.page.roofline import roofline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.report.best import Best
+    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.figures import Figure
+    from flashinfer_bench.report.standing import Tally
+    from flashinfer_bench.report.visualize import DefinitionChart, SolutionChart
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionLine:
+    """A solution of a definition on one kind of hardware."""
+
+    name: str
+    author: str | None
+    language: str | None
+    speedup: float | None
+    speedup_interval: Interval | None
+    latency_ms: float | None
+    """Median over workloads."""
+    of_light: float | None
+    """The highest share of the speed of light over workloads."""
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    passed: int
+    attempted: int
+    statuses: Mapping[str, int]
+    """Failures that stand."""
+    violations: int
+    is_best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OnHardware:
+    """A definition on one kind of hardware."""
+
+    hardware: str
+    solutions: tuple[SolutionLine, ...]
+    """The fastest first."""
+    figures: tuple[Figure, ...]
+    jobs: tuple[Job, ...]
+    """Those that speak for their solutions."""
+    reason: str | None
+    """Why there is no best solution."""
+
+
+class Definitions:
+    """Every definition on every kind of hardware."""
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self.best: dict[tuple[str, str], Best] = {}
+        """Best solutions by hardware and definition."""
+        self.reasons: dict[tuple[str, str], str] = {}
+        for group in best_by_hardware(content.standing, Bounds()):
+            self.best |= {(group.hardware, each.definition): each for each in group.best}
+            self.reasons |= {
+                (group.hardware, name): why for name, why in group.none_qualifies.items()
+            }
+
+    def of(
+        self, definition: str, charts: Mapping[tuple[str, str], DefinitionChart]
+    ) -> list[OnHardware]:
+        """Give a definition by hardware, as far as it was measured there."""
+        return [
+            self._on_hardware(hardware, definition, tallies[definition], charts)
+            for hardware, tallies in self._content.standing.tallies.items()
+            if definition in tallies
+        ]
+
+    def _on_hardware(
+        self,
+        hardware: str,
+        definition: str,
+        by_solution: Mapping[str, Tally],
+        charts: Mapping[tuple[str, str], DefinitionChart],
+    ) -> OnHardware:
+        chart = charts.get((hardware, definition))
+        best = self.best.get((hardware, definition))
+        name = best.solution if best else None
+        jobs = [
+            self._content.job_of(row)
+            for tally in by_solution.values()
+            for row in (*tally.passed.values(), *tally.failed)
+        ]
+        solutions = chart.solutions if chart else ()
+        order = {each.solution: place for place, each in enumerate(solutions)}
+        jobs.sort(key=lambda job: (job.size, order[job.row.solution], job.row.timestamp))
+        return OnHardware(
+            hardware=hardware,
+            solutions=tuple(
+                _line(each, by_solution[each.solution], name, jobs) for each in solutions
+            ),
+            figures=_figures(chart, by_solution, jobs, name) if chart else (),
+            jobs=tuple(jobs),
+            reason=self.reasons.get((hardware, definition)),
+        )
+
+
+def _line(
+    chart: SolutionChart, tally: Tally, best: str | None, jobs: Sequence[Job]
+) -> SolutionLine:
+    rows = list(tally.passed.values())
+    times = sorted(row.latency_ms for row in rows if row.latency_ms)
+    lights = [
+        job.performance.sol_fraction
+        for job in jobs
+        if job.row.solution == chart.solution and job.performance and job.performance.sol_fraction
+    ]
+    statuses: dict[str, int] = {}
+    for row in tally.failed:
+        statuses[row.status] = statuses.get(row.status, 0) + 1
+    return SolutionLine(
+        name=chart.solution,
+        author=chart.author,
+        language=chart.language,
+        speedup=chart.speedup,
+        speedup_interval=chart.speedup_interval,
+        latency_ms=_median(times),
+        of_light=max(lights, default=None),
+        max_absolute_error=largest([row.max_absolute_error for row in rows]),
+        max_relative_error=largest([row.max_relative_error for row in rows]),
+        passed=len(rows),
+        attempted=tally.workload_count,
+        statuses=dict(sorted(statuses.items())),
+        violations=tally.violation_count,
+        is_best=chart.solution == best,
+    )
+
+
+def _median(times: Sequence[float]) -> float | None:
+    middle = len(times) // 2
+    return (times[middle] + times[-middle - 1]) / 2 if times else None
+
+
+def _figures(
+    chart: DefinitionChart, by_solution: Mapping[str, Tally], jobs: Sequence[Job], best: str | None
+) -> tuple[Figure, ...]:
+    order = [each.solution for each in chart.solutions]
+    passed = [job for job in jobs if job.row.is_passed]
+    drawn = (
+        drawing.speedup_bars(chart, best),
+        drawing.latency_plot(chart, best),
+        drawing.fast_plot(chart, by_solution, best),
+        roofline(passed, order, best),
+        drawing.sample_bars(chart, best),
+    )
+    return tuple(figure for figure in drawn if figure is not None)

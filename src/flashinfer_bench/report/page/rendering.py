@@ -1,0 +1,57 @@
+"""Templates and what they may call: every text is escaped unless it was made as markup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from flashinfer_bench.report import numbers
+from flashinfer_bench.report.page import content
+from flashinfer_bench.report.page.drawing import axes_text
+from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.page.roofline import bytes_text
+from flashinfer_bench.report.page.sources import highlighted
+from flashinfer_bench.report.tables import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILTERS = {
+    "axes": axes_text,
+    "bytes": bytes_text,
+    "error": numbers.error_text,
+    "first_line": first_line,
+    "latency": numbers.latency_text,
+    "percent": numbers.percent_text,
+    "slug": slug,
+    "speedup": numbers.speedup_text,
+}
+_GLOBALS = {
+    "count": numbers.count_text,
+    "definition_page": content.definition_page,
+    "highlighted": highlighted,
+    "model_page": content.model_page,
+    "solution_page": content.solution_page,
+}
+
+
+class Renderer:
+    """The templates of a site, each compiled once."""
+
+    def __init__(self, common: Mapping[str, Any]) -> None:
+        environment = Environment(
+            loader=PackageLoader("flashinfer_bench.report.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        environment.filters |= _FILTERS
+        environment.globals |= {**_GLOBALS, **common}
+        self._environment = environment
+
+    def page(self, template: str, *, root: str = "", **values: Any) -> str:
+        """Fill a template in; `root` leads from the page to the top of the site."""
+        return self._environment.get_template(template).render(root=root, **values)

@@ -1,0 +1,228 @@
+"""The roofline of a definition: what was reached, under the ceilings that were measured with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.numbers import NOTHING, percent_text, rounded
+from flashinfer_bench.report.page.drawing import MOST_SERIES, axes_text
+from flashinfer_bench.report.page.figures import SHAPES, Mark, Numbers, Plot, Rule, Series
+from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.page.scales import Scale, logarithmic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from flashinfer_bench.report.page.content import Job
+
+_RATE, _GIGA = "_per_s", 1e9
+_MEMORY = "memory_gb_per_s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """One job under the roof; the units are those of the axes."""
+
+    solution: str
+    axes: Mapping[str, int]
+    x: float
+    rate: float
+    """In units of 1e9 a second."""
+    fraction: float | None
+
+
+def roofline(jobs: Sequence[Job], order: Sequence[str], best: str | None) -> Plot | None:
+    """Draw what was reached: operations against intensity, or bandwidth where no operations are declared."""
+    timed = [
+        job for job in jobs if job.performance and job.performance.ceilings and job.row.latency_ms
+    ]
+    ceilings: dict[str, float] = {}
+    for job in timed:
+        for name, rate in (job.performance.ceilings or {}).items() if job.performance else ():
+            ceilings[name] = max(rate, ceilings.get(name, 0.0))
+    arithmetic = [each for job in timed if (each := _operations(job)) is not None]
+    if arithmetic:
+        return _arithmetic_plot(arithmetic, ceilings, order, best)
+    moved = [each for job in timed if (each := _bandwidth(job)) is not None]
+    return _memory_plot(moved, ceilings, order, best) if moved else None
+
+
+def _operations(job: Job) -> _Reached | None:
+    found = job.performance
+    if found is None or not found.flops or not found.bytes_moved:
+        return None
+    rate = found.flops / (found.latency_ms * 1e-3) / _GIGA
+    intensity = found.flops / found.bytes_moved
+    return _Reached(job.row.solution, job.row.axes, intensity, rate, found.sol_fraction)
+
+
+def _bandwidth(job: Job) -> _Reached | None:
+    found = job.performance
+    if found is None or not found.bytes_moved:
+        return None
+    rate = found.bytes_moved / (found.latency_ms * 1e-3) / _GIGA
+    return _Reached(job.row.solution, job.row.axes, found.bytes_moved, rate, found.sol_fraction)
+
+
+def _arithmetic_plot(
+    reached: Sequence[_Reached],
+    ceilings: Mapping[str, float],
+    order: Sequence[str],
+    best: str | None,
+) -> Plot | None:
+    memory = ceilings.get(_MEMORY, 0.0)
+    peaks = {
+        name: rate for name, rate in ceilings.items() if name.endswith("_gflop_per_s") and rate > 0
+    }
+    ridges = [rate / memory for rate in peaks.values()] if memory > 0 else []
+    x = logarithmic([*(each.x for each in reached), *ridges])
+    y = logarithmic([*(each.rate for each in reached), *peaks.values()])
+    if x is None or y is None:
+        return None
+    rules = [
+        _flat(_ceiling_text(name, rate, _flops_text), y.at(rate)) for name, rate in peaks.items()
+    ]
+    if memory > 0:
+        rules.append(_slope(memory, x, y))
+    return Plot(
+        key="roofline",
+        title="Roofline",
+        description="Operations a second against operations a byte, both logarithmic, under the ceilings measured "
+        "on the same device: the closer to a ceiling, the less is left to gain.",
+        x_name="operations a byte",
+        y_name="operations a second",
+        x_ticks=x.ticks(lambda value: f"{value:g}"),
+        y_ticks=y.ticks(_flops_text, most=6),
+        series=_series(reached, (x, y), order, best, _flops_text),
+        numbers=_numbers(reached, "reached", _flops_text),
+        rules=tuple(rules),
+    )
+
+
+def _memory_plot(
+    reached: Sequence[_Reached],
+    ceilings: Mapping[str, float],
+    order: Sequence[str],
+    best: str | None,
+) -> Plot | None:
+    roofs = {
+        name: rate for name, rate in ceilings.items() if name.endswith("_gb_per_s") and rate > 0
+    }
+    x = logarithmic(each.x for each in reached)
+    y = logarithmic([*(each.rate for each in reached), *roofs.values()])
+    if x is None or y is None:
+        return None
+    by_rate: dict[float, list[str]] = {}
+    for name, rate in roofs.items():
+        by_rate.setdefault(rate, []).append(name.removesuffix("_gb_per_s"))
+    return Plot(
+        key="roofline",
+        title="Roofline of memory",
+        description="Bytes a second against the bytes a call moves at least, both logarithmic, under the bandwidth "
+        "measured on the same device. The definition declares no operations, so there is no roof of arithmetic.",
+        x_name="bytes a call moves at least",
+        y_name="bandwidth",
+        x_ticks=x.ticks(bytes_text),
+        y_ticks=y.ticks(_bandwidth_text, most=6),
+        series=_series(reached, (x, y), order, best, _bandwidth_text),
+        numbers=_numbers(reached, "bandwidth", _bandwidth_text),
+        rules=tuple(
+            _flat(f"{' and '.join(names)}: {_bandwidth_text(rate)}", y.at(rate))
+            for rate, names in by_rate.items()
+        ),
+    )
+
+
+def _series(
+    reached: Sequence[_Reached],
+    scales: tuple[Scale, Scale],
+    order: Sequence[str],
+    best: str | None,
+    text: Callable[[float], str],
+) -> tuple[Series, ...]:
+    x, y = scales
+    names = [name for name in order if any(each.solution == name for each in reached)][:MOST_SERIES]
+    return tuple(
+        Series(
+            name,
+            slug(name),
+            tuple(
+                Mark(
+                    x.at(each.x),
+                    y.at(each.rate),
+                    f"{name}, {axes_text(each.axes)}: {text(each.rate)}",
+                )
+                for each in sorted(reached, key=lambda found: found.x)
+                if each.solution == name
+            ),
+            shape=SHAPES[index % len(SHAPES)],
+            is_best=name == best,
+            is_joined=False,
+        )
+        for index, name in enumerate(names)
+    )
+
+
+def _numbers(reached: Sequence[_Reached], head: str, text: Callable[[float], str]) -> Numbers:
+    return Numbers(
+        ("solution", "workload", head, "of the speed of light"),
+        tuple(
+            (
+                each.solution,
+                axes_text(each.axes),
+                text(each.rate),
+                NOTHING if each.fraction is None else percent_text(each.fraction),
+            )
+            for each in reached
+        ),
+    )
+
+
+def _flat(text: str, y: float) -> Rule:
+    return Rule(f"0,{1000 - 10 * y:g} 1000,{1000 - 10 * y:g}", text, 100.0, y)
+
+
+def _slope(memory: float, x: Scale, y: Scale) -> Rule:
+    """Bandwidth is a slope: operations a second are operations a byte times bytes a second."""
+    ends = [max(x.low, y.low / memory), min(x.high, y.high / memory)]
+    corners = [(x.at(end), y.at(end * memory)) for end in ends]
+    points = " ".join(f"{10 * a:g},{1000 - 10 * b:g}" for a, b in corners)
+    at, height = corners[0]
+    return Rule(points, f"memory: {_bandwidth_text(memory)}", at, height, anchor="start")
+
+
+def _ceiling_text(name: str, rate: float, text: Callable[[float], str]) -> str:
+    return f"{name.removesuffix('_gflop_per_s')}: {text(rate)}"
+
+
+def _flops_text(giga: float) -> str:
+    """Write operations a second.
+
+    >>> _flops_text(0.5), _flops_text(779804.3)
+    ('0.500 GFLOP/s', '780 TFLOP/s')
+    """
+    return _scaled(giga, "FLOP/s")
+
+
+def _bandwidth_text(giga: float) -> str:
+    return _scaled(giga, "B/s")
+
+
+def _scaled(giga: float, unit: str) -> str:
+    for prefix, size in (("P", 1e6), ("T", 1e3)):
+        if giga >= size:
+            return f"{rounded(giga / size)} {prefix}{unit}"
+    return f"{rounded(giga)} G{unit}"
+
+
+def bytes_text(count: float) -> str:
+    """Write a number of bytes.
+
+    >>> bytes_text(24576), bytes_text(3e9)
+    ('24.6 kB', '3.00 GB')
+    """
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{rounded(count / size)} {prefix}B"
+    return f"{count:.0f} B"

@@ -1,0 +1,154 @@
+"""The site: which pages there are, and what each is filled with."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.report.model import model_worth
+from flashinfer_bench.report.page.content import definition_page, model_page, solution_page
+from flashinfer_bench.report.page.definitions import Definitions
+from flashinfer_bench.report.page.leaderboard import boards
+from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.page.overview import machines, runs
+from flashinfer_bench.report.page.rendering import Renderer
+from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lines
+from flashinfer_bench.report.visualize import charts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flashinfer_bench.report.page.content import Content
+    from flashinfer_bench.report.visualize import DefinitionChart
+
+    # By hardware and definition.
+    Charts = Mapping[tuple[str, str], DefinitionChart]
+
+_STATIC = ("site.css", "site.js")
+
+
+def pages(content: Content) -> Iterator[tuple[str, str]]:
+    """Give every file of the site with its path."""
+    for name in _STATIC:
+        yield name, (resources.files(__package__) / "static" / name).read_text(encoding="utf-8")
+    definitions = Definitions(content)
+    renderer = Renderer({"site": content})
+    drawn = {
+        (group.hardware, chart.definition): chart
+        for group in charts(content.standing, content.samples_of)
+        for chart in group.definitions
+    }
+    yield "data/search.js", _script("search", _search_entries(content))
+    yield from _lists(content, definitions, renderer)
+    yield "solutions.html", renderer.page("solutions.html", lines=lines(content, drawn))
+    yield from _definition_pages(content, definitions, drawn, renderer)
+    yield from _solution_pages(content, renderer)
+    yield from _model_pages(content, renderer)
+
+
+def _lists(
+    content: Content, definitions: Definitions, renderer: Renderer
+) -> Iterator[tuple[str, str]]:
+    measured = machines(content, definitions)
+    names = {name for tallies in content.standing.tallies.values() for name in tallies}
+    yield (
+        "index.html",
+        renderer.page(
+            "overview.html",
+            machines=measured,
+            runs=runs(content),
+            unmeasured=[name for name in content.definition_names if name not in names],
+        ),
+    )
+    yield "leaderboard.html", renderer.page("leaderboard.html", boards=boards(content))
+    yield "definitions.html", renderer.page("definitions.html", best=definitions.best)
+    worths = {
+        model_page(each.framework, each.model): (each, model_worth(each, content.standing))
+        for each in content.profiles
+    }
+    yield "models.html", renderer.page("models.html", models=worths)
+
+
+def _definition_pages(
+    content: Content, definitions: Definitions, drawn: Charts, renderer: Renderer
+) -> Iterator[tuple[str, str]]:
+    for name in content.definition_names:
+        page = renderer.page(
+            "definition.html",
+            root="../",
+            name=name,
+            definition=content.definitions.get(name),
+            workloads=content.workloads.get(name, ()),
+            solutions=content.solutions_by_definition.get(name, []),
+            by_hardware=definitions.of(name, drawn),
+        )
+        yield definition_page(name), page
+        yield f"data/sources-{slug(name)}.js", _script("sources", _sources(content, name))
+
+
+def _solution_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str, str]]:
+    for name, jobs in content.jobs_by_solution.items():
+        solution = content.solutions.get(name)
+        definition = solution.definition if solution else jobs[0].row.definition
+        others = content.solutions_by_definition[definition]
+        page = renderer.page(
+            "solution.html",
+            root="../",
+            name=name,
+            solution=solution,
+            definition=definition,
+            builds=builds(solution, jobs),
+            by_hardware=jobs_by_hardware(content, jobs),
+            others=[each for each in others if each != name and each in content.solutions],
+        )
+        yield solution_page(name), page
+
+
+def _model_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str, str]]:
+    for profile in content.profiles:
+        worths = model_worth(profile, content.standing)
+        page = renderer.page("model.html", root="../", profile=profile, worths=worths)
+        yield model_page(profile.framework, profile.model), page
+
+
+def _search_entries(content: Content) -> list[tuple[str, str, str, str]]:
+    """Say of everything that can be found: its kind, its name, a detail, and its page."""
+    found = [
+        (
+            "definition",
+            name,
+            content.definitions[name].op_type if name in content.definitions else "",
+            definition_page(name),
+        )
+        for name in content.definition_names
+    ]
+    found += [
+        ("solution", name, content.author_of(name) or "", solution_page(name))
+        for name in content.jobs_by_solution
+    ]
+    found += [
+        ("model", each.model, each.framework, model_page(each.framework, each.model))
+        for each in content.profiles
+    ]
+    return found
+
+
+def _sources(content: Content, definition: str) -> dict[str, Any]:
+    """Give the sources of a definition's solutions, by the name of their page."""
+    found = [
+        content.solutions.get(each) for each in content.solutions_by_definition.get(definition, ())
+    ]
+    return {
+        slug(each.name): {
+            "name": each.name,
+            "files": [[source.path, source.content] for source in each.sources],
+        }
+        for each in found
+        if each is not None
+    }
+
+
+def _script(name: str, value: object) -> str:
+    """Wrap data in a script: a page from a file may load no other kind of data."""
+    return f"fib.data({json.dumps(name)}, {json.dumps(value, separators=(',', ':'))});\n"

@@ -1,0 +1,148 @@
+"""What the page of a solution shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.page.overview import minute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.data import Solution
+    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.visualize import DefinitionChart
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A version of the code that was built and measured somewhere."""
+
+    code: str
+    """Hash of the sources; empty where a trace does not say."""
+    is_present: bool
+    """Whether the dataset holds this very code."""
+    hardware: str
+    statuses: dict[str, int]
+    first: str
+    last: str
+
+    @property
+    def has_built(self) -> bool:
+        """Whether anything came after the compiler."""
+        return any(status != "COMPILE_ERROR" for status in self.statuses)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Jobs that ended with the same log."""
+
+    status: str
+    log: str
+    violations: tuple[tuple[str, str], ...]
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOn:
+    """A solution's jobs on one kind of hardware."""
+
+    hardware: str
+    jobs: tuple[Job, ...]
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A solution in the list of all, on one kind of hardware."""
+
+    name: str
+    definition: str
+    author: str | None
+    language: str | None
+    hardware: str | None
+    """None where it was not measured."""
+    speedup: float | None
+    speedup_interval: Interval | None
+    passed: int
+    failed: int
+    violations: int
+
+
+def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) -> list[Line]:
+    """List every solution on every kind of hardware, those that were not measured too."""
+    found = [
+        Line(
+            name=each.solution,
+            definition=definition,
+            author=each.author,
+            language=each.language,
+            hardware=hardware,
+            speedup=each.speedup,
+            speedup_interval=each.speedup_interval,
+            passed=len(each.workloads),
+            failed=each.failed,
+            violations=each.violations,
+        )
+        for (hardware, definition), chart in drawn.items()
+        for each in chart.solutions
+    ]
+    measured = {line.name for line in found}
+    found += [
+        Line(
+            name, each.definition, each.author, each.spec.language.value, None, None, None, 0, 0, 0
+        )
+        for name, each in content.solutions.items()
+        if name not in measured
+    ]
+    return sorted(found, key=lambda line: (line.definition, line.name, line.hardware or ""))
+
+
+def builds(solution: Solution | None, jobs: Sequence[Job]) -> list[Build]:
+    """List the versions of the code that traces speak of, the newest first."""
+    present = solution.hash() if solution else None
+    by_code: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        by_code.setdefault((job.row.solution_hash or "", job.row.hardware), []).append(job)
+    found = [
+        Build(
+            code=code,
+            is_present=code == present,
+            hardware=hardware,
+            statuses=dict(sorted(Counter(job.row.status for job in group).items())),
+            first=minute(min(job.row.timestamp for job in group)),
+            last=minute(max(job.row.timestamp for job in group)),
+        )
+        for (code, hardware), group in by_code.items()
+    ]
+    return sorted(found, key=lambda build: (build.is_present, build.last), reverse=True)
+
+
+def jobs_by_hardware(content: Content, jobs: Sequence[Job]) -> list[JobsOn]:
+    """Sort a solution's jobs by hardware and size; failures with the same log are one."""
+    found: list[JobsOn] = []
+    for hardware in content.hardware:
+        here = [job for job in jobs if job.row.hardware == hardware]
+        if here:
+            here.sort(key=lambda job: (job.row.definition, job.size, job.row.timestamp))
+            found.append(JobsOn(hardware, tuple(here), _failures(here)))
+    return found
+
+
+def _failures(jobs: Sequence[Job]) -> tuple[Failure, ...]:
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        if not job.row.is_passed:
+            groups.setdefault((job.row.status, job.evaluation.log), []).append(job)
+    return tuple(
+        Failure(
+            status,
+            log,
+            tuple(dict.fromkeys(each for job in group for each in job.violations)),
+            tuple(group),
+        )
+        for (status, log), group in groups.items()
+    )

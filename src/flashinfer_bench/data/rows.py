@@ -48,6 +48,16 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     run_id: str | None
     run_label: str | None
     interpreted: bool
+    latency_interval_ms: tuple[float, float] | None = None
+    reference_interval_ms: tuple[float, float] | None = None
+    block_count: int | None = None
+    is_cold: bool | None = None
+    sol_fraction: float | None = None
+    definition_hash: str | None = None
+    commit: str | None = None
+    """Of the solution's repository, else of the dataset's."""
+    threads: int | None = None
+    libs: dict[str, str] = {}
 
     @property
     def is_passed(self) -> bool:
@@ -62,6 +72,8 @@ class _Workload(msgspec.Struct, gc=False):
 
 class _Environment(msgspec.Struct, gc=False):
     hardware: str
+    libs: dict[str, str] = {}
+    threads: int | None = None
 
 
 class _Correctness(msgspec.Struct, gc=False):
@@ -76,11 +88,17 @@ class _Performance(msgspec.Struct, gc=False):
     speedup_factor: float | None = None
     speedup_interval: tuple[float, float] | None = None
     latency_kind: str | None = None
+    latency_interval_ms: tuple[float, float] | None = None
+    reference_interval_ms: tuple[float, float] | None = None
+    block_count: int | None = None
+    is_cold: bool | None = None
+    sol_fraction: float | None = None
 
 
 class _Run(msgspec.Struct, gc=False):
     id: str
     label: str | None = None
+    solution_commit: str | None = None
 
 
 class _Provenance(msgspec.Struct, gc=False):
@@ -89,6 +107,8 @@ class _Provenance(msgspec.Struct, gc=False):
     config_hash: str | None = None
     run: _Run | None = None
     interpreted: bool = False
+    definition_hash: str | None = None
+    dataset_revision: str | None = None
 
 
 class _Evaluation(msgspec.Struct, gc=False):
@@ -172,6 +192,15 @@ def _row(
         run.id if run else None,
         run.label if run else None,
         provenance.interpreted,
+        performance.latency_interval_ms,
+        performance.reference_interval_ms,
+        performance.block_count,
+        performance.is_cold,
+        performance.sol_fraction,
+        provenance.definition_hash,
+        (run.solution_commit if run else None) or provenance.dataset_revision,
+        evaluation.environment.threads,
+        evaluation.environment.libs,
     )
 
 

@@ -55,11 +55,23 @@ def series_interval(values: Sequence[float]) -> Interval | None:
     rank = _largest_rank(count, CONFIDENCE)
     if rank == 0:
         return None
-    unbiased = (count * neighbour_correlation(values) + 1) / (count - _BIAS_TERMS)
-    likeness = min(_MOST_LIKENESS, max(0.0, unbiased))
-    widened = (count / 2 - rank) * math.sqrt((1 + likeness) / (1 - likeness))
+    alike = likeness(values)
+    widened = (count / 2 - rank) * math.sqrt((1 + alike) / (1 - alike))
     rank = max(1, round(count / 2 - widened))
     return ordered[rank - 1], ordered[-rank]
+
+
+def likeness(values: Sequence[float]) -> float:
+    """Return how alike neighbours are, freed of the bias that few values give it: 0 is not at all.
+
+    >>> likeness([1, 2] * 50), likeness(range(100)), likeness([1.0, 2.0])
+    (0.0, 0.9, 0.0)
+    """
+    count = len(values)
+    if count <= _BIAS_TERMS:
+        return 0.0
+    unbiased = (count * neighbour_correlation(values) + 1) / (count - _BIAS_TERMS)
+    return min(_MOST_LIKENESS, max(0.0, unbiased))
 
 
 def neighbour_correlation(values: Sequence[float]) -> float:

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 _PRELOADED = [
+    "flashinfer_bench.decompose.process",  # else each child reads it anew, whatever it is by then
     "torch",
     "torch._dynamo",  # what runs on meta asks it whether to compile
     "torch._refs",
     "torch.utils._device",
     "flashinfer_bench.decompose.story",
+    "flashinfer_bench.decompose.verify",
 ]
 _OUTPUT_KEPT = 64_000
 

@@ -253,7 +253,11 @@ def leaf_outputs(folder: Path) -> list:
     original = run_original(load_model_file(folder / "original.py"), draws, "cpu", marking=False)
     inputs = bound_inputs(files[layout.tree.root], original).inputs
     run = Recomposition(
-        files, draws, lambda call: made.append([mark(each) for each in call.outs]), made.append
+        files,
+        draws,
+        lambda call: made.append([mark(each) for each in call.outs]),
+        made.append,
+        lambda *_: None,
     )
     with draws:
         run.run_root(files[layout.tree.root], inputs or [])

@@ -11,7 +11,7 @@ import torch
 from flashinfer_bench.decompose.model_file import load_model_file
 from flashinfer_bench.decompose.story import take_apart
 from flashinfer_bench.decompose.verify import verify_directory
-from flashinfer_bench.decompose.verify.values import error, is_same, mark, tolerance
+from flashinfer_bench.decompose.verify.values import copied, error, is_same, mark, tolerance
 from flashinfer_bench.errors import UsageError
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
@@ -255,3 +255,34 @@ def test_a_hundredth_too_much_is_never_tolerated(dtype: torch.dtype) -> None:
 
     assert error(tensor * 1.01, tensor) > tolerance(dtype)
     assert error(tensor, tensor) == 0
+
+
+def test_a_copy_keeps_strides_of_slices_and_of_repeated_elements() -> None:
+    sliced = torch.randn(4, 9)[:, :5].t()
+    repeated = torch.randn(3, 1).expand(3, 7)
+
+    for tensor in (sliced, repeated):
+        assert copied(tensor).stride() == tensor.stride()
+        assert torch.equal(copied(tensor), tensor)
+        assert copied(tensor).data_ptr() != tensor.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("body", "front_end"),
+    [
+        ("return torch.vmap(lambda row: torch.relu(self.up.weight @ row))(x) + y.sum()", "export, opaque"),
+        ("return torch.from_numpy(self.up(x).numpy() * 2) * y.sum()", "opaque"),
+        ("return torch.tanh(torch.relu(x)) + y", "meta"),
+        ("return self.up(x) if self.up(y).sum() > -1e9 else y", "real"),
+    ],
+    ids=["vmap", "numpy", "an operation that changes nothing here", "a branch on data"],
+)
+def test_models_captured_in_any_way_pass(body: str, front_end: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, body)
+
+    report = verify_directory(folder, seeds=1)
+
+    tree = json.loads((folder / "decomposition_tree.json").read_text())
+    assert tree["metadata"]["front_end"] in front_end
+    assert {each.severity for each in report.findings} <= {"warning"}
+    assert report.passed

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find_near(
-    subject: Subject, seen: Seen, draws: Draws, tolerate: Callable[[float], None]
+    subject: Subject, seen: Seen, draws: Draws, tolerate: Callable[[float, str], None]
 ) -> Mapping[Mark, Near]:
     """Look for the original's value that comes closest to each; what is within tolerance counts as known."""
     if not seen.unknown:
@@ -28,7 +28,7 @@ def find_near(
     for key, each in near.items():
         if is_near(each, key):
             seen.known.near[key] = each.value
-            tolerate(each.error)
+            tolerate(each.error, f"{describe(each.op)} and the kernel that stands for it")
     return near
 
 

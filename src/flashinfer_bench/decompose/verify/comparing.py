@@ -50,22 +50,22 @@ def compare(
     if bound.inputs is None:
         return
     seen = Seen(original)
-    run = Recomposition(files, draws, seen.observe, ladder.report, ladder.steps)
+    run = Recomposition(files, draws, seen.observe, ladder.report, ladder.tolerate, ladder.steps)
     with draws:
         outs = run.run_root(root, bound.inputs)
-    ladder.tolerate(run.worst)
     _check_outputs(ladder, root, outs, original.outputs)
     if seed == 0:
         _check_calls(ladder, layout, files, run.calls, seen)
         if subject.is_sized:
             ladder.report_all(seen.sizes.faults(files))
-    near = find_near(subject, seen, draws, ladder.tolerate)
-    ladder.report_all(strangers(seen, near))
+    if original.watched:
+        near = find_near(subject, seen, draws, ladder.tolerate)
+        ladder.report_all(strangers(seen, near))
     ladder.details.setdefault(
         "shadow", f"{len(seen.borders)} kernel calls, recognised by their tensors"
     )
     if ladder.coverage is None:
-        _check_coverage(ladder, layout, subject, seen)
+        _check_coverage(ladder, layout, subject, seen, is_watched=bool(original.watched))
     calls = sum(run.calls.values())
     ladder.details["composition"] = f"{calls} calls, from kernels to the model"
 
@@ -76,7 +76,9 @@ def check_sizes(
     """Run the pieces at the original's own sizes on meta, to compare sizes only."""
     bound = bound_inputs(root, plain)
     sizes = SeenSizes()
-    run = Recomposition(files, Draws(0), sizes.observe, ladder.report, compares=False)
+    run = Recomposition(
+        files, Draws(0), sizes.observe, ladder.report, ladder.tolerate, compares=False
+    )
     with torch.device("meta"):
         run.run_root(root, bound.inputs or [])
     ladder.report_all(sizes.faults(files))
@@ -114,7 +116,9 @@ def _check_outputs(
     expected: tuple[torch.Tensor, ...],
 ) -> None:
     node = root.node
-    for fault, tensor in differences(outs, expected, ladder.tolerate):
+    for fault, tensor in differences(
+        outs, expected, lambda apart: ladder.tolerate(apart, "the whole")
+    ):
         said = f"the pieces together make {fault} compared with the original"
         ladder.report(found("COMP-differs", node.file, said, node=node.id, tensor=tensor))
     if not is_finite(outs):
@@ -151,13 +155,19 @@ def _check_calls(
             ladder.report_all(binding_faults(node, files[node.id], seen.bindings[node.id]))
 
 
-def _check_coverage(ladder: Ladder, layout: Layout, subject: Subject, seen: Seen) -> None:
+def _check_coverage(
+    ladder: Ladder, layout: Layout, subject: Subject, seen: Seen, *, is_watched: bool
+) -> None:
     """Attribute every operation to a leaf: by the tensors at its borders, and by the tree where it says so."""
     flow = Flow(subject.trace)
     claims, faults = claims_by_values(flow, seen.known, seen.borders)
     counted, findings = coverage(flow, claims, layout.root)
-    if not _hides_claims(ladder):
+    if is_watched and not _hides_claims(ladder):
         ladder.report_all((*faults, *(() if faults else findings)))
+    if not is_watched:
+        ladder.notes.append(
+            "the original cannot be watched, so kernels were compared by what they make together"
+        )
     if layout.has_operations:
         claims = named_claims(layout)
         counted, findings = coverage(flow, claims, layout.root)

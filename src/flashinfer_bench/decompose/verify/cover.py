@@ -6,6 +6,7 @@ marks; the operations between them, walked from outputs back to inputs, are what
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,12 +164,13 @@ def _extended(
     alternatives: Sequence[tuple[frozenset[str], Sequence[str]]],
     claimed: set[int],
 ) -> list[Claim]:
-    """Give operations that are left to the leaf before them whose values they did not change: `triu` of a triangle."""
+    """Give operations that are left to the leaf whose tensors they did not change: `triu` of a triangle."""
     extended = []
     for claim, (given, values) in zip(claims, alternatives, strict=True):
         ops = claim.ops
-        for value in values:
-            reached, leak = flow.between(value, given)
+        free = {out for op in flow.work - claimed for out in flow.trace.op(op).outs}
+        for value, borders in itertools.product(values, (given, given - free)):
+            reached, leak = flow.between(value, borders)
             more = reached & flow.work - ops
             if leak is None and more and ops <= reached and not more & claimed:
                 claimed |= more

@@ -19,10 +19,10 @@ from flashinfer_bench.decompose.verify.files import (
 )
 from flashinfer_bench.decompose.verify.plumbing import Watcher
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.report.decompose_verify import Finding
+from flashinfer_bench.report.decompose_verify import Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from flashinfer_bench.decompose.verify.layout import Port
 
@@ -38,8 +38,13 @@ class _Run:
     before: Sequence[int | None]
 
 
-def check_file(file: NodeFile, files: Mapping[str, NodeFile], label: str) -> Iterator[Finding]:
-    """Check one file by itself, on meta; where that cannot be, with values."""
+def check_file(
+    file: NodeFile, files: Mapping[str, NodeFile], label: str, *, is_root: bool = False
+) -> Iterator[Finding]:
+    """Check one file by itself, on meta; where that cannot be, with values.
+
+    The root takes the model's own inputs, used or not.
+    """
     node_id = file.node.id
     model = attempt(lambda: _built(file), file.path, label, "FILE-fails", node_id)
     if isinstance(model, Finding):
@@ -52,7 +57,8 @@ def check_file(file: NodeFile, files: Mapping[str, NodeFile], label: str) -> Ite
         yield run
         return
     yield from _size_faults(file, run, label)
-    yield from _use_faults(file, run, label)
+    free = set(file.input_names()) - set(_bound_names(file)) if is_root else set()
+    yield from (each for each in _use_faults(file, run, label) if not _is_free(each, free))
     if not file.node.is_leaf:
         yield from _own_work(file, run, label)
         yield from _call_faults(file, run, label)
@@ -145,7 +151,17 @@ def _use_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
             yield found("FILE-writes", label, said, node=node_id, tensor=name)
         if isinstance(value, torch.Tensor) and id(value) not in run.watcher.read:
             said = f"{node_id} never uses its input {name}"
-            yield found("FILE-unused", label, said, node=node_id, tensor=name)
+            rank: Severity = "warning" if file.node.opaque else "error"
+            yield found("FILE-unused", label, said, severity=rank, node=node_id, tensor=name)
+
+
+def _bound_names(file: NodeFile) -> Iterator[str]:
+    for instance in file.node.instances[:1]:
+        yield from instance.bindings
+
+
+def _is_free(finding: Finding, free: Collection[str]) -> bool:
+    return finding.code == "FILE-unused" and finding.tensor in free
 
 
 def _own_work(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:

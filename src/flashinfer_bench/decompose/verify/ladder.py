@@ -68,7 +68,8 @@ def climb(
 
 def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     for file in files.values():
-        ladder.report_all(check_file(file, files, file.label))
+        is_root = file.node.id == layout.tree.root
+        ladder.report_all(check_file(file, files, file.label, is_root=is_root))
     for node, path in layout.steps():
         label = path.relative_to(layout.folder).as_posix()
         step = load(node, path, label=label)
@@ -77,7 +78,8 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
             continue
         ladder.steps.setdefault(node.id, []).append(step)
         if path.name == "refactored.py":
-            ladder.report_all(check_file(step, files, label))
+            is_root = node.id == layout.tree.root
+            ladder.report_all(check_file(step, files, label, is_root=is_root))
     steps = sum(map(len, ladder.steps.values()))
     ladder.report_all(check_definitions(layout, ladder.steps, ladder.notes))
     definitions = sum(map(len, ladder.steps.values())) - steps
@@ -165,7 +167,11 @@ def _assembled(ladder: Ladder, layout: Layout | None, started: float) -> VerifyR
         for name in RUNGS
     )
     complete = all(each.verdict == "pass" for each in rungs)
-    equality = "bit-equal" if not ladder.worst else f"within tolerance (at most {ladder.worst:.1e})"
+    equality = (
+        "bit-equal"
+        if not ladder.worst
+        else f"within tolerance (at most {ladder.worst:.1e}: {ladder.worst_at})"
+    )
     leaves = {node.id for node in layout.tree.nodes if node.is_leaf} if layout else set()
     return VerifyReport(
         model=(layout.tree.metadata.model or layout.tree.root) if layout else "",

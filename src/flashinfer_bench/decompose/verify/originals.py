@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.decompose.capture import capture
+from flashinfer_bench.decompose.capture import as_written, capture
+from flashinfer_bench.decompose.held import held_tensors
 from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.decompose.verify.files import tensors
 from flashinfer_bench.decompose.verify.restated import Restating
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.capture import Watch
     from flashinfer_bench.decompose.ir import Op, Trace
     from flashinfer_bench.decompose.model_file import ModelSource
+
+
+UNWATCHED = ("export", "opaque")
+"""Ways of capturing whose operations do not show in a run."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,8 @@ def run_original(
 
     perturbed = Perturbed(source, draws, is_moved=moving)
     watcher = Restating(like.trace, like.watched, watch) if like is not None else watch
+    if like is not None and like.trace.front_end in UNWATCHED:
+        return _unwatched(perturbed, draws, like)
     with draws:
         captured = capture(perturbed, device=device, seed=draws.seed, watch=watcher)
     given = tuple({id(each): each for each in tensors_in(perturbed.given)}.values())
@@ -91,6 +98,17 @@ def run_original(
     if isinstance(watcher, Restating):
         watcher.finish(dict(borders_of(run)))
     return run
+
+
+def _unwatched(perturbed: Perturbed, draws: Draws, like: OriginalRun) -> OriginalRun:
+    """Run an original that was captured in another way than by watching it."""
+    model = perturbed.build("cpu", draws.seed)
+    inputs = perturbed.inputs("cpu", draws.seed)
+    weights = {each.name: each.tensor for each in held_tensors(model).values()} | perturbed.weights
+    with draws, as_written(), torch.no_grad():
+        outs = tensors(model(*inputs))
+    given = tuple({id(each): each for each in tensors_in(perturbed.given)}.values())
+    return OriginalRun(like.trace, {}, given, weights, tuple({id(o): o for o in outs}.values()))
 
 
 def borders_of(run: OriginalRun) -> Iterator[tuple[str, torch.Tensor]]:

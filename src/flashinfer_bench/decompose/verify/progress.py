@@ -37,6 +37,7 @@ class Ladder:
     coverage: Coverage | None = None
     calls: Counter[str] = field(default_factory=Counter)
     worst: float = 0.0
+    worst_at: str = ""
     is_compared: bool = False
     shrunk: str | None = None
 
@@ -50,9 +51,10 @@ class Ladder:
         for each in findings:
             self.report(each)
 
-    def tolerate(self, apart: float) -> None:
-        """Remember the largest difference that was accepted."""
-        self.worst = max(self.worst, apart)
+    def tolerate(self, apart: float, where: str) -> None:
+        """Remember the largest difference that was accepted, and where."""
+        if apart > self.worst:
+            self.worst, self.worst_at = apart, where
 
     @property
     def has_failed(self) -> bool:

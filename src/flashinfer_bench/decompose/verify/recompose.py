@@ -47,12 +47,11 @@ class Recomposition:
     draws: Draws
     observe: Callable[[Call], None]
     report: Callable[[Finding], None]
+    tolerate: Callable[[float, str], None]
     steps: Mapping[str, Sequence[NodeFile]] = field(default_factory=dict)
     """Further files that claim to compute what a node computes."""
     compares: bool = True
     """Off on `meta`, where there are no values."""
-    worst: float = 0.0
-    """Largest relative error that was tolerated."""
     calls: Counter[str] = field(default_factory=Counter)
     _models: dict[str, nn.Module] = field(default_factory=dict)
     _compared: set[tuple[str, str]] = field(default_factory=set)
@@ -155,13 +154,10 @@ class Recomposition:
     def _check_same(self, code: str, file: NodeFile, got: Outs, expected: Outs, said: str) -> None:
         if not self.compares:
             return
-        for fault, tensor in differences(got, expected, self._tolerate):
+        for fault, tensor in differences(got, expected, lambda apart: self.tolerate(apart, said)):
             self.report(
                 found(code, file.label, f"{said} {fault}", node=file.node.id, tensor=tensor)
             )
-
-    def _tolerate(self, apart: float) -> None:
-        self.worst = max(self.worst, apart)
 
 
 def differences(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.names import call
+from flashinfer_bench.decompose.verify.values import copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +48,7 @@ class Restating:
 
     def _keep(self, value: str, tensor: torch.Tensor) -> None:
         if value in self._wanted and value not in self._known:
-            self._known[value] = tensor.detach().clone()
+            self._known[value] = copied(tensor)
 
     def _catch_up(self, before: int | None) -> None:
         while self._left and (before is None or self._left[0].id < before):

@@ -17,6 +17,7 @@ from flashinfer_bench.decompose.names import call
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
 from flashinfer_bench.decompose.verify.recompose import differences
 from flashinfer_bench.decompose.verify.rules import found
+from flashinfer_bench.decompose.verify.values import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,7 +69,7 @@ class Shadow:
     places: list[Place]
     draws: Draws
     report: Callable[[Finding], None]
-    tolerate: Callable[[float], None]
+    tolerate: Callable[[float, str], None]
     done: Counter[str] = field(default_factory=Counter)
     _kept: dict[str, torch.Tensor] = field(default_factory=dict)
     _models: dict[str, nn.Module] = field(default_factory=dict)
@@ -103,7 +104,7 @@ class Shadow:
         """Take a value; the run may write to it later unless it `is_safe`."""
         if value in self._kept or not self._left[value]:
             return
-        self._kept[value] = tensor if is_safe else tensor.detach().clone()
+        self._kept[value] = tensor if is_safe else copied(tensor)
         for place in self._waiting[value]:
             place.awaited.discard(value)
             if not place.awaited:
@@ -135,7 +136,9 @@ class Shadow:
             got = expected
         self.draws.ordinal, self.draws.is_on = before, was_on
         self.done[node.id] += 1
-        for said_of, tensor in differences(got, expected, self.tolerate):
+        for said_of, tensor in differences(
+            got, expected, lambda apart: self.tolerate(apart, f"{node.id} at {place.path}")
+        ):
             said = f"{node.id} at {place.path}, given the original's tensors, makes {said_of}"
             self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
         if node.id not in self._scaled:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.capture import same_stream
-from flashinfer_bench.decompose.verify.originals import run_original
+from flashinfer_bench.decompose.verify.originals import UNWATCHED, run_original
 from flashinfer_bench.decompose.verify.sources import Draws
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Subject:
 
 def on_path(subject: Subject, seed: int) -> Subject | None:
     """Keep to weights with which a model that decides by its data does what it did when it was captured."""
-    if subject.trace.front_end == "meta" and not subject.trace.specialisations:
+    front_end = subject.trace.front_end
+    if front_end in UNWATCHED or (front_end == "meta" and not subject.trace.specialisations):
         return subject
     for moved in (True, False):
         run = run_original(subject.source, Draws(seed), "cpu", marking=False, moving=moved)

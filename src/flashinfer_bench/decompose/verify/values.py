@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,6 +65,18 @@ def _bits(piece: torch.Tensor) -> torch.Tensor:
 def _mixed(bits: torch.Tensor) -> torch.Tensor:
     bits = (bits ^ _MIX[0]) * _MIX[1]
     return (bits ^ (bits >> 29)) * _MIX[0]
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor with its strides, on which the order of sums and the last bit may depend."""
+    tensor = tensor.detach()
+    once = tensor[tuple(slice(1) if step == 0 else slice(None) for step in tensor.stride())]
+    reach = sorted(zip(once.stride(), once.shape, strict=True))
+    apart = all(step >= past * size for (past, size), (step, _) in itertools.pairwise(reach))
+    if not apart or not once.numel():  # windows that overlap
+        return tensor.clone()
+    there = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device)
+    return there.copy_(once).expand(tensor.shape)
 
 
 def is_same(got: torch.Tensor, expected: torch.Tensor) -> bool:

@@ -253,3 +253,24 @@ def test_a_decomposition_made_by_hand_passes() -> None:
     assert [rung.verdict for rung in report.rungs] == ["pass"] * 7
     assert report.coverage is not None
     assert report.coverage.share == 1.0
+
+
+def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning(tmp_path: Path) -> None:
+    def opaque(tree: dict) -> None:
+        fused_leaf(tree)
+        find(tree, "feed_forward")["opaque"] = "measured as one"
+
+    move_fusion(Path(shutil.copytree(HANDMADE, tmp_path / "kept")))
+    path = tmp_path / "kept/decomposition_tree.json"
+    tree = json.loads(path.read_text())
+    opaque(tree)
+    path.write_text(json.dumps(tree))
+    for name in ("linear_32x64", "gelu_64", "linear_64x32"):
+        (tmp_path / f"kept/level_0_kernel/{name}.py").unlink()
+
+    report = climb(tmp_path / "kept", seeds=1)
+
+    (finding,) = report.findings
+    assert (finding.code, finding.severity) == ("GRAPH-kernel", "warning")
+    assert "kept whole: measured as one" in finding.message
+    assert report.passed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import classify
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.report.decompose_verify import Coverage, Finding
+from flashinfer_bench.report.decompose_verify import Coverage, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -255,7 +255,7 @@ def _repeated(trace: Trace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator
 
 
 def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Finding]:
-    """Find leaves that stand for operations of more than one kernel of the original."""
+    """Find leaves that stand for operations of more than one kernel; those that say why they are opaque may."""
     owner = {op: node.id for node in tree.walk() if node.is_leaf for op in node.ops}
     seen: set[str] = set()
     for claim in claims:
@@ -263,8 +263,13 @@ def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Find
         if len(owners) > 1 and claim.node.id not in seen:
             seen.add(claim.node.id)
             ops = "; ".join(describe(flow.trace.op(op)) for op in sorted(claim.ops)[:_MOST_NAMED])
-            said = f"{claim.node.id} is {len(owners)} kernels of the original: {ops}"
-            yield found("GRAPH-kernel", claim.node.file, said, node=claim.node.id)
+            kept = (
+                claim.node.opaque if claim.ops != flow.work else None
+            )  # the whole is no piece of itself
+            why = f", kept whole: {kept}" if kept else f": {ops}"
+            said = f"{claim.node.id} is {len(owners)} kernels of the original{why}"
+            rank: Severity = "warning" if kept else "error"
+            yield found("GRAPH-kernel", claim.node.file, said, severity=rank, node=claim.node.id)
 
 
 def describe(op: Op) -> str:

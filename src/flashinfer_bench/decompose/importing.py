@@ -7,7 +7,6 @@ import importlib.util
 import itertools
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +15,7 @@ from flashinfer_bench.decompose.blame import ModelFileError, missing_module, rai
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import ModuleType
 
     from torch import nn

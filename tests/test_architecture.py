@@ -33,6 +33,9 @@ PARENT_MODULES = [
     "flashinfer_bench.report",
     "flashinfer_bench.tensors.machine",
     "flashinfer_bench.tensors.planned",
+    "flashinfer_bench.tracing.session",
+    "flashinfer_bench.tracing",
+    "flashinfer_bench.intercept",
     "flashinfer_bench.__main__",
     *(
         f"flashinfer_bench.cli.{path.stem}"

@@ -132,6 +132,9 @@ def _send(
             rest = Rest(later, reading.outputs_of)
             answer = handler.link(name)(reading.args, {}, rest)
             return answer if rest.has_answered else reading.give_back(answer)
+        overlooked = getattr(handler, "overlooked", None)
+        if overlooked is not None:
+            overlooked(readings)
     return original()
 
 

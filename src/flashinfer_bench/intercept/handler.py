@@ -16,7 +16,11 @@ Link = Callable[[tuple[Any, ...], Mapping[str, Any], Proceed], Any]
 
 
 class Handler(Protocol):
-    """Sees the calls of many definitions; answers them, or looks and lets them proceed."""
+    """Sees the calls of many definitions; answers them, or looks and lets them proceed.
+
+    One that has a method `overlooked(readings)` is told of the library's calls that it found in none of their
+    readings.
+    """
 
     def link(self, name: str) -> Link:
         """Give what sees the calls of one definition; asked once for each, and again when the chain changes.

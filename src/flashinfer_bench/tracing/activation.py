@@ -9,10 +9,12 @@ from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.tracing.active import ACTIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.profile import Framework
+    from flashinfer_bench.intercept import Adapter
     from flashinfer_bench.tracing.config import Configs
     from flashinfer_bench.tracing.profiling import ProfiledModel
     from flashinfer_bench.tracing.runtime import TracingRuntime
@@ -21,16 +23,23 @@ _LOG = logging.getLogger("flashinfer_bench.tracing")
 
 
 def enable_tracing(
-    dataset_path: Path | str | None = None, tracing_config: Configs = None
+    dataset_path: Path | str | None = None,
+    tracing_config: Configs = None,
+    *,
+    adapters: Iterable[Adapter] | None = None,
 ) -> TracingRuntime:
     """Record calls as workloads of a dataset until `disable_tracing`, or until a `with` around this ends.
 
     Without a path the dataset is the one `FIB_DATASET_PATH` names; without settings they are `get_full_configs()`.
+    `adapters` says which library functions are patched: none for `()`, by default all registered ones whose calls
+    can be of the dataset's definitions.
     """
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # the names are looked up without torch
     from flashinfer_bench.tracing.runtime import TracingRuntime  # noqa: PLC0415
 
-    return TracingRuntime(TraceSet.from_path(dataset_path), tracing_config).start()
+    return TracingRuntime(
+        TraceSet.from_path(dataset_path), tracing_config, adapters=adapters
+    ).start()
 
 
 def disable_tracing() -> None:

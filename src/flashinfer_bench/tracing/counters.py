@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.intercept import CHAIN, Rank
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.intercept import Call, Chain, Link, Proceed
     from flashinfer_bench.tracing.counting import CallCounter
@@ -62,8 +62,14 @@ class Counters:
         """Name the definition that a library's call is, by the first counter that knows it."""
         if self._inside.counted:
             return None
-        names = [counter.find(call) for counter in self._counters]
+        names = (counter.find(call) for counter in self._counters)
         return next((name for name in names if name is not None), None)
+
+    def overlooked(self, readings: Sequence[Call]) -> None:
+        """Count a library's call that is of no definition."""
+        if not self._inside.counted:
+            for counter in self._counters:
+                counter.overlooked(readings)
 
 
 COUNTERS = Counters()

@@ -12,7 +12,7 @@ from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes
 from flashinfer_bench.tracing.tap import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.intercept import Call
@@ -29,12 +29,15 @@ class CallCounter:
         self._lock = threading.RLock()  # a signal's handler may ask for the counts
 
     def find(self, call: Call) -> str | None:
-        """Name the definition that a library's call is; one that is of none is counted by its likeliest name."""
-        name = self._definitions.find(call)
-        if name is None:
-            with self._lock:
-                self.unknown[next(iter(call.names), None) or "/".join(sorted(call.op_types))] += 1
-        return name
+        """Name the definition that a library's call is."""
+        return self._definitions.find(call)
+
+    def overlooked(self, readings: Sequence[Call]) -> None:
+        """Count a library's call that is of no definition, by its likeliest name."""
+        names = [name for reading in readings for name in reading.names]
+        likeliest = names[0] if names else "/".join(sorted(readings[0].op_types))
+        with self._lock:
+            self.unknown[likeliest] += 1
 
     def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Count one call; False if it fits no definition."""

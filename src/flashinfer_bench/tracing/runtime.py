@@ -17,7 +17,7 @@ from flashinfer_bench.tracing.tap import Tap
 from flashinfer_bench.tracing.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
@@ -42,6 +42,7 @@ class TracingRuntime:
         trace_set: TraceSet,
         tracing_config: Configs = None,
         *,
+        adapters: Iterable[Adapter] | None = None,
         buffer_bytes: int = _BUFFER_BYTES,
     ) -> None:
         if trace_set.root is None:
@@ -56,7 +57,8 @@ class TracingRuntime:
         self._untraced: set[str] = set()
         self._orders = itertools.count()
         self._said: dict[str, set[str]] = {}
-        self._adapters: list[Adapter] = []
+        self._adapters = None if adapters is None else list(adapters)
+        self._held: list[list[Adapter]] = []
 
     @classmethod
     def get_instance(cls) -> TracingRuntime | None:
@@ -79,15 +81,13 @@ class TracingRuntime:
         """Record from now on; the runtime that was in force waits until this one stops."""
         if ACTIVE.push(self):
             self._writer.start()
-            self._adapters += PATCHES.install(ADAPTERS.wanted(self._op_types()))
+            self._held.append(PATCHES.install(self._wanted()))
         return self
 
     def stop(self) -> None:
         """Record no more, and have everything on disk; raises `NestingError` unless started last."""
         ACTIVE.pop(self)
-        if self not in ACTIVE.all():
-            adapters, self._adapters = self._adapters, []
-            PATCHES.remove(adapters)
+        PATCHES.remove(self._held.pop())
         self.flush()
 
     def __enter__(self) -> Self:
@@ -96,8 +96,10 @@ class TracingRuntime:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _op_types(self) -> set[str]:
-        return {definition.op_type for definition in self.trace_set.definitions.values()}
+    def _wanted(self) -> list[Adapter]:
+        if self._adapters is not None:
+            return self._adapters
+        return ADAPTERS.wanted(each.op_type for each in self.trace_set.definitions.values())
 
     # Calls
 

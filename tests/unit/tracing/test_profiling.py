@@ -11,7 +11,7 @@ import torch
 
 import flashinfer_bench as fib
 from flashinfer_bench.data import Definition, Profile, TraceSet
-from flashinfer_bench.intercept import CHAIN
+from flashinfer_bench.intercept import CHAIN, Call
 
 from .conftest import GATHER, call
 
@@ -137,3 +137,18 @@ def test_a_dataset_is_named_once() -> None:
 def test_a_profile_needs_a_name(trace_set: TraceSet) -> None:
     with pytest.raises(ValueError, match="needs the model's name"):
         fib.profile_model("", trace_set=trace_set)
+
+
+def test_a_librarys_call_is_known_by_any_of_its_readings(trace_set: TraceSet) -> None:
+    wrong, right = (torch.ones(3, 5), *call()[1:]), call()
+    op_types = frozenset({"gather"})
+
+    with fib.profile_model(trace_set=trace_set) as profiled:
+        readings = [Call(wrong, op_types, ("gather_d5",)), Call(right, op_types)]
+        answer = CHAIN.send(readings, lambda: "the library's")
+        CHAIN.send(readings[:1], lambda: None)
+        CHAIN.send([Call((), frozenset({"b", "a"}))], lambda: None)
+
+    assert answer == "the library's"
+    assert [count for *_, count in counts(profiled.profile)] == [1]
+    assert profiled.unknown == {"gather_d5": 1, "a/b": 1}

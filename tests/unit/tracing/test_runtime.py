@@ -504,3 +504,34 @@ def test_threads_that_trace_at_once_lose_nothing(
 
     rows = [line.workload.axes["rows"] for line in lines(tmp_path, gather)]
     assert sorted(rows) == sorted([*range(1, 31)] * 2)
+
+
+def test_calls_of_torchs_own_functions_are_traced_unless_no_adapter_is_wanted(
+    tmp_path: Path,
+) -> None:
+    gemm = Definition.model_validate(
+        {
+            "name": "gemm_n5_k4",
+            "op_type": "gemm",
+            "axes": {
+                "M": {"type": "var"},
+                "N": {"type": "const", "value": 5},
+                "K": {"type": "const", "value": 4},
+            },
+            "inputs": {
+                "A": {"shape": ["M", "K"], "dtype": "float32"},
+                "B": {"shape": ["N", "K"], "dtype": "float32"},
+            },
+            "outputs": {"C": {"shape": ["M", "N"], "dtype": "float32"}},
+            "reference": "def run(A, B):\n    return A @ B.T\n",
+        }
+    )
+    add_definition(tmp_path, gemm)
+    layer = torch.nn.Linear(4, 5, bias=False)
+
+    with fib.enable_tracing(tmp_path):
+        layer(torch.ones(3, 4))
+    with fib.enable_tracing(tmp_path, adapters=()):
+        layer(torch.ones(7, 4))
+
+    assert [line.workload.axes["M"] for line in lines(tmp_path, gemm)] == [3]

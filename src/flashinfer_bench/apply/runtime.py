@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.apply.stats import Compared
+    from flashinfer_bench.apply.table import Table
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
 
@@ -114,6 +115,11 @@ class ApplyRuntime:
             dispatcher.expect_library_calls()
         return name
 
+    def tables(self, name: str) -> dict[str, Table]:
+        """Give the winners of a definition on each device that measured it; nothing for one that is not applied."""
+        dispatcher = self._dispatcher(name)
+        return {} if dispatcher is None else dispatcher.tables()
+
     def stats(self) -> ApplyStats:
         """Report what was answered, what was not and why, what failed, and what it saved."""
         hits: dict[str, dict[str, int]] = {}
@@ -153,7 +159,7 @@ class ApplyRuntime:
             if config is None or not config.aot_ratio:
                 continue
             for each in hardware:
-                if config.allow_other_hardware or self.trace_set.traces.may_mention(name, each):
+                if config.allow_other_hardware or self.trace_set.traces.may_hold(name, each):
                     dispatcher = self._dispatcher(name)
                     assert dispatcher is not None
                     dispatcher.build_ahead(each)

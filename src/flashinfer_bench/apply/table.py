@@ -105,17 +105,38 @@ class Table:
 
 def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, Table]:
     """Read a definition's traces: a table for each device they come from."""
-    axes = trace_set.definitions[name].var_axes
-    winners: dict[str, dict[ApplyKey, Winner]] = {}
+    axes = sorted(trace_set.definitions[name].var_axes)
+    best: dict[str, dict[tuple[int, ...], TraceRow]] = {}
     for row in _usable(trace_set, name, config):
-        if not all(axis in row.axes for axis in axes):
+        lengths = row.axes
+        try:
+            size = tuple([lengths[axis] for axis in axes])
+        except KeyError:
             continue
-        rivals = winners.setdefault(row.hardware, {})
-        key = ApplyKey.of({axis: row.axes[axis] for axis in axes})
-        found = Winner(row.solution, row.speedup or 0.0, row.latency_ms, row.reference_latency_ms)
-        if key not in rivals or _rank(found) > _rank(rivals[key]):
-            rivals[key] = found
-    return {hardware: Table(each) for hardware, each in winners.items()}
+        rivals = best.setdefault(row.hardware, {})
+        known = rivals.get(size)
+        if known is None or _is_better(row, known):
+            rivals[size] = row
+    return {hardware: _table(axes, rows) for hardware, rows in best.items()}
+
+
+def _table(axes: list[str], rows: Mapping[tuple[int, ...], TraceRow]) -> Table:
+    return Table(
+        {
+            ApplyKey(tuple(zip(axes, size, strict=True))): Winner(
+                row.solution, row.speedup or 0.0, row.latency_ms, row.reference_latency_ms
+            )
+            for size, row in rows.items()
+        }
+    )
+
+
+def _is_better(row: TraceRow, known: TraceRow) -> bool:
+    """Compare speedups, then latencies; of equals the first one stays."""
+    ours, theirs = row.speedup or 0.0, known.speedup or 0.0
+    if ours != theirs:
+        return ours > theirs
+    return (row.latency_ms or math.inf) < (known.latency_ms or math.inf)
 
 
 def merged(tables: Mapping[str, Table], own: str) -> Table:
@@ -123,13 +144,9 @@ def merged(tables: Mapping[str, Table], own: str) -> Table:
     winners: dict[ApplyKey, Winner] = {}
     for hardware in sorted(tables, key=lambda each: each == own):
         for key, found in tables[hardware].winners.items():
-            if hardware == own or key not in winners or _rank(found) > _rank(winners[key]):
+            if hardware == own or key not in winners or found.speedup > winners[key].speedup:
                 winners[key] = found
     return Table(winners)
-
-
-def _rank(winner: Winner) -> tuple[float, float]:
-    return winner.speedup, -(winner.latency_ms or math.inf)
 
 
 def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[TraceRow]:
@@ -138,14 +155,15 @@ def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[Tra
     # Of several runs of one solution on one workload and device the last word counts: one that began to fail is out.
     newest = {(row.solution, row.workload_uuid, row.hardware): row for _, row in rows}
     hashes = {each.name: each.hash() for each in _admitted(trace_set, name, config)}
+    is_bounded = (config.max_atol, config.max_rtol) != (None, None)
     for index, row in rows:
-        last = newest[row.solution, row.workload_uuid, row.hardware]
-        is_sound = row.is_passed and last.is_passed and not row.interpreted
-        is_of_this_code = row.solution in hashes and row.solution_hash in (
-            None,
-            hashes[row.solution],
-        )
-        if not (is_sound and is_of_this_code and _is_within(row, config)):
+        if row.status != "PASSED" or row.interpreted or row.solution not in hashes:
+            continue
+        if row.solution_hash is not None and row.solution_hash != hashes[row.solution]:
+            continue
+        if not newest[row.solution, row.workload_uuid, row.hardware].is_passed:
+            continue
+        if is_bounded and not _is_within(row, config):
             continue
         if row.note_count and not config.allow_reused_buffers and _reuses(trace_set, name, index):
             continue

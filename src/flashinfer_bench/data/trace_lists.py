@@ -57,9 +57,9 @@ class TraceLists(dict[str, list[Trace]]):
                 yield index, row
             index += 1
 
-    def may_mention(self, name: str, text: str) -> bool:
-        """Tell whether a list's traces can hold a text, without parsing them: False is certain."""
-        written = {text.encode(), json.dumps(text)[1:-1].encode()}
+    def may_hold(self, name: str, text: str) -> bool:
+        """Tell whether a list's traces can have a text as a value, without parsing them: False is certain."""
+        written = {json.dumps(text).encode(), json.dumps(text, ensure_ascii=False).encode()}
         segments = self._segments.get(name, ())
         return bool(super().get(name)) or any(
             each in line

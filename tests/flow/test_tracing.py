@@ -368,3 +368,31 @@ def test_an_adapter_file_that_fails_leaves_the_program_running_and_says_so(
     assert done.stdout == "2 24.0\n"
     assert done.returncode == 2
     assert "ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.stderr
+
+
+def test_ending_the_command_ends_the_program_and_keeps_what_it_traced(
+    dataset: Path, script: Path
+) -> None:
+    script.write_text(
+        "import sys, time, torch, kernels\n"
+        "kernels.double(torch.ones(6, 4), 3)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "flashinfer_bench", "trace", "--adapters"]
+    running = subprocess.Popen(
+        [*command, str(script.with_name("adapters.py")), "--", sys.executable, str(script)],
+        env=environment(dataset),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+
+    running.terminate()
+    _, stderr = running.communicate(timeout=60)
+
+    assert running.returncode == 128 + signal.SIGTERM
+    assert "1 workload written" in stderr
+    assert rows(dataset) == [6]

@@ -154,9 +154,18 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, hides_output
     try:
         code = process.wait()
     except KeyboardInterrupt:
-        process.terminate()
-        code = process.wait(_PATIENCE_S)
+        code = _ended(process)
     return code if code >= 0 else _BY_SIGNAL - code
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Ask a program to end, so that it can flush; one that does not listen is killed."""
+    process.terminate()
+    try:
+        return process.wait(_PATIENCE_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        return process.wait()
 
 
 def _name_of(program: Sequence[str]) -> str:

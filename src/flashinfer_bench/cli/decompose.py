@@ -59,6 +59,7 @@ class _WithDefault(Group):
 
 
 _FILE = "file"
+_SHARE_OF_MEMORY = 0.75
 
 
 @click.group(
@@ -117,10 +118,9 @@ def decompose() -> None:
 @click.option(
     "--memory-limit",
     type=float,
-    default=8.0,
-    show_default=True,
     metavar="GIB",
-    help="What the process that runs the file may take; a model that does not fit is verified on a smaller copy.",
+    help="What the process that runs the file may take; a model that does not fit is verified on a smaller "
+    "copy.  [default: 3/4 of what is free]",
 )
 @click.option(
     "--timeout",
@@ -154,7 +154,7 @@ def decompose_file(**options: Any) -> None:
         emit=options["emit"],
         is_verified=not options["no_verify"],
         overrides=options["overrides"],
-        memory_limit_bytes=round(options["memory_limit"] * (1 << 30)),
+        memory_limit_bytes=_limit_bytes(options["memory_limit"]),
     )
     report = _taken_apart(request, timeout_s=options["timeout"])
     worths = (
@@ -164,6 +164,14 @@ def decompose_file(**options: Any) -> None:
     )
     _show(report, worths, as_json=options["as_json"])
     click.get_current_context().exit(1 if report["verified"] == "fail" else 0)
+
+
+def _limit_bytes(gib: float | None) -> int:
+    import psutil  # noqa: PLC0415  # with the command
+
+    if gib is not None:
+        return round(gib * (1 << 30))
+    return int(psutil.virtual_memory().available * _SHARE_OF_MEMORY)
 
 
 def _taken_apart(request: Request, *, timeout_s: float) -> dict[str, Any]:

@@ -59,6 +59,12 @@ class Decomposition:
         """
         return write_pieces(self.source, self.pieces, Path(directory), levels)
 
+    def verify(self, directory: Path | str, *, seeds: int = 2) -> VerifyReport:
+        """Verify what was written into a folder against this module, with its weights moved on a copy."""
+        from flashinfer_bench.decompose.verify import verify_directory  # noqa: PLC0415
+
+        return verify_directory(directory, seeds=seeds, source=self.source)
+
     def __str__(self) -> str:
         """Draw the tree."""
         identities = {
@@ -99,8 +105,9 @@ def decompose_file(request: Request) -> dict[str, Any]:
     found = take_apart(source, _overrides(request.overrides))
     written = found.write(request.directory, levels=request.levels)
     seconds = time.process_time() - began_s
-    verified = _verified(request) if request.is_verified else None
+    verified, why_not = _verified(request) if request.is_verified else (None, "--no-verify")
     return _report(request, found, written, verified) | {
+        "not_verified_because": why_not,
         "cpu_seconds": round(seconds, 3),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
@@ -110,12 +117,16 @@ def _overrides(path: Path | str | None) -> Overrides | None:
     return None if path is None else load_overrides(Path(path))
 
 
-def _verified(request: Request) -> VerifyReport:
-    from flashinfer_bench.decompose.verify import verify_directory  # noqa: PLC0415  # half a second
+def _verified(request: Request) -> tuple[VerifyReport | None, str | None]:
+    from flashinfer_bench.decompose.verify import TooBigError, verify_directory  # noqa: PLC0415
 
-    return verify_directory(
-        request.directory, seeds=request.seeds, memory_limit_bytes=request.memory_limit_bytes
-    )
+    try:
+        report = verify_directory(
+            request.directory, seeds=request.seeds, memory_limit_bytes=request.memory_limit_bytes
+        )
+    except TooBigError as error:
+        return None, str(error)
+    return report, None
 
 
 def _report(

@@ -50,7 +50,7 @@ def _verification(report: Mapping[str, Any]) -> Iterator[str]:
             if len(errors) > _SHOWN:
                 yield f"  and {len(errors) - _SHOWN} more: `flashinfer-bench decompose verify`"
         case _:
-            yield "not verified (--no-verify)"
+            yield f"not verified: {report['not_verified_because']}"
     if report["shrunk"]:
         yield f"verified on a smaller copy, for want of memory: {report['shrunk']}"
     yield from _remarks("depends on this run", report["specialisations"])

@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.errors import UsageError
+
 if TYPE_CHECKING:
+    from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.report.decompose_verify import VerifyReport
+
+
+class TooBigError(UsageError):
+    """A model does not fit into the memory it is given, not even with a smaller batch."""
 
 
 def verify_directory(
@@ -14,12 +21,14 @@ def verify_directory(
     *,
     seeds: int = 2,
     model: Path | str | None = None,
+    source: ModelSource | None = None,
     memory_limit_bytes: int | None = None,
 ) -> VerifyReport:
     """Verify a decomposition here and now; its code and the original's are run in this process.
 
-    `model`: the original's file where it is not in the folder. Raises `UsageError` for a folder without a tree or an
-    original that cannot be run.
+    `model`: the original's file where it is not in the folder; `source`: the original where it was no file. Raises
+    `UsageError` for a folder without a tree or an original that cannot be run, `TooBigError` where memory does not
+    suffice even for a smaller copy.
     """
     from flashinfer_bench.decompose.verify.ladder import climb  # noqa: PLC0415  # imports torch
 
@@ -27,5 +36,6 @@ def verify_directory(
         Path(directory),
         seeds=seeds,
         model=Path(model) if model else None,
+        source=source,
         memory_limit_bytes=memory_limit_bytes,
     )

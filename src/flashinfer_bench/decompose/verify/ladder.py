@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping import decompose_trace
 from flashinfer_bench.decompose.model_file import ModelSource, load_model_file
+from flashinfer_bench.decompose.verify import TooBigError
 from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
 from flashinfer_bench.decompose.verify.definitions import check_definitions
 from flashinfer_bench.decompose.verify.exports import compare_exports
@@ -41,12 +42,14 @@ def climb(
     *,
     seeds: int = SEEDS,
     model: Path | None = None,
+    source: ModelSource | None = None,
     memory_limit_bytes: int | None = None,
     exports: bool = True,
 ) -> VerifyReport:
     """Verify a decomposition rung by rung; a rung that cannot be reached is `not run`."""
     started = time.monotonic()
-    ladder = Ladder(folder, seeds, load_model_file(model) if model else None, memory_limit_bytes)
+    original = load_model_file(model) if model else source
+    ladder = Ladder(folder, seeds, original, memory_limit_bytes)
     ladder.exports = exports
     layout = read_layout(folder)
     if isinstance(layout, list):
@@ -124,7 +127,7 @@ def _climb_seeds(
             compare(ladder, layout, files, subject, seed)
         except StoppedError:
             if ladder.shrunk is not None:
-                raise UsageError(_too_big(ladder)) from None
+                raise TooBigError(_too_big(ladder)) from None
             ladder.notes.append("a file failed, so what it is part of could not be compared")
             return
         climbed.append("moved away from" if subject.is_moved else "at")

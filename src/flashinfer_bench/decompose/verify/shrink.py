@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture import probe, same_stream
 from flashinfer_bench.decompose.names import tensors_in
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.decompose.verify import TooBigError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -170,8 +170,8 @@ def shrunk(source: ModelSource, trace: Trace, limit_bytes: int | None) -> Shrunk
             if needed_bytes(smaller) <= limit_bytes:
                 return Shrunk(source, sizes, _shapes(trace, sizes))
     needed = needed_bytes(smaller)
-    raise UsageError(
-        f"{source.name} needs about {needed / (1 << 30):.1f} GiB to be verified, even on a smaller batch: "
+    raise TooBigError(
+        f"the model needs about {needed / (1 << 30):.1f} GiB to be verified, even on a smaller batch: "
         "raise --memory-limit"
     )
 

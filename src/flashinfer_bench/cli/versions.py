@@ -76,7 +76,7 @@ def _checked_out(path: Path, revision: str) -> Iterator[Path]:
         is_folder = _git_type(path, revision) == "tree"
         for inner in _folder_files(path, revision) if is_folder else ["."]:
             _write(
-                target / inner, _git(path.parent, "show", _at(revision, Path(path.name) / inner))
+                target / inner, git(path.parent, "show", _at(revision, Path(path.name) / inner))
             )
         if not is_folder:
             _write_headers(path, revision, target)
@@ -93,7 +93,7 @@ def _write_headers(path: Path, revision: str, copy: Path) -> None:
                 continue
             seen.add(header)
             with contextlib.suppress(UsageError):  # a header of the system: not in git
-                _write(header, _git(path.parent, "show", _at(revision, Path(name))))
+                _write(header, git(path.parent, "show", _at(revision, Path(name))))
                 todo.append(header)
 
 
@@ -103,24 +103,25 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _folder_files(path: Path, revision: str) -> list[str]:
-    listed = _git(path.parent, "ls-tree", "-r", "-z", "--name-only", _at(revision, Path(path.name)))
+    listed = git(path.parent, "ls-tree", "-r", "-z", "--name-only", _at(revision, Path(path.name)))
     return [name for name in listed.decode(errors="surrogateescape").split("\0") if name]
 
 
 def _git_type(path: Path, revision: str) -> str:
-    return _git(path.parent, "cat-file", "-t", _at(revision, Path(path.name))).decode().strip()
+    return git(path.parent, "cat-file", "-t", _at(revision, Path(path.name))).decode().strip()
 
 
 def _at(revision: str, path: Path) -> str:
     return f"{revision}:./{path.as_posix()}"
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def git(folder: Path, *arguments: str) -> bytes:
+    """Ask git something about the repository that a folder is in."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=False)
     except FileNotFoundError as error:
-        raise UsageError("a version FILE@REVISION needs git, which is not installed") from error
+        raise UsageError("a version PATH@REVISION needs git, which is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"git did not answer within {_GIT_TIMEOUT_S} s") from error
     if done.returncode != 0:

@@ -77,7 +77,7 @@ def standing(
     every = list(rows)
     statuses = _statuses(every, mixes_hardware=mixes_hardware)
     timed = [row for row in every if not row.interpreted]
-    present = _of_present_code(timed, current_hash)
+    present = of_present_code(timed, current_hash)
     kept = _not_superseded(present)
     left_out = LeftOut(
         superseded=len(present) - len(kept),
@@ -101,7 +101,7 @@ def _statuses(rows: list[TraceRow], *, mixes_hardware: bool) -> dict[str, dict[s
     return statuses
 
 
-def _of_present_code(rows: list[TraceRow], current_hash: CurrentHash) -> list[TraceRow]:
+def of_present_code(rows: list[TraceRow], current_hash: CurrentHash) -> list[TraceRow]:
     """Leave out rows of code that a solution had before, where rows of its present code exist.
 
     A solution whose code the dataset does not hold, or never measured, is judged by all its rows.
@@ -132,13 +132,13 @@ def _not_superseded(rows: list[TraceRow]) -> list[TraceRow]:
     for row in rows:
         if row.status == "PASSED" and same_job(row) in failed:
             job = same_job(row)
-            newest[job] = max(newest.get(job, _LONG_AGO), _instant(row.timestamp))
+            newest[job] = max(newest.get(job, _LONG_AGO), instant(row.timestamp))
     return [
         row
         for row in rows
         if row.status == "PASSED"
         or same_job(row) not in newest
-        or newest[same_job(row)] <= _instant(row.timestamp)
+        or newest[same_job(row)] <= instant(row.timestamp)
     ]
 
 
@@ -164,7 +164,7 @@ def _is_faster(row: TraceRow, known: TraceRow) -> bool:
     return not known.latency_ms or row.latency_ms < known.latency_ms
 
 
-def _instant(timestamp: str) -> datetime:
+def instant(timestamp: str) -> datetime:
     """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
     try:
         instant = datetime.fromisoformat(timestamp)

@@ -1,0 +1,44 @@
+"""Datasets as people name them: a folder, or a folder as it was in a revision of git."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.cli.versions import git
+from flashinfer_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PARTS = ("definitions", "solutions", "workloads", "traces")
+"""What reports read; stored tensors may be large, and stay where they are."""
+
+
+def dataset_folder(text: str) -> tuple[Path, str] | None:
+    """Read FOLDER or FOLDER@REVISION; None where it is neither."""
+    if Path(text).is_dir():
+        return Path(text), ""
+    location, at, revision = text.partition("@")
+    return (Path(location), revision) if at and revision and Path(location).is_dir() else None
+
+
+@contextlib.contextmanager
+def checked_out(folder: Path, revision: str) -> Iterator[Path]:
+    """Copy a dataset as it was in a revision; gone when the block ends."""
+    if not revision:
+        yield folder
+        return
+    listed = git(folder, "ls-tree", "-z", "--name-only", revision).decode().split("\0")
+    parts = [name for name in _PARTS if name in listed]
+    if not parts:
+        raise UsageError(f"{folder}@{revision}: no dataset there: neither {' nor '.join(_PARTS)}")
+    with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as name:
+        content = git(folder, "archive", "--format=tar", revision, "--", *parts)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            archive.extractall(name, filter="data")
+        yield Path(name)

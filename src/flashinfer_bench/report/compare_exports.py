@@ -1,0 +1,140 @@
+"""A comparison for other programs: Markdown for a pull request, JUnit XML for a CI server."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET  # written, never parsed
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.compare_pages import (
+    axes_text,
+    breach_text,
+    headline,
+    ordered,
+    ratio_text,
+)
+from flashinfer_bench.report.numbers import NOTHING, latency_text
+from flashinfer_bench.report.tables import printable
+from flashinfer_bench.report.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flashinfer_bench.report.compare import ChangedJob, ComparedJob, Comparison, Place
+    from flashinfer_bench.report.compare_gates import GateResult
+
+_TOLD = (Verdict.SLOWER, Verdict.FASTER)
+_HEADER = ("verdict", "definition", "solution", "workload", "on", "old", "new", "new is [95%]")
+_CHANGE_HEADER = ("change", "definition", "solution", "workload", "on", "old", "new")
+_UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
+
+
+def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
+    """Write a comment: verdicts first, what changed open, all the rest folded."""
+    lines = [f"### {_cell(comparison.old)} → {_cell(comparison.new)}", ""]
+    lines += [f"**{_cell(headline(each))}**  " for each in comparison.overall]
+    if not comparison.overall:
+        lines.append("**No verdict: no job has a time on both sides**")
+    lines += _gate_lines(gates)
+    jobs = ordered(comparison.jobs)
+    lines += _table(_HEADER, (_job_cells(job) for job in jobs if job.verdict in _TOLD))
+    lines += _table(_CHANGE_HEADER, map(_change_cells, comparison.changes))
+    rest = [_job_cells(job) for job in jobs if job.verdict not in _TOLD]
+    if rest:
+        lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
+        lines += [*_table(_HEADER, rest), "", "</details>"]
+    between = f"Differences up to {100 * comparison.threshold:.3g}% count as none."
+    return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in comparison.remarks)])
+
+
+def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
+    """Write one test case a job and one a gate; a job fails where it breaks a gate."""
+    broken: dict[int, list[str]] = {}
+    for gate in gates:
+        for breach in gate.breaches:
+            if breach.place is not None:
+                broken.setdefault(id(breach.place), []).append(f"{gate.gate}: {breach.what}")
+    suite = ET.Element("testsuite", name=_xml(f"{comparison.old} -> {comparison.new}"))
+    for job in comparison.jobs:
+        about = f"{job.verdict}: {ratio_text(job)} {job.reason}".strip()
+        _case(suite, job.place, about, broken.get(id(job.place), []))
+    for change in comparison.changes:
+        about = f"{change.change}: {change.old_status or NOTHING} -> {change.new_status or NOTHING}"
+        _case(suite, change.place, about, broken.get(id(change.place), []))
+    for gate in gates:
+        lines = [breach_text(each.place, each.what) for each in gate.breaches]
+        _add_case(suite, "gates", gate.gate, "", [] if gate.holds else lines)
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(sum(case.find("failure") is not None for case in suite)))
+    suite.set("errors", "0")
+    ET.indent(suite)
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _case(suite: ET.Element, place: Place, about: str, failures: Sequence[str]) -> None:
+    names = (place.solution, axes_text(place), place.workload, place.hardware)
+    name = " / ".join(dict.fromkeys(name for name in names if name))
+    _add_case(suite, place.definition, name, about, failures)
+
+
+def _add_case(
+    suite: ET.Element, group: str, name: str, about: str, failures: Sequence[str]
+) -> None:
+    case = ET.SubElement(suite, "testcase", classname=_xml(group), name=_xml(name))
+    if failures:
+        failure = ET.SubElement(case, "failure", message=_xml(failures[0]))
+        failure.text = _xml("\n".join(failures))
+    if about:
+        ET.SubElement(case, "system-out").text = _xml(about)
+
+
+def _gate_lines(gates: Sequence[GateResult]) -> list[str]:
+    lines = [""] if gates else []
+    for gate in gates:
+        lines.append(f"- `{gate.gate}` {'holds' if gate.holds else '**is broken**'}")
+        lines += [f"  - {_cell(breach_text(each.place, each.what))}" for each in gate.breaches]
+    return lines
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lay cells out; a column without any content is left out, and so is a table without rows."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    kept = [index for index in range(len(header)) if any(row[index] for row in cells)]
+    if not cells:
+        return []
+    lines = [[header[index] for index in kept], ["---"] * len(kept)]
+    lines += [[row[index] for index in kept] for row in cells]
+    return ["", *(f"| {' | '.join(line)} |" for line in lines)]
+
+
+def _job_cells(job: ComparedJob) -> tuple[str, ...]:
+    place = job.place
+    return (
+        job.verdict, place.definition, place.solution, axes_text(place), place.hardware,
+        latency_text(job.old_latency_ms), latency_text(job.new_latency_ms),
+        ratio_text(job),
+    )  # fmt: skip
+
+
+def _change_cells(job: ChangedJob) -> tuple[str, ...]:
+    place = job.place
+    return (
+        job.change, place.definition, place.solution, axes_text(place), place.hardware,
+        job.old_status or NOTHING, job.new_status or NOTHING,
+    )  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    r"""Take the meaning out of what Markdown and HTML would read as theirs: names are other people's.
+
+    >>> _cell("a|b <img>")
+    'a\\|b &lt;img&gt;'
+    """
+    plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for character in "\\`*_[]|":
+        plain = plain.replace(character, "\\" + character)
+    return plain
+
+
+def _xml(text: str) -> str:
+    """Leave out what XML 1.0 cannot hold."""
+    return text.translate(_UNPRINTABLE).encode("utf-8", "replace").decode()

@@ -1,0 +1,206 @@
+"""A comparison as a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.compare import ACROSS, Change
+from flashinfer_bench.report.compare_ratios import Basis, Source
+from flashinfer_bench.report.numbers import (
+    NOTHING,
+    count_text,
+    error_text,
+    latency_text,
+    percent_text,
+    speedup_text,
+)
+from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.report.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flashinfer_bench.report.compare import ChangedJob, ComparedJob, Comparison, Overall, Place
+    from flashinfer_bench.report.compare_gates import GateResult
+
+_JOBS = (
+    Column("definition"),
+    Column("solution"),
+    Column("workload"),
+    Column("old", is_number=True),
+    Column("new", is_number=True),
+    Column("new is [95%]", is_number=True),
+    Column("verdict"),
+    Column("by"),
+    Column("why"),
+)
+_CHANGES = (
+    Column("change"),
+    Column("definition"),
+    Column("solution"),
+    Column("workload"),
+    Column("on"),
+    Column("old"),
+    Column("new"),
+)
+_ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNDECIDED, Verdict.SAME)
+_MOST_ROWS = 40
+_MOST_BREACHES = 8
+_GREW = 10.0
+"""Inputs differ from run to run, so smaller differences of errors say little."""
+
+
+def compare_page(comparison: Comparison, gates: Sequence[GateResult] = ()) -> Page:
+    """Show all jobs by hardware, then what changed, then the verdicts, the last thing one reads."""
+    blocks: list[Block] = [heading(f"{comparison.old} -> {comparison.new}")]
+    blocks.append(paragraph(*_about(comparison)))
+    for each in comparison.overall:
+        blocks += _hardware_blocks(comparison, each)
+    blocks += _change_blocks(comparison.changes)
+    blocks += _error_blocks(comparison.jobs)
+    blocks += _gate_blocks(gates)
+    if not comparison.overall:
+        blocks.append(heading("No verdict: no job has a time on both sides"))
+    return (*blocks, *(heading(headline(each)) for each in comparison.overall))
+
+
+def headline(overall: Overall) -> str:
+    """Say it in one line."""
+    ratio = speedup_text(overall.ratio, overall.interval)
+    jobs = sum(overall.verdicts.values())
+    each = ", ".join(
+        f"{overall.verdicts[name]} {name}" for name in _ORDER if name in overall.verdicts
+    )
+    over = f" over {count_text(jobs, 'job')} ({each})" if jobs > 1 else ""
+    where = f" on {overall.hardware}" if overall.hardware else ""
+    why = f": {overall.reason}" if overall.reason else ""
+    return f"{overall.verdict}: {ratio}{over}{where}{why}"
+
+
+def ordered(jobs: Iterable[ComparedJob]) -> list[ComparedJob]:
+    """Put the worst first, then what became faster, then the rest."""
+    return sorted(jobs, key=lambda job: (_ORDER.index(job.verdict), _strength(job)))
+
+
+def axes_text(place: Place) -> str:
+    """Name a workload by its axes, by the beginning of its id where it has none."""
+    named = ", ".join(f"{name}={value}" for name, value in place.axes.items())
+    return named or place.workload[:8]
+
+
+def ratio_text(job: ComparedJob) -> str:
+    """Write the ratio; that of a trace and itself has no interval worth a word."""
+    return speedup_text(job.ratio, None if job.source is Source.SAME_TRACE else job.interval)
+
+
+def breach_text(place: Place | None, what: str) -> str:
+    """Say which job broke a gate, and how."""
+    if place is None:
+        return what
+    names = (place.definition, place.solution, axes_text(place), place.hardware)
+    return f"{' / '.join(name for name in names if name)}: {what}"
+
+
+def _about(comparison: Comparison) -> list[str]:
+    bases = {job.basis for job in comparison.jobs}
+    by = {
+        frozenset({Basis.SPEEDUP}): "both against the reference that was timed beside them; ",
+        frozenset({Basis.LATENCY}): "latency against latency; ",
+    }.get(frozenset(bases), "")
+    between = f"differences up to {100 * comparison.threshold:.3g}% count as none"
+    luck = [
+        f"runs of the same code differ by {percent_text(each.between_runs)} more than their intervals know, by "
+        "the references; intervals are widened by that"
+        for each in comparison.overall
+        if each.between_runs and each.between_runs > _least_luck(comparison.threshold)
+    ]
+    return [f"{by}{between}", *luck, *comparison.remarks]
+
+
+def _least_luck(threshold: float) -> float:
+    return min(0.005, threshold)
+
+
+def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
+    jobs = ordered(job for job in comparison.jobs if job.place.hardware == overall.hardware)
+    mixes_bases = len({job.basis for job in comparison.jobs}) > 1
+    shown = jobs[:_MOST_ROWS]
+    blocks = [heading(f"On {overall.hardware}")] if overall.hardware else []
+    blocks.append(table(_JOBS, (_cells(job, names_basis=mixes_bases) for job in shown)))
+    if len(jobs) > len(shown):
+        hidden = count_text(len(jobs) - len(shown), "more job")
+        blocks.append(paragraph(f"and {hidden}; --json and --markdown list all"))
+    return blocks
+
+
+def _cells(job: ComparedJob, *, names_basis: bool) -> tuple[str, ...]:
+    return (
+        job.place.definition,
+        job.place.solution,
+        axes_text(job.place),
+        latency_text(job.old_latency_ms),
+        latency_text(job.new_latency_ms),
+        ratio_text(job),
+        job.verdict,
+        job.basis if names_basis else "",
+        _why(job),
+    )
+
+
+def _why(job: ComparedJob) -> str:
+    if job.source is Source.SAME_TRACE:
+        return "the same trace"
+    return "" if job.reason == ACROSS else job.reason
+
+
+def _strength(job: ComparedJob) -> float:
+    ratio = job.ratio or 1.0
+    return ratio if job.verdict is Verdict.SLOWER else -ratio
+
+
+def _change_blocks(changes: Sequence[ChangedJob]) -> list[Block]:
+    if not changes:
+        return []
+    order = list(Change)
+    rows = sorted(changes, key=lambda job: order.index(job.change))
+    blocks = [heading("Without a time on both sides")]
+    blocks.append(table(_CHANGES, map(_change_cells, rows[:_MOST_ROWS])))
+    if len(rows) > _MOST_ROWS:
+        blocks.append(paragraph(f"and {len(rows) - _MOST_ROWS} more; --json lists all"))
+    return blocks
+
+
+def _change_cells(job: ChangedJob) -> tuple[str, ...]:
+    place = job.place
+    return (
+        job.change, place.definition, place.solution, axes_text(place), place.hardware,
+        job.old_status or NOTHING, job.new_status or NOTHING,
+    )  # fmt: skip
+
+
+def _error_blocks(jobs: Iterable[ComparedJob]) -> list[Block]:
+    lines = [
+        f"{breach_text(job.place, '')}{error_text(job.old_max_absolute_error)} -> "
+        f"{error_text(job.new_max_absolute_error)}"
+        for job in jobs
+        if _has_grown(job.old_max_absolute_error, job.new_max_absolute_error)
+    ]
+    title = heading("Errors that grew tenfold, though judged right")
+    return [title, paragraph(*lines[:_MOST_ROWS])] if lines else []
+
+
+def _has_grown(old: float | None, new: float | None) -> bool:
+    return old is not None and new is not None and new > _GREW * old and new > 0
+
+
+def _gate_blocks(gates: Sequence[GateResult]) -> list[Block]:
+    if not gates:
+        return []
+    lines = []
+    for gate in gates:
+        lines.append(f"{gate.gate}: {'holds' if gate.holds else 'BROKEN'}")
+        shown = gate.breaches[:_MOST_BREACHES]
+        lines += [f"  {breach_text(each.place, each.what)}" for each in shown]
+        if len(gate.breaches) > len(shown):
+            lines.append(f"  and {len(gate.breaches) - len(shown)} more")
+    return [heading("Gates"), paragraph(*lines)]

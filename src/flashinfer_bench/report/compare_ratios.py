@@ -1,0 +1,207 @@
+"""How many times faster one job's new traces are than its old ones, and the interval of that."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+import statistics
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report.compare_sides import identity
+from flashinfer_bench.report.shifts import quotient, series_shift, shift
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.compare_sides import Samples
+    from flashinfer_bench.report.numbers import Interval
+
+_USUAL_BLOCKS = 12
+_LEAST_BLOCKS = 6
+_LEAST_CONTROLS = 6
+_NORMAL_95 = 1.959964
+
+
+class Basis(enum.StrEnum):
+    """What is divided by what."""
+
+    SPEEDUP = "speedup"
+    """Speedups over the same reference, timed beside both: what the machine did to all cancels."""
+    LATENCY = "latency"
+    """Times as they were."""
+
+
+class Source(enum.StrEnum):
+    """What an interval was made of."""
+
+    RUNS = "runs"
+    SAMPLES = "samples"
+    INTERVALS = "intervals"
+    SAME_TRACE = "same trace"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRatio:
+    """How many times faster; without an interval, why there is none."""
+
+    value: float | None
+    interval: Interval | None
+    basis: Basis
+    source: Source | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Traces of one side that time a job, oldest first, and their raw samples by trace id."""
+
+    rows: Sequence[TraceRow]
+    samples: Mapping[str, Samples]
+
+    @property
+    def newest(self) -> TraceRow:
+        """The latest one."""
+        return self.rows[-1]
+
+
+def job_ratio(old: Timed, new: Timed, bases: Sequence[Basis]) -> JobRatio:
+    """Compare two sides of a job; the first basis that gives an interval is taken."""
+    if not old.rows or not new.rows:
+        return JobRatio(None, None, bases[0], None, "a trace that passed has no latency")
+    if identity(old.newest) == identity(new.newest):
+        return JobRatio(1.0, (1.0, 1.0), bases[0], Source.SAME_TRACE)
+    unlike = _unlike(old.newest, new.newest)
+    found = [_ratio(old, new, basis) for basis in bases]
+    best = next((each for each in found if each.interval), found[0])
+    return replace(best, interval=None, source=None, reason=unlike) if unlike else best
+
+
+def possible_bases(old: Timed, new: Timed) -> tuple[Basis, ...]:
+    """Say by what two sides can be compared: by speedup only where the reference is the same."""
+    if not old.rows or not new.rows or not has_same_reference(old.newest, new.newest):
+        return (Basis.LATENCY,)
+    return (Basis.SPEEDUP, Basis.LATENCY)
+
+
+def has_same_reference(old: TraceRow, new: TraceRow) -> bool:
+    """Tell whether both were timed beside the same code under the same conditions."""
+    return bool(old.speedup and new.speedup) and _about_reference(old) == _about_reference(new)
+
+
+def between_runs(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> float | None:
+    """Estimate how much runs differ beyond what their own intervals know, as a logarithm's deviation.
+
+    The references are the same code on both sides, so whatever sets their times apart is luck: the
+    estimate of DerSimonian and Laird (Controlled Clinical Trials 7, 1986) over the jobs' ratios. None of
+    fewer than six.
+    """
+    logs, weights = [], []
+    for old, new in pairs:
+        if not old.reference_latency_ms or not new.reference_latency_ms:
+            continue
+        value, interval = quotient(
+            new.reference_latency_ms, new.reference_interval_ms,
+            old.reference_latency_ms, old.reference_interval_ms,
+        )  # fmt: skip
+        if interval is not None and interval[1] > interval[0]:
+            logs.append(math.log(value))
+            weights.append((2 * _NORMAL_95 / math.log(interval[1] / interval[0])) ** 2)
+    return _excess(logs, weights) if len(logs) >= _LEAST_CONTROLS else None
+
+
+def widened(ratio: JobRatio, luck: float, controls: int) -> JobRatio:
+    """Let an interval know how runs differ: twice the variance for a speedup, which has two processes a side.
+
+    Student's t in place of the normal, for the estimate is of few (the first term of Fisher's expansion).
+    """
+    is_of_few_runs = ratio.source in {Source.SAMPLES, Source.INTERVALS}
+    if ratio.interval is None or ratio.value is None or not is_of_few_runs:
+        return ratio
+    student = _NORMAL_95 + (_NORMAL_95**3 + _NORMAL_95) / (4 * max(1, controls - 1))
+    reach = student * luck * (math.sqrt(2) if ratio.basis is Basis.SPEEDUP else 1.0)
+    down = math.hypot(math.log(ratio.value / ratio.interval[0]), reach)
+    up = math.hypot(math.log(ratio.interval[1] / ratio.value), reach)
+    return replace(ratio, interval=(ratio.value * math.exp(-down), ratio.value * math.exp(up)))
+
+
+def _excess(logs: Sequence[float], weights: Sequence[float]) -> float:
+    total = math.fsum(weights)
+    centre = math.fsum(w * x for w, x in zip(weights, logs, strict=True)) / total
+    scatter = math.fsum(w * (x - centre) ** 2 for w, x in zip(weights, logs, strict=True))
+    scale = total - math.fsum(w * w for w in weights) / total
+    return math.sqrt(max(0.0, (scatter - (len(logs) - 1)) / scale))
+
+
+def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
+    by_runs = shift(_run_speeds(old.rows, basis), _run_speeds(new.rows, basis))
+    if by_runs[1] is not None:
+        return JobRatio(*by_runs, basis, Source.RUNS)
+    blocks = _block_speeds(old, basis), _block_speeds(new, basis)
+    if min(map(len, blocks)) >= _LEAST_BLOCKS:
+        return JobRatio(*series_shift(*blocks), basis, Source.SAMPLES)
+    value, interval = quotient(*_recorded(new.newest, basis), *_recorded(old.newest, basis))
+    if interval is not None:
+        return JobRatio(value, interval, basis, Source.INTERVALS)
+    bare = [name for name, each in (("old", old), ("new", new)) if _is_bare(each.newest, basis)]
+    whose = " and ".join(bare) or "one"
+    return JobRatio(value, None, basis, None, f"{whose}: neither samples nor an interval")
+
+
+def _is_bare(row: TraceRow, basis: Basis) -> bool:
+    return _recorded(row, basis)[1] is None
+
+
+def _recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
+    if basis is Basis.SPEEDUP:
+        return row.speedup or math.nan, row.speedup_interval
+    interval = row.latency_interval_ms
+    is_usable = interval is not None and interval[0] > 0
+    inverted = (1 / interval[1], 1 / interval[0]) if is_usable and interval else None
+    return 1 / (row.latency_ms or math.nan), inverted
+
+
+def _run_speeds(rows: Sequence[TraceRow], basis: Basis) -> list[float]:
+    return [_recorded(row, basis)[0] for row in rows]
+
+
+def _block_speeds(side: Timed, basis: Basis) -> list[float]:
+    """Give a speed for each block of every run that kept its samples, in the order of time."""
+    speeds: list[float] = []
+    for row in side.rows:
+        samples = side.samples.get(row.trace_id or "", {})
+        count = row.block_count or _USUAL_BLOCKS
+        solution = _block_medians(samples.get("solution", []), count)
+        reference = _block_medians(samples.get("reference", []), count)
+        if basis is Basis.LATENCY:
+            reference = [1.0] * len(solution)
+        if len(reference) == len(solution):
+            speeds += [ref / sol for ref, sol in zip(reference, solution, strict=True) if sol > 0]
+    return [speed for speed in speeds if speed > 0]
+
+
+def _block_medians(samples: Sequence[float], count: int) -> list[float]:
+    """Cut samples into blocks of nearly equal size, as they were taken, and give each one's median."""
+    if len(samples) < count:
+        return list(samples)
+    ends = [round(index * len(samples) / count) for index in range(count + 1)]
+    return [statistics.median(samples[begin:end]) for begin, end in itertools.pairwise(ends)]
+
+
+def _unlike(old: TraceRow, new: TraceRow) -> str:
+    """Say why two times do not compare; nothing where they do."""
+    if old.latency_kind and new.latency_kind and old.latency_kind != new.latency_kind:
+        return f"timed differently: {old.latency_kind} against {new.latency_kind} time"
+    if None not in {old.is_cold, new.is_cold} and old.is_cold != new.is_cold:
+        names = {True: "cold", False: "hot", None: ""}
+        return f"timed differently: {names[old.is_cold]} against {names[new.is_cold]} caches"
+    return ""
+
+
+def _about_reference(row: TraceRow) -> tuple[object, ...]:
+    return (
+        row.hardware, row.definition, row.definition_hash, row.libs.get("torch"), row.threads,
+        row.latency_kind, row.is_cold,
+    )  # fmt: skip

@@ -77,6 +77,7 @@ class Dispatcher:
         self._means = means
         self._lock = threading.RLock()
         self._tables: dict[str, Table] | None = None
+        self._known: dict[str, Table] = {}
         self._comparison: Comparison | None = None
         self._verified_calls = config.verify_first_n
         self._marked = marking(means.inside)
@@ -103,11 +104,16 @@ class Dispatcher:
                 self._tables = tables_of(self._means.trace_set, self.definition.name, self._config)
             return self._tables
 
+    def know(self, hardware: str, table: Table) -> None:
+        """Take over a table for one device that need not be read any more."""
+        self._known[hardware] = table
+
     def table(self, hardware: str) -> Table:
         """Give the table for one device."""
         if self._config.allow_other_hardware:
             return merged(self.tables(), hardware)
-        return self.tables().get(hardware, Table({}))
+        known = self._known.get(hardware)
+        return self.tables().get(hardware, Table({})) if known is None else known
 
     def build_ahead(self, hardware: str) -> None:
         """Build the share of winners the settings ask for; what fails is put under quarantine."""

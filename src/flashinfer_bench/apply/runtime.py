@@ -12,6 +12,7 @@ from flashinfer_bench.apply.config import ApplyConfig, ApplyConfigRegistry, regi
 from flashinfer_bench.apply.dispatcher import Dispatcher, Means
 from flashinfer_bench.apply.kernels import Kernels
 from flashinfer_bench.apply.stats import ApplyStats
+from flashinfer_bench.apply.table_cache import tables_here
 from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
 from flashinfer_bench.intercept.catalogue import Catalogue
 from flashinfer_bench.intercept.chain import no_fallback
@@ -153,16 +154,23 @@ class ApplyRuntime:
 
     def _build_ahead(self) -> None:
         """Build winners; definitions whose traces do not name a device of this machine are passed over unread."""
-        hardware = [processor_name(), *dict.fromkeys(gpu_names())]
-        for name in self._catalogue.definitions:
-            config = self.configs.get(name)
-            if config is None or not config.aot_ratio:
-                continue
-            for each in hardware:
-                if config.allow_other_hardware or self.trace_set.traces.may_hold(name, each):
-                    dispatcher = self._dispatcher(name)
-                    assert dispatcher is not None
-                    dispatcher.build_ahead(each)
+        eager = {
+            name: config
+            for name in self._catalogue.definitions
+            if (config := self.configs.get(name)) is not None and config.aot_ratio
+        }
+        for hardware in (processor_name(), *dict.fromkeys(gpu_names())):
+            measured = {
+                name: config
+                for name, config in eager.items()
+                if config.allow_other_hardware or self.trace_set.traces.may_hold(name, hardware)
+            }
+            tables = tables_here(self.trace_set, measured, hardware) if measured else {}
+            for name, table in tables.items():
+                dispatcher = self._dispatcher(name)
+                assert dispatcher is not None
+                dispatcher.know(hardware, table)
+                dispatcher.build_ahead(hardware)
 
     def _dispatcher(self, name: str) -> Dispatcher | None:
         known = self._dispatchers.get(name)

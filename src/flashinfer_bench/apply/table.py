@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -31,6 +32,19 @@ class ApplyKey:
     def of(cls, axes: Mapping[str, int]) -> ApplyKey:
         """Make the key of these lengths."""
         return cls(tuple(sorted(axes.items())))
+
+    @classmethod
+    def from_json(cls, text: str) -> ApplyKey:
+        """Read what `to_json` writes."""
+        content = json.loads(text)
+        pairs = (
+            tuple((name, value) for name, value in content[part]) for part in ("axes", "feats")
+        )
+        return cls(*pairs)
+
+    def to_json(self) -> str:
+        """Write as JSON, the same for equal keys."""
+        return json.dumps({"axes": self.axes, "feats": self.feats}, separators=(",", ":"))
 
     def distance(self, other: ApplyKey) -> float:
         """Say how far apart two sizes are: twice as long counts the same at every length."""

@@ -68,6 +68,14 @@ class TraceLists(dict[str, list[Trace]]):
             for each in written
         )
 
+    def written(self, name: str) -> Iterator[bytes]:
+        """Give a list as it is written, in pieces: the same bytes mean the same traces."""
+        for segment in self._segments.get(name, ()):
+            yield segment.content
+            yield from (line for _, line in segment.only or ())
+        for trace in super().get(name, ()):
+            yield trace.to_json().encode()
+
     def trace_at(self, name: str, index: int) -> Trace:
         """Give one trace of a list, parsing only that one where the list is not parsed yet."""
         for segment in self._segments.get(name, ()):

@@ -10,6 +10,12 @@ pytest.importorskip("torch", reason="applying solutions needs torch")
 
 
 @pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds and tables of these tests are their own."""
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path_factory.getbasetemp() / "apply_cache"))
+
+
+@pytest.fixture(autouse=True)
 def nothing_stays_enabled() -> Iterator[None]:
     from flashinfer_bench.apply.runtime import RUNTIMES
     from flashinfer_bench.intercept import PATCHES

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from flashinfer_bench.apply import ApplyRuntime
-from flashinfer_bench.data import Definition
+from flashinfer_bench.data import Definition, DType
 from flashinfer_bench.intercept import PATCHES
 from tests.unit.apply.datasets import definition
 from tests.unit.apply.flashinfer_stand_in import write_package
@@ -89,7 +89,7 @@ def described(
     """Attention with int32 indices, a scale, and a log-sum-exp beside the output."""
     plain = of(name, op_type, inputs, output, ATTEND + reference)
     tensors = {
-        each: spec.model_copy(update={"dtype": "int32"})
+        each: spec.model_copy(update={"dtype": DType.INT32})
         if each.startswith(("kv_", "qo_"))
         else spec
         for each, spec in plain.inputs.items()

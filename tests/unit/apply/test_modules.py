@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from flashinfer_bench.data import DType
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.intercept import ADAPTERS, register_module
 from flashinfer_bench.intercept.adapters import modules
@@ -74,7 +75,7 @@ ROPE = ROPE.model_copy(
     update={
         "inputs": {
             **ROPE.inputs,
-            "positions": ROPE.inputs["positions"].model_copy(update={"dtype": "int64"}),
+            "positions": ROPE.inputs["positions"].model_copy(update={"dtype": DType.INT64}),
         },
         "outputs": {"q_out": ROPE.inputs["q"], "k_out": ROPE.inputs["k"]},
     }

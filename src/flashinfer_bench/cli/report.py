@@ -19,6 +19,7 @@ from flashinfer_bench.cli.options import (
     mix_hardware_option,
 )
 from flashinfer_bench.cli.report_compare import compare
+from flashinfer_bench.cli.report_history import history
 from flashinfer_bench.cli.report_html import html
 from flashinfer_bench.cli.report_model import model
 from flashinfer_bench.errors import UnknownNameError
@@ -52,6 +53,7 @@ def report() -> None:
 
 report.add_command(model)
 report.add_command(compare)
+report.add_command(history)
 report.add_command(html)
 
 

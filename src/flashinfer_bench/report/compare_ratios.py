@@ -142,7 +142,7 @@ def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
     blocks = _block_speeds(old, basis), _block_speeds(new, basis)
     if min(map(len, blocks)) >= _LEAST_BLOCKS:
         return JobRatio(*series_shift(*blocks), basis, Source.SAMPLES)
-    value, interval = quotient(*_recorded(new.newest, basis), *_recorded(old.newest, basis))
+    value, interval = quotient(*recorded(new.newest, basis), *recorded(old.newest, basis))
     if interval is not None:
         return JobRatio(value, interval, basis, Source.INTERVALS)
     bare = [name for name, each in (("old", old), ("new", new)) if _is_bare(each.newest, basis)]
@@ -151,10 +151,11 @@ def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
 
 
 def _is_bare(row: TraceRow, basis: Basis) -> bool:
-    return _recorded(row, basis)[1] is None
+    return recorded(row, basis)[1] is None
 
 
-def _recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
+def recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
+    """Give a trace's speed as it was recorded: its speedup, or calls a millisecond."""
     if basis is Basis.SPEEDUP:
         return row.speedup or math.nan, row.speedup_interval
     interval = row.latency_interval_ms
@@ -164,7 +165,7 @@ def _recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
 
 
 def _run_speeds(rows: Sequence[TraceRow], basis: Basis) -> list[float]:
-    return [_recorded(row, basis)[0] for row in rows]
+    return [recorded(row, basis)[0] for row in rows]
 
 
 def _block_speeds(side: Timed, basis: Basis) -> list[float]:

@@ -15,9 +15,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,tilelang,dev]'
 	@touch $@
 
-run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary
+run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary, write the pages
 	$(BIN)/flashinfer-bench run --local examples/dataset
 	$(BIN)/flashinfer-bench report summary --local examples/dataset
+	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
 # What nothing is timed in runs on two cores at once; the rest needs them both.
 TOGETHER := tests/unit tests/golden tests/contract/decompose src

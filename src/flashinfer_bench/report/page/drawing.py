@@ -16,6 +16,7 @@ from flashinfer_bench.report.numbers import (
 from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic
+from flashinfer_bench.report.scores import Beyond, fast_p
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_SERIES = 12
 """More lines than that cannot be told apart; the tables have them all."""
-_CELLS = 64
+_CELLS = 120
 _LEAST_SIZES = 2
 
 
@@ -231,14 +232,12 @@ def _fast_numbers(
 ) -> Numbers:
     thresholds = (0.5, 1.0, 1.5, 2.0, 4.0, 8.0)
     return Numbers(
-        ("solution", *(f"p = {each:g}" for each in thresholds), "workloads"),
+        ("solution", *(f"≥ {each:g}x" for each in thresholds), "workloads"),
         tuple(
             (
                 each.solution,
                 *(
-                    percent_text(
-                        sum(r >= p for r in ratios[each.solution]) / attempted[each.solution]
-                    )
+                    percent_text(_share(ratios[each.solution], attempted[each.solution], p))
                     for p in thresholds
                 ),
                 str(attempted[each.solution]),
@@ -246,6 +245,11 @@ def _fast_numbers(
             for each in drawn
         ),
     )
+
+
+def _share(ratios: Sequence[float], attempted: int, threshold: float) -> float:
+    failed = [None] * (attempted - len(ratios))
+    return fast_p({"": [*ratios, *failed]}, threshold, Beyond.AT_LEAST)
 
 
 def sample_bars(chart: DefinitionChart, best: str | None) -> Bars | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 _UNSAFE = re.compile(r"[^a-z0-9_.-]+")
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.-]*")
@@ -15,6 +16,7 @@ _RESERVED = frozenset(
 )
 
 
+@lru_cache(maxsize=20_000)
 def slug(name: str) -> str:
     """Turn a name into part of a path; two names never share one.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from flashinfer_bench.report import numbers
 from flashinfer_bench.report.page import content
@@ -17,8 +19,21 @@ from flashinfer_bench.report.tables import first_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_WORDS = re.compile(r"[^_./-]*[_./-]|[^_./-]+")
+
+
+def breakable(name: str) -> Markup:
+    """Let a long name go on in the next line after what separates its words.
+
+    >>> breakable("a_b<")
+    Markup('a_<wbr>b&lt;')
+    """
+    return Markup("<wbr>").join(_WORDS.findall(name))
+
+
 _FILTERS = {
     "axes": axes_text,
+    "breakable": breakable,
     "bytes": bytes_text,
     "error": numbers.error_text,
     "first_line": first_line,

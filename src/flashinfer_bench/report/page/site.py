@@ -6,6 +6,8 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from flashinfer_bench.report.model import model_worth
 from flashinfer_bench.report.page.content import definition_page, model_page, solution_page
 from flashinfer_bench.report.page.definitions import Definitions
@@ -17,7 +19,7 @@ from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lin
 from flashinfer_bench.report.visualize import charts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flashinfer_bench.report.page.content import Content
     from flashinfer_bench.report.visualize import DefinitionChart
@@ -88,10 +90,13 @@ def _definition_pages(
 
 
 def _solution_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str, str]]:
+    options = {
+        definition: _options(content, names, renderer)
+        for definition, names in content.solutions_by_definition.items()
+    }
     for name, jobs in content.jobs_by_solution.items():
         solution = content.solutions.get(name)
         definition = solution.definition if solution else jobs[0].row.definition
-        others = content.solutions_by_definition[definition]
         page = renderer.page(
             "solution.html",
             root="../",
@@ -100,9 +105,15 @@ def _solution_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str,
             definition=definition,
             builds=builds(solution, jobs),
             by_hardware=jobs_by_hardware(content, jobs),
-            others=[each for each in others if each != name and each in content.solutions],
+            others=options[definition],
         )
         yield solution_page(name), page
+
+
+def _options(content: Content, names: Iterable[str], renderer: Renderer) -> Markup:
+    """Offer the solutions of a definition for comparison, once for all their pages."""
+    known = [name for name in names if name in content.solutions]
+    return Markup(renderer.page("options.html", names=known)) if len(known) > 1 else Markup("")  # noqa: S704  # escaped by the template
 
 
 def _model_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str, str]]:

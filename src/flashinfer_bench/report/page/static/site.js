@@ -293,7 +293,7 @@ const fib = (() => {
     return pairs;
   }
   function sideBySide(left, right) {
-    const [a, b] = [left, right].map((each) => (each === undefined ? [] : each.split("\n")));
+    const [a, b] = [left, right].map((each) => (each === undefined ? [] : each.replace(/\n$/, "").split("\n")));
     const rows = [];
     let i = 0;
     let j = 0;
@@ -347,6 +347,7 @@ const fib = (() => {
     const select = document.getElementById("diff");
     if (!select) return;
     const place = document.getElementById("differences");
+    all("option", select).find((each) => each.value === select.dataset.this)?.remove();
     async function show() {
       if (!select.value) { place.replaceChildren(); return; }
       const sources = await load("sources", select.dataset.sources);
@@ -355,7 +356,7 @@ const fib = (() => {
         .flatMap(([path, left, right]) => differenceTable(path, [ours.name, theirs.name], left, right)));
     }
     const wanted = state.get("diff");
-    if (all("option", select).some((each) => each.value === wanted)) { select.value = wanted; show().then(() => select.scrollIntoView()); }
+    if (all("option", select).some((each) => each.value === wanted)) { select.value = wanted; show().then(() => document.getElementById("compare").scrollIntoView()); }
     select.addEventListener("change", () => { remember("diff", select.value); show(); });
   }
 

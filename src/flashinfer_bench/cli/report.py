@@ -21,10 +21,12 @@ from flashinfer_bench.cli.options import (
 from flashinfer_bench.cli.report_compare import compare
 from flashinfer_bench.cli.report_history import history
 from flashinfer_bench.cli.report_html import html
+from flashinfer_bench.cli.report_merge import merge
 from flashinfer_bench.cli.report_model import model
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.pages import best_page, summary_page
+from flashinfer_bench.report.score_names import parse_score
 from flashinfer_bench.report.standing import standing
 from flashinfer_bench.report.summary import summarize
 from flashinfer_bench.report.visualize import WIDTH, charts, visualize_page
@@ -55,6 +57,7 @@ report.add_command(model)
 report.add_command(compare)
 report.add_command(history)
 report.add_command(html)
+report.add_command(merge)
 
 
 @report.command(
@@ -62,6 +65,7 @@ report.add_command(html)
     examples=[
         "flashinfer-bench report summary --local examples/dataset",
         "flashinfer-bench report summary --local one --local another --json",
+        "flashinfer-bench report summary --local examples/dataset --score 'fast_p>=1'",
     ],
 )
 @local_option
@@ -72,18 +76,28 @@ report.add_command(html)
     metavar="NAME",
     help="Whose solutions authors are ranked against.",
 )
+@click.option(
+    "--score",
+    default="arithmetic",
+    show_default=True,
+    metavar="NAME",
+    help="Rank by arithmetic, geometric, coverage, sol, sol-gap, fast_p>1 or fast_p>=1 (any number), win@1.0, pass@5, "
+    "or as kernelbench or flashinfer-bench do; docs/reports.md explains each.",
+)
 @mix_hardware_option
 @json_option
 @log_level_option
 def summary(
-    local: tuple[str, ...], baseline_author: str, mix_hardware: bool, as_json: bool
+    local: tuple[str, ...], baseline_author: str, score: str, mix_hardware: bool, as_json: bool
 ) -> None:
     """Count traces by status, and rank authors.
 
     An author's average speedup is the mean, over definitions, of the best solution's mean speedup
     over the baseline; a solution with a failure scores 0. Definitions without exactly one baseline
-    solution that passed are ranked against their reference, in a table of their own.
+    solution that passed are ranked against their reference, in a table of their own. Authors whose intervals
+    overlap share a place, marked `=`. --score ranks by another figure.
     """
+    wanted = parse_score(score)
     with _collector_paused():
         trace_set = load_dataset(local)
         summed = summarize(
@@ -92,6 +106,7 @@ def summary(
             _solutions_by(trace_set, baseline_author),
             baseline_author=baseline_author,
             mixes_hardware=mix_hardware,
+            score=wanted,
         )
     if as_json:
         screen.show_json({"schema_version": 1, "summary": summed})

@@ -305,7 +305,8 @@ def _status(entry: Entry | None) -> str | None:
 
 
 def _remarks(pairs: Sequence[_Pair], overall: Sequence[Overall]) -> tuple[str, ...]:
-    remarks = [*_moved_machines(overall), *_changed_libraries(pairs)]
+    by_latency = {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY}
+    remarks = [*_moved_machines(overall, by_latency), *_changed_libraries(pairs)]
     unknown = {each.hardware for each in overall if each.between_runs is None}
     few = [
         pair
@@ -321,13 +322,16 @@ def _remarks(pairs: Sequence[_Pair], overall: Sequence[Overall]) -> tuple[str, .
     return tuple(remarks)
 
 
-def _moved_machines(overall: Sequence[Overall]) -> list[str]:
-    return [
-        f"on {each.hardware} the references, the same code on both sides, took {1 / each.reference_ratio:.3g} "
-        "times as long on the new side: what is compared by latency is off by that"
-        for each in overall
-        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD
-    ]
+def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:
+    remarks = []
+    for each in overall:
+        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD:
+            off = "and ratios of them" if each.hardware in by_latency else "alone"
+            remarks.append(
+                f"on {each.hardware} the references, the same code on both sides, took "
+                f"{1 / each.reference_ratio:.2f} times as long on the new side: latencies {off} are off by that"
+            )
+    return remarks
 
 
 def _changed_libraries(pairs: Sequence[_Pair]) -> list[str]:

@@ -12,6 +12,8 @@ from flashinfer_bench.report.numbers import (
     percent_text,
     speedup_text,
 )
+from flashinfer_bench.report.score_names import Family
+from flashinfer_bench.report.score_pages import score_blocks
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _RANKING = (
     Column("rank", is_number=True),
     Column("author"),
-    Column("avg speedup", is_number=True),
+    Column("avg speedup [95%]", is_number=True),
     Column("success", is_number=True),
     Column("wins", is_number=True),
     Column("definitions", is_number=True),
@@ -59,7 +61,7 @@ def summary_page(summary: Summary) -> Page:
         blocks.append(heading(f"{count_text(summary.totals.traces, 'trace')} in all"))
         blocks.append(paragraph(_statuses_text(summary.totals)))
     for group in summary.by_hardware:
-        blocks += _hardware_blocks(group, summary.baseline_author)
+        blocks += _hardware_blocks(group, summary.baseline_author, summary.score)
     return (*blocks, *left_out_blocks(summary.left_out))
 
 
@@ -100,9 +102,11 @@ def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
     return (heading("Left out"), paragraph(*lines)) if lines else ()
 
 
-def _hardware_blocks(group: HardwareSummary, baseline_author: str) -> list[Block]:
+def _hardware_blocks(group: HardwareSummary, baseline_author: str, score: str) -> list[Block]:
     title = f"{count_text(group.totals.traces, 'trace')} on {group.hardware}"
     blocks = [heading(title), paragraph(_statuses_text(group.totals))]
+    if score != Family.ARITHMETIC:
+        return blocks + score_blocks(score, group.scores, baseline_author)
     return blocks + _ranking_blocks(group.rankings, baseline_author)
 
 
@@ -120,11 +124,11 @@ def _ranking_blocks(rankings: Rankings, baseline_author: str) -> list[Block]:
 
 
 def _ranking_cells(ranks: Iterable[Rank]) -> Iterable[tuple[str, ...]]:
-    for place, rank in enumerate(ranks, start=1):
+    for rank in ranks:
         yield (
-            str(place),
+            rank.place,
             rank.author,
-            speedup_text(rank.avg_speedup),
+            speedup_text(rank.avg_speedup, rank.interval if rank.avg_speedup else None),
             percent_text(rank.success_rate),
             percent_text(rank.win_rate),
             str(rank.definitions),

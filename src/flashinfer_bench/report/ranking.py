@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.scores import arithmetic_interval, places
+from flashinfer_bench.report.shifts import quotient
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.standing import Tallies, Tally
 
 UNKNOWN_AUTHOR = "(unknown)"
@@ -24,6 +28,8 @@ class Score:
     success_rate: float
     win_rate: float
     workloads: int
+    interval: Interval | None = None
+    """95%, of the average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,10 @@ class Rank:
     """Traces of the author, in any table, that broke the contract."""
     best_solutions: dict[str, str]
     """The author's best solution of each definition."""
+    place: str = ""
+    """`=` marks a place that several share, for their intervals overlap."""
+    interval: Interval | None = None
+    """95%, of the average speedup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ def rankings(
     tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], *, baseline_author: str
 ) -> Rankings:
     """Rank authors; `baselines` names the baseline author's solutions of each definition."""
-    without = _without_baseline(tallies, baselines, baseline_author)
+    without = without_baseline(tallies, baselines, baseline_author)
     against_baseline: dict[tuple[str, str], dict[str, Score]] = {}
     against_reference: dict[tuple[str, str], dict[str, Score]] = {}
     for definition, by_solution in tallies.items():
@@ -82,17 +92,18 @@ def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
     attempted = tally.passed.keys() | {row.workload_uuid for row in tally.failed}
     known = {uuid: row.latency_ms for uuid, row in baseline.passed.items() if row.latency_ms}
     common = sorted(attempted & known.keys())
-    return _score(
-        [_ratio(known[uuid], tally.passed.get(uuid)) for uuid in common],
-        has_failed=bool(tally.failed),
-    )
+    ratios = [_ratio(known[uuid], tally.passed.get(uuid)) for uuid in common]
+    intervals = [_interval(baseline.passed[uuid], tally.passed.get(uuid)) for uuid in common]
+    return _score(ratios, intervals, has_failed=bool(tally.failed))
 
 
 def score_by_reference(tally: Tally) -> Score | None:
     """Average the recorded speedups over the reference."""
     failed_only = {row.workload_uuid for row in tally.failed} - tally.passed.keys()
-    ratios = [row.speedup for row in tally.passed.values() if row.speedup]
-    return _score([*ratios, *(None for _ in failed_only)], has_failed=bool(tally.failed))
+    compared = [row for row in tally.passed.values() if row.speedup]
+    ratios = [row.speedup for row in compared] + [None] * len(failed_only)
+    intervals = [row.speedup_interval for row in compared]
+    return _score(ratios, intervals, has_failed=bool(tally.failed))
 
 
 def ranked(
@@ -107,12 +118,15 @@ def ranked(
         winner = max(by_solution.items(), key=lambda pair: pair[1].avg_speedup)
         best.setdefault(author, {})[definition] = winner
     ranks = [_rank(author, winners, violations.get(author, 0)) for author, winners in best.items()]
-    return tuple(sorted(ranks, key=lambda rank: (-rank.avg_speedup, rank.author)))
+    ranks.sort(key=lambda rank: (-rank.avg_speedup, rank.author))
+    found = places([rank.avg_speedup for rank in ranks], [rank.interval for rank in ranks])
+    return tuple(replace(rank, place=place) for rank, place in zip(ranks, found, strict=True))
 
 
-def _without_baseline(
+def without_baseline(
     tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], author: str
 ) -> dict[str, str]:
+    """Name the definitions that cannot be compared with a baseline, and why."""
     reasons: dict[str, str] = {}
     for definition in sorted(tallies):
         names = baselines.get(definition, ())
@@ -135,15 +149,27 @@ def _ratio(baseline_ms: float, row: TraceRow | None) -> float | None:
     return baseline_ms / row.latency_ms if row is not None and row.latency_ms else None
 
 
-def _score(ratios: list[float | None], *, has_failed: bool) -> Score | None:
+def _interval(baseline: TraceRow, row: TraceRow | None) -> Interval | None:
+    if row is None or not row.latency_ms or not baseline.latency_ms:
+        return None
+    return quotient(
+        baseline.latency_ms, baseline.latency_interval_ms, row.latency_ms, row.latency_interval_ms
+    )[1]
+
+
+def _score(
+    ratios: Sequence[float | None], intervals: Sequence[Interval | None], *, has_failed: bool
+) -> Score | None:
     """Average; None where there is nothing to average."""
     if has_failed:
-        return Score(0.0, 0.0, 0.0, len(ratios)) if ratios else None
+        return Score(0.0, 0.0, 0.0, len(ratios), (0.0, 0.0)) if ratios else None
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return None
     win_rate = sum(ratio > 1 for ratio in known) / len(known)
-    return Score(fmean(known), 1.0, win_rate, len(known))
+    pairs = zip(ratios, intervals, strict=True)
+    interval = arithmetic_interval([(ratio, each) for ratio, each in pairs if ratio is not None])
+    return Score(fmean(known), 1.0, win_rate, len(known), interval)
 
 
 def _violations_by_author(tallies: Tallies) -> Counter[str]:
@@ -165,4 +191,5 @@ def _rank(author: str, winners: Mapping[str, tuple[str, Score]], violations: int
         workloads=sum(score.workloads for score in scores),
         violations=violations,
         best_solutions={name: solution for name, (solution, _) in sorted(winners.items())},
+        interval=arithmetic_interval([(score.avg_speedup, score.interval) for score in scores]),
     )

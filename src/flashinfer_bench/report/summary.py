@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.ranking import Rankings, rankings
+from flashinfer_bench.report.score_names import Family, ScoreName, parse_score
+from flashinfer_bench.report.scoring import ScoreTable, score_tables
 from flashinfer_bench.report.standing import LeftOut, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.standing import CurrentHash
+    from flashinfer_bench.report.standing import CurrentHash, Tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class HardwareSummary:
     hardware: str
     totals: Totals
     rankings: Rankings
+    scores: tuple[ScoreTable, ...] = ()
+    """By the score that was asked for, where it is another than the arithmetic mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Summary:
     by_hardware: tuple[HardwareSummary, ...]
     left_out: LeftOut
     baseline_author: str
+    score: str = Family.ARITHMETIC.value
 
 
 def summarize(
@@ -51,19 +56,33 @@ def summarize(
     *,
     baseline_author: str,
     mixes_hardware: bool = False,
+    score: ScoreName | None = None,
 ) -> Summary:
     """Sum rows up; `baselines` names the baseline author's solutions of each definition."""
+    wanted = score or parse_score(Family.ARITHMETIC)
     sorted_out = standing(rows, current_hash, mixes_hardware=mixes_hardware)
     groups = tuple(
         HardwareSummary(
             hardware,
             _totals(sorted_out.statuses[hardware]),
             rankings(by_definition, baselines, baseline_author=baseline_author),
+            _scores(by_definition, baselines, wanted, baseline_author),
         )
         for hardware, by_definition in sorted_out.tallies.items()
     )
     totals = _totals(_sums(group.totals.by_status for group in groups))
-    return Summary(totals, groups, sorted_out.left_out, baseline_author)
+    return Summary(totals, groups, sorted_out.left_out, baseline_author, wanted.text)
+
+
+def _scores(
+    tallies: Tallies,
+    baselines: Mapping[str, tuple[str, ...]],
+    score: ScoreName,
+    baseline_author: str,
+) -> tuple[ScoreTable, ...]:
+    if score.family is Family.ARITHMETIC:
+        return ()
+    return score_tables(tallies, baselines, score, baseline_author=baseline_author)
 
 
 def _totals(by_status: Mapping[str, int]) -> Totals:

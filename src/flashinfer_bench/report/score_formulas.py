@@ -1,0 +1,224 @@
+"""The formula of each score over what an author attempted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report import scores
+from flashinfer_bench.report.numbers import Interval
+from flashinfer_bench.report.score_names import Family, ScoreName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One solution on one workload; no ratio where it failed."""
+
+    definition: str
+    solution: str
+    workload: str
+    ratio: float | None
+    interval: Interval | None
+    latency_ms: float | None = None
+    latency_interval_ms: Interval | None = None
+    compared_ms: float | None = None
+    sol_fraction: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which workload."""
+        return self.definition, self.workload
+
+
+Value = tuple[float, Interval | None]
+
+
+# Formulas: attempts, the score's parameters and the number of workloads in scope; a text says why there is no score.
+
+
+def _arithmetic(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
+    best = _best_by_definition(attempts, lambda each: scores.arithmetic([a.ratio for a in each]))
+    parts = [
+        (value, _interval_of(each, scores.arithmetic_interval) if value else (0.0, 0.0))
+        for each, value in best
+    ]
+    return fmean(value for value, _ in parts), scores.arithmetic_interval(parts)
+
+
+def _geometric(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
+    passed = [each for each in attempts if each.ratio is not None]
+    best = _best_by_definition(
+        passed, lambda each: scores.geometric([a.ratio for a in each]) or 0.0
+    )
+    parts = [(value, _interval_of(each, scores.geometric_interval)) for each, value in best]
+    value = scores.geometric([value for value, _ in parts])
+    return "nothing passed" if value is None else (value, scores.geometric_interval(parts))
+
+
+def _coverage(attempts: Sequence[Attempt], _: ScoreName, scope: int) -> Value | str:
+    best = [each for each in _fastest(attempts) if each.ratio is not None]
+    value = scores.covered([each.ratio for each in best], scope)
+    pairs = [(each.ratio or 0.0, each.interval) for each in best]
+    pairs += [(1.0, (1.0, 1.0))] * (scope - len(best))
+    return "nothing in scope" if value is None else (value, scores.geometric_interval(pairs))
+
+
+def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
+    best = _with_light(attempts)
+    if best is None:
+        return "no speed of light was recorded"
+    ends = [_light_ends(each) for each in best]
+    shares = [scores.light([each.sol_fraction if each.ratio else None]) for each in best]
+    return fmean(shares), scores.arithmetic_interval(list(zip(shares, ends, strict=True)))
+
+
+def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
+    best = _with_light(attempts)
+    if best is None:
+        return "no speed of light was recorded"
+    pairs = [(_gap(each, each.latency_ms), _gap_ends(each)) for each in best]
+    return fmean(value for value, _ in pairs), scores.arithmetic_interval(pairs)
+
+
+def _fast_p(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+    return _share(grouped_attempts(attempts, name), name.thresholds[-1], name.beyond)
+
+
+def _win(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+    pairs = [(each.ratio, each.interval) for each in _fastest(attempts)]
+    return _share({"": pairs}, name.thresholds[-1], name.beyond)
+
+
+def _pass(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+    are_right: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    for each in attempts:
+        known = are_right[each.definition].get(each.solution, True)
+        are_right[each.definition][each.solution] = known and each.ratio is not None
+    few = [name_ for name_, found in are_right.items() if len(found) < name.tries]
+    if few:
+        return f"fewer than {name.tries} solutions of {', '.join(sorted(few))}"
+    flags = {problem: list(found.values()) for problem, found in are_right.items()}
+    return scores.pass_at_k(flags, name.tries), None
+
+
+FORMULAS: dict[Family, Callable[[Sequence[Attempt], ScoreName, int], Value | str]] = {
+    Family.ARITHMETIC: _arithmetic,
+    Family.GEOMETRIC: _geometric,
+    Family.COVERAGE: _coverage,
+    Family.SOL: _sol,
+    Family.SOL_GAP: _sol_gap,
+    Family.FAST_P: _fast_p,
+    Family.WIN: _win,
+    Family.PASS: _pass,
+}
+
+
+def _best_by_definition(
+    attempts: Iterable[Attempt], value_of: Callable[[Sequence[Attempt]], float]
+) -> list[tuple[list[Attempt], float]]:
+    """Take an author's best solution of each definition."""
+    grouped: defaultdict[str, defaultdict[str, list[Attempt]]]
+    grouped = defaultdict(lambda: defaultdict(list))
+    for each in attempts:
+        grouped[each.definition][each.solution].append(each)
+    return [
+        max(((each, value_of(each)) for each in by_solution.values()), key=lambda pair: pair[1])
+        for by_solution in grouped.values()
+    ]
+
+
+def _fastest(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Take an author's fastest solution of each workload; a failure where all failed."""
+    best: dict[tuple[str, str], Attempt] = {}
+    for each in attempts:
+        known = best.get(each.key)
+        if known is None or (each.ratio or 0.0) > (known.ratio or 0.0):
+            best[each.key] = each
+    return list(best.values())
+
+
+def grouped_attempts(
+    attempts: Iterable[Attempt], name: ScoreName
+) -> dict[str, list[tuple[float | None, Interval | None]]]:
+    """Group by problem, where a solution is one attempt; or leave every attempt for itself."""
+    if not name.is_by_problem:
+        return {"": [(each.ratio, each.interval) for each in attempts]}
+    samples: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
+    for each in attempts:
+        samples[each.definition, each.solution].append(each)
+    grouped: defaultdict[str, list[tuple[float | None, Interval | None]]] = defaultdict(list)
+    for (definition, _), found in samples.items():
+        is_right = all(each.ratio is not None for each in found)
+        ratio = scores.geometric([each.ratio for each in found]) if is_right else None
+        interval = _interval_of(found, scores.geometric_interval) if is_right else None
+        grouped[definition].append((ratio, interval))
+    return dict(grouped)
+
+
+def _share(
+    grouped: Mapping[str, Sequence[tuple[float | None, Interval | None]]],
+    threshold: float,
+    beyond: scores.Beyond,
+) -> Value:
+    """Count; the interval reaches from what is certainly beyond to what may be."""
+    values, lows, highs = (
+        {problem: [_end(pair, end) for pair in pairs] for problem, pairs in grouped.items()}
+        for end in (None, 0, 1)
+    )
+    value = scores.fast_p(values, threshold, beyond)
+    known = all(pair[1] for pairs in grouped.values() for pair in pairs if pair[0] is not None)
+    if not known:
+        return value, None
+    ends = scores.fast_p(lows, threshold, beyond), scores.fast_p(highs, threshold, beyond)
+    return value, ends
+
+
+def _end(pair: tuple[float | None, Interval | None], end: int | None) -> float | None:
+    ratio, interval = pair
+    return ratio if end is None or interval is None else interval[end]
+
+
+def _interval_of(
+    attempts: Iterable[Attempt],
+    combine: Callable[[Sequence[tuple[float, Interval | None]]], Interval | None],
+) -> Interval | None:
+    return combine([(each.ratio or 0.0, each.interval) for each in attempts])
+
+
+def _with_light(attempts: Sequence[Attempt]) -> list[Attempt] | None:
+    """Take the fastest of each workload that knows the speed of light, and what failed; None of none."""
+    best = [
+        each for each in _fastest(attempts) if each.ratio is None or each.sol_fraction is not None
+    ]
+    return best if any(each.ratio is not None for each in best) else None
+
+
+def _light_ends(attempt: Attempt) -> Interval | None:
+    if attempt.ratio is None or not attempt.sol_fraction:
+        return (0.0, 0.0)
+    if attempt.latency_ms is None or attempt.latency_interval_ms is None:
+        return None
+    low_ms, high_ms = attempt.latency_interval_ms
+    at_light = attempt.sol_fraction * attempt.latency_ms
+    return min(1.0, at_light / high_ms), min(1.0, at_light / low_ms)
+
+
+def _gap(attempt: Attempt, latency_ms: float | None) -> float:
+    if attempt.ratio is None or not latency_ms or not attempt.latency_ms:
+        return 0.0
+    fraction = (attempt.sol_fraction or 0.0) * attempt.latency_ms / latency_ms
+    return scores.closed_gap(latency_ms, attempt.compared_ms or 0.0, fraction)
+
+
+def _gap_ends(attempt: Attempt) -> Interval | None:
+    if attempt.ratio is None:
+        return (0.0, 0.0)
+    if attempt.latency_interval_ms is None:
+        return None
+    low_ms, high_ms = attempt.latency_interval_ms
+    return _gap(attempt, high_ms), _gap(attempt, low_ms)

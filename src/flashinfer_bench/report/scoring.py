@@ -1,0 +1,182 @@
+"""Authors by any score: what they attempted, gathered, then put through the score's formula."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.report import scores
+from flashinfer_bench.report.ranking import UNKNOWN_AUTHOR, without_baseline
+from flashinfer_bench.report.score_formulas import FORMULAS, Attempt, Value, grouped_attempts
+from flashinfer_bench.report.score_names import Family, ScoreName
+from flashinfer_bench.report.shifts import quotient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.report.standing import Tallies, Tally
+
+BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """One author's score."""
+
+    place: str
+    """`=` marks a place that several share, for their intervals overlap."""
+    author: str
+    score: float
+    interval: Interval | None
+    by_threshold: dict[str, float]
+    """Of a score with several thresholds."""
+    success_rate: float
+    """Share of attempted workloads that passed."""
+    definitions: int
+    workloads: int
+    """That were attempted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Authors on one kind of hardware, by one score."""
+
+    score: str
+    against: str
+    """`baseline`, `reference`, or `nothing` where the score compares with neither."""
+    lines: tuple[ScoreLine, ...]
+    unscored: dict[str, str]
+    """Authors without this score, and why."""
+
+
+def score_tables(
+    tallies: Tallies,
+    baselines: Mapping[str, tuple[str, ...]],
+    name: ScoreName,
+    *,
+    baseline_author: str,
+) -> tuple[ScoreTable, ...]:
+    """Score authors against the baseline, and against the reference where there is no baseline."""
+    without = without_baseline(tallies, baselines, baseline_author)
+    if name.family is Family.PASS:
+        return _tables(name, {NOTHING_ELSE: _attempts(tallies, lambda _: None)})
+    if name.is_by_problem:  # KernelBench compares with the problem's own model
+        return _tables(name, {REFERENCE: _attempts(tallies, lambda _: None)})
+    compared = {each: tallies[each] for each in tallies if each not in without}
+    alone = {each: tallies[each] for each in tallies if each in without}
+    groups = {
+        BASELINE: _attempts(compared, lambda each: compared[each][baselines[each][0]]),
+        REFERENCE: _attempts(alone, lambda _: None),
+    }
+    return _tables(name, groups)
+
+
+def _attempts(
+    tallies: Tallies, baseline_of: Callable[[str], Tally | None]
+) -> dict[str, list[Attempt]]:
+    """Gather attempts by author; the baseline itself is what others are compared with."""
+    found: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for definition, by_solution in tallies.items():
+        baseline = baseline_of(definition) if by_solution else None
+        for tally in by_solution.values():
+            if tally is not baseline:
+                found[tally.author or UNKNOWN_AUTHOR] += _of_tally(definition, tally, baseline)
+    return dict(found)
+
+
+def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Attempt]:
+    """Give an attempt for each workload; against a baseline those it passed itself."""
+    failed = {row.workload_uuid for row in tally.failed} - tally.passed.keys()
+    attempts = []
+    for uuid in sorted(tally.passed.keys() | failed):
+        row, base = tally.passed.get(uuid), baseline.passed.get(uuid) if baseline else None
+        if baseline is not None and (base is None or not base.latency_ms):
+            continue
+        if row is None:
+            attempts.append(Attempt(definition, tally.solution, uuid, None, None))
+        else:
+            attempts.append(_passed(definition, row, base))
+    return attempts
+
+
+def _passed(definition: str, row: TraceRow, base: TraceRow | None) -> Attempt:
+    ratio: float | None = row.speedup
+    interval, compared_ms = row.speedup_interval, row.reference_latency_ms
+    if base is not None and base.latency_ms and row.latency_ms:
+        ratio, interval = quotient(
+            base.latency_ms, base.latency_interval_ms, row.latency_ms, row.latency_interval_ms
+        )
+        compared_ms = base.latency_ms
+    return Attempt(
+        definition, row.solution, row.workload_uuid, ratio or math.nan, interval,
+        row.latency_ms, row.latency_interval_ms, compared_ms, row.sol_fraction,
+    )  # fmt: skip
+
+
+def _tables(
+    name: ScoreName, groups: Mapping[str, Mapping[str, Sequence[Attempt]]]
+) -> tuple[ScoreTable, ...]:
+    return tuple(_table(name, against, found) for against, found in groups.items() if found)
+
+
+def _table(name: ScoreName, against: str, by_author: Mapping[str, Sequence[Attempt]]) -> ScoreTable:
+    scope = {each.key for attempts in by_author.values() for each in attempts}
+    usable = {
+        author: [each for each in attempts if _is_usable(each, name)]
+        for author, attempts in sorted(by_author.items())
+    }
+    unscored: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    for author, attempts in usable.items():
+        formula = FORMULAS[name.family]
+        value = formula(attempts, name, len(scope)) if attempts else "never compared"
+        if isinstance(value, str):
+            unscored[author] = value
+        else:
+            values[author] = value
+    order = sorted(values, key=lambda author: (-values[author][0], author))
+    places = scores.places(
+        [values[author][0] for author in order], [values[author][1] for author in order]
+    )
+    lines = tuple(
+        _line(place, author, values[author], usable[author], name)
+        for place, author in zip(places, order, strict=True)
+    )
+    return ScoreTable(name.text, against, lines, unscored)
+
+
+def _is_usable(attempt: Attempt, name: ScoreName) -> bool:
+    """Whether a score can take an attempt: one that passed and was compared with nothing has no ratio."""
+    is_compared = attempt.ratio is None or not math.isnan(attempt.ratio)
+    return is_compared or name.family is Family.PASS
+
+
+def _line(
+    place: str, author: str, value: Value, attempts: Sequence[Attempt], name: ScoreName
+) -> ScoreLine:
+    passed = sum(each.ratio is not None for each in attempts)
+    shares = {}
+    if name.family is Family.FAST_P and len(name.thresholds) > 1:
+        grouped = grouped_attempts(attempts, name)
+        shares = {
+            f"{name.beyond}{threshold:g}": scores.fast_p(
+                {problem: [ratio for ratio, _ in each] for problem, each in grouped.items()},
+                threshold,
+                name.beyond,
+            )
+            for threshold in sorted(name.thresholds)
+        }
+    return ScoreLine(
+        place=place,
+        author=author,
+        score=value[0],
+        interval=value[1],
+        by_threshold=shares,
+        success_rate=passed / len(attempts),
+        definitions=len({each.definition for each in attempts}),
+        workloads=len({each.key for each in attempts}),
+    )

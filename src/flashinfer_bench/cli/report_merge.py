@@ -1,0 +1,106 @@
+"""`flashinfer-bench report merge`: several datasets become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.datasets import dataset_paths
+from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.numbers import count_text
+from flashinfer_bench.report.tables import Column, heading, table
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data.merging import Merged
+    from flashinfer_bench.report.tables import Page
+
+_REMEDY = (
+    "rename one of each, or take the first dataset's with --on-conflict keep-first: "
+    "what belongs to the others is left out too"
+)
+
+
+@click.command(
+    "merge",
+    cls=Command,
+    examples=[
+        "flashinfer-bench report merge laptop_results server_results --output all_results",
+        "flashinfer-bench report merge mine theirs --output both --on-conflict keep-first --json",
+    ],
+)
+@click.argument("datasets", metavar="DATASET...", nargs=-1)
+@click.option(
+    "--local",
+    multiple=True,
+    metavar="PATH",
+    help="A dataset; the same as an argument, after those.",
+)
+@click.option(
+    "--output", required=True, metavar="DIR", help="The dataset to write: a new or empty folder."
+)
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["fail", "keep-first"]),
+    default="fail",
+    show_default=True,
+    help="When two datasets say different things under one name.",
+)
+@json_option
+@log_level_option
+def merge(
+    datasets: tuple[str, ...],
+    local: tuple[str, ...],
+    output: str,
+    on_conflict: str,
+    as_json: bool,
+) -> None:
+    """Write several datasets as one: definitions, solutions, workloads, traces, samples, blobs, profiles.
+
+    What two of them hold with the same content is written once. Traces stay as they were recorded, to the byte.
+    The same name with other content is a conflict: all are named with both files, and nothing is written, unless
+    `--on-conflict keep-first` takes what the dataset named first says. What belongs to something that was not
+    kept, such as the traces of another version of a solution, is left out then and counted. The folder is
+    written whole or not at all.
+    """
+    from flashinfer_bench.data.drafts import require_new  # noqa: PLC0415  # `--help` does without
+    from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
+
+    named = [*datasets, *local]
+    if not named:
+        raise UsageError("no dataset was named: report merge DATASET... --output DIR")
+    require_new(Path(output))
+    planned = plan_merge(dataset_paths(named))
+    if on_conflict == "fail":
+        require_kept(planned.merged, _REMEDY)
+    planned.write(Path(output))
+    for each in planned.merged.conflicts:
+        log.warn(f"{each.kind} {each.name!r}: kept {each.first}, not {each.second}")
+    if as_json:
+        screen.show_json({"schema_version": 1, "output": output, "merge": planned.merged})
+    else:
+        screen.show(_page(output, len(set(named)), planned.merged))
+
+
+def _page(output: str, count: int, merged: Merged) -> Page:
+    columns = [Column("what"), *(Column(head, is_number=True) for head in _HEADS)]
+    conflicts = [each.kind for each in merged.conflicts]
+    rows = [
+        [
+            kind,
+            f"{merged.taken[kind]:,}",
+            f"{merged.duplicates[kind]:,}",
+            f"{conflicts.count(kind):,}",
+            f"{merged.left_out[kind]:,}",
+        ]
+        for kind in merged.taken
+        if merged.taken[kind] or merged.duplicates[kind] or kind in conflicts
+    ]
+    return (heading(f"{count_text(count, 'dataset')} in {output}"), table(columns, rows))
+
+
+_HEADS = ("written", "duplicates", "not kept", "left out with it")

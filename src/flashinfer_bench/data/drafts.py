@@ -1,0 +1,43 @@
+"""A folder of many files is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data.appending import storage_error
+from flashinfer_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MODE = 0o755
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a draft to write into; it becomes the folder, new or empty until then, when all went well."""
+    require_new(folder)
+    folder = folder.absolute()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise storage_error(folder, error) from error
+    try:
+        yield draft
+        draft.chmod(_MODE)
+        draft.replace(folder)
+    except OSError as error:
+        raise storage_error(folder, error) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_new(folder: Path) -> None:
+    """Refuse a folder that holds something."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already; name a folder that is new or empty")

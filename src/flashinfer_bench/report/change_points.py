@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,11 +41,11 @@ def change_points(
 ) -> tuple[ChangePoint, ...]:
     """Mark where values, in the order of time, change by more than a threshold.
 
-    The place at which the ranks before and after differ most (Pettitt, Applied Statistics 28, 1979) is a
-    change if Moses' interval for the ratio of the two sides lies wholly beyond the threshold, at a
-    confidence of 1 - `false_alarms` / places; places are those with runs enough on both sides for
-    that. The two stretches are then searched in the same way. If all values are from one distribution,
-    whatever it is, and independent, a mark appears in no more than the share `false_alarms`.
+    The place that parts them best, by least absolute deviations on the logarithmic scale, is a change if Moses'
+    interval for the ratio of the two sides lies wholly beyond the threshold, at a confidence of
+    1 - `false_alarms` / places (Bonferroni); places are those with runs enough on both sides for that. The
+    two stretches are then searched in the same way. If all values are from one distribution, whatever it is,
+    and independent, a mark appears in no more than the share `false_alarms`.
 
     >>> [point.at for point in change_points([1.0, 1.01, 0.99, 1.02, 0.8, 0.81, 0.79, 0.82])]
     [4]
@@ -89,7 +89,7 @@ def _cuts(speeds: Sequence[float], offset: int, false_alarms: float, threshold: 
     if side is None:
         return []
     places = range(side, len(speeds) - side + 1)
-    at = _most_unusual(speeds, places)
+    at = _best_place(speeds, places)
     confidence = 1 - false_alarms / len(places)
     _, interval = shift(speeds[:at], speeds[at:], confidence=confidence)
     if verdict(interval, threshold=threshold) not in {Verdict.FASTER, Verdict.SLOWER}:
@@ -101,18 +101,12 @@ def _cuts(speeds: Sequence[float], offset: int, false_alarms: float, threshold: 
     ]
 
 
-def _most_unusual(speeds: Sequence[float], places: range) -> int:
-    """Find the place whose rank sum lies farthest from what chance gives, in its own deviations."""
-    count = len(speeds)
-    ordered = sorted(speeds)
-    ranks = (
-        (bisect.bisect_left(ordered, each) + bisect.bisect_right(ordered, each) + 1) / 2
-        for each in speeds
-    )
-    sums = list(itertools.accumulate(ranks))
+def _best_place(speeds: Sequence[float], places: range) -> int:
+    """Find the place at which both stretches lie closest to their own medians, on the logarithmic scale."""
+    logs = [math.log(each) for each in speeds]
+    return min(places, key=lambda at: _distance(logs[:at]) + _distance(logs[at:]))
 
-    def unusual(at: int) -> float:
-        offset = sums[at - 1] - at * (count + 1) / 2
-        return abs(offset) / math.sqrt(at * (count - at) * (count + 1) / 12)
 
-    return max(places, key=unusual)
+def _distance(values: Sequence[float]) -> float:
+    middle = statistics.median(values)
+    return math.fsum(abs(value - middle) for value in values)

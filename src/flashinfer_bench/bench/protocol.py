@@ -159,6 +159,10 @@ class Spin(Message, frozen=True):
     on_all_cores: bool
 
 
+class Inspect(Message, frozen=True):
+    """Look closely at the outputs of the sample just committed; it takes long enough to look like hidden work."""
+
+
 class Keep(Message, frozen=True):
     """The sample just returned will be checked: fingerprint the inputs of this call of it.
 
@@ -233,7 +237,7 @@ class Returned(Message, frozen=True):
 class Committed(Message, frozen=True):
     """The outputs of the calls that returned can change no more, or are nothing that fits.
 
-    They lie in the shared buffer; from a card they are on their way there until `Inspected`. The id is that of the
+    They lie in the shared buffer; from a card they are on their way there until `Glanced`. The id is that of the
     `Go` before. `missing`: which of the outputs that may be missing are, in any call.
     """
 
@@ -241,8 +245,14 @@ class Committed(Message, frozen=True):
     missing: tuple[int, ...] = ()
 
 
+class Glanced(Message, frozen=True):
+    """Whether a glance says all: outputs are contiguous and lie apart. The id is that of the `Go` before."""
+
+    is_clear: bool
+
+
 class Inspected(Message, frozen=True):
-    """What outputs look like beside their values; the id is that of the `Go` before."""
+    """What outputs look like beside their values."""
 
     fault: OutputFault | None
     shares_buffers: bool
@@ -273,11 +283,12 @@ FromContestant = (
     | Finished
     | Returned
     | Committed
+    | Glanced
     | Inspected
     | Kept
     | Raised
 )
-ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Keep
+ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Inspect | Keep
 
 
 # ------------------------------------------------------------------ parent → judge

@@ -45,7 +45,7 @@ def aliases(
 
     Addresses are compared in one sweep, and only where they meet are strides looked at.
     """
-    if _lie_apart(outputs, inputs):
+    if lie_apart(outputs, inputs):
         return Aliases()
     names = [plan.name for plan in plans]
     pieces = [*_pieces(outputs, names), *_pieces(inputs, None)]
@@ -67,7 +67,7 @@ def aliases(
     return Aliases(None, are_shared)
 
 
-def _lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[object]]) -> bool:
+def lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[object]]) -> bool:
     """Tell quickly that all tensors are contiguous and no two meet; that is how it mostly is."""
     held = {id(value): value for values in inputs for value in values}  # calls may share inputs
     extents: list[tuple[int, int]] = []

@@ -26,7 +26,9 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Finished,
     FromContestant,
+    Glanced,
     Go,
+    Inspect,
     Inspected,
     Keep,
     Kept,
@@ -50,7 +52,7 @@ from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 from flashinfer_bench.tensors import outputs as outgoing
-from flashinfer_bench.tensors.aliasing import aliases
+from flashinfer_bench.tensors.aliasing import aliases, lie_apart
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.generate import InputMaker
@@ -143,6 +145,8 @@ def _answer(
                 return harness.go(id_, channel)
             case Spin():
                 return harness.spin(request, channel)
+            case Inspect(id=id_):
+                return harness.inspect(id_)
             case Keep():
                 return harness.keep(request)
             case Build(id=id_):
@@ -171,6 +175,7 @@ class _Harness:
         self._input_sets: list[list[Any]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._base_bytes: int | None = None
+        self._unclear: list[list[Any]] = []
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
         self._spin = spin_call(device.torch_device)
 
@@ -247,8 +252,8 @@ class _Harness:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int, channel: Channel[ToContestant]) -> Inspected:
-        """Run the prepared calls, say so at once, commit what they gave back, then look at it."""
+    def go(self, id_: int, channel: Channel[ToContestant]) -> Glanced:
+        """Run the prepared calls, say so at once, commit what they gave back, then glance at it."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         try:
             elapsed_ns, results = self._clock.time_ns(
@@ -264,9 +269,11 @@ class _Harness:
         finally:
             gc.enable()
         self._bring(held)
-        return self._inspected(id_, sets)
+        is_clear = self._takes_outputs or self._lie_apart(sets)
+        self._unclear = [] if is_clear else sets
+        return Glanced(id_, is_clear)
 
-    def spin(self, request: Spin, channel: Channel[ToContestant]) -> Inspected:
+    def spin(self, request: Spin, channel: Channel[ToContestant]) -> Glanced:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
         elapsed_ns, _ = self._clock.time_ns(
@@ -278,7 +285,7 @@ class _Harness:
         fault, held = self._commit(self._output_sets[:count])
         channel.send(Committed(request.id, fault))
         self._bring(held)
-        return Inspected(request.id, None, shares_buffers=False, strided_elements=0)
+        return Glanced(request.id, is_clear=True)
 
     def _commit(
         self, sets: Sequence[Sequence[Any]]
@@ -328,16 +335,23 @@ class _Harness:
             if any(len(outs) <= number or outs[number] is None for outs in sets)
         )
 
-    def _inspected(self, id_: int, sets: Sequence[list[Any]]) -> Inspected:
-        overlaps = shares = None
-        if not self._takes_outputs:
-            assert self._maker is not None
-            found = aliases(sets, self._maker.sets, self._plans)
-            overlaps = None if found.fault is None else OutputFault("overlap", found.fault)
-            shares = found.are_shared
+    def _lie_apart(self, sets: Sequence[list[Any]]) -> bool:
+        assert self._maker is not None
+        return lie_apart(sets, self._maker.sets)
+
+    def inspect(self, id_: int) -> Inspected:
+        """Look at what a glance did not clear: whose memory it lies in, and how.
+
+        Only when asked. The judge reads what processor time a sample took when it hears that outputs are committed;
+        on a busy machine that is late, and this would count as work of the solution.
+        """
+        assert self._maker is not None
+        sets, self._unclear = self._unclear, []
+        found = aliases(sets, self._maker.sets, self._plans)
+        overlaps = None if found.fault is None else OutputFault("overlap", found.fault)
         there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
         strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
-        return Inspected(id_, overlaps, bool(shares), max(strided, default=0))
+        return Inspected(id_, overlaps, found.are_shared, max(strided, default=0))
 
     def _spin_on_all_cores(self, duration_ns: int) -> None:
         if self._device.torch_device.type != "cpu":

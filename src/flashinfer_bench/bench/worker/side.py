@@ -14,7 +14,9 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Errors,
     Finished,
+    Glanced,
     Go,
+    Inspect,
     Inspected,
     JobMisshapen,
     JobRaised,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 _MOST_CHECKED_SETS = 4  # of a sample with several calls
 _LONGEST_EVIDENCE = 500
+_CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
 
 @dataclass
@@ -199,7 +202,8 @@ class Side:
             pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
         )
-        inspected = link.hear(order, Inspected)
+        is_clear = link.hear(order, Glanced).is_clear
+        inspected = _CLEAR if is_clear else link.ask(Inspect(link.new_id()), Inspected)
         if not is_here:
             outputs = [self._read(slot, committed.missing) for slot in slots]
         self._hear(returned, committed, inspected, count)
@@ -230,7 +234,10 @@ class Side:
             evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
             self.accuse("implausible", evidence)
         if any(number < self.least_outputs for number in committed.missing):
-            self.accuse("tampered_harness", f"outputs {committed.missing} are said to be missing")
+            self.accuse(
+                "tampered_harness",
+                f"outputs {committed.missing} are said to be missing",
+            )
         self.strided_elements = max(self.strided_elements, inspected.strided_elements)
 
     def checked_slots(self, trial: int, call: int, count: int) -> tuple[int, ...]:
@@ -271,7 +278,11 @@ class Side:
         found = self.verdict
         extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
         return Errors(
-            found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
+            found.max_absolute,
+            found.max_relative,
+            found.matched_ratio,
+            self.precision,
+            extra,
         )
 
     def notes(self) -> Iterator[Note]:

@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
     "report": Entry("report", "Look at recorded traces."),
+    "export": Entry("export", "Write traces as CSV, Parquet or Markdown, for other programs."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),

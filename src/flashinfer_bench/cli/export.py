@@ -1,0 +1,142 @@
+"""`flashinfer-bench export`: traces for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.collecting import collector_paused
+from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.options import json_option, local_option, log_level_option
+from flashinfer_bench.report import exports
+from flashinfer_bench.report.numbers import count_text
+from flashinfer_bench.report.tables import paragraph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from flashinfer_bench.report.exports import ExportColumn
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "flashinfer-bench export csv --local examples/dataset --output traces.csv",
+        "flashinfer-bench export parquet --local examples/dataset --output traces.parquet",
+    ],
+)
+def export() -> None:
+    """Write traces as a table for other programs: a line for each trace, all of them.
+
+    Columns and their order stay; new ones are added at the end.
+    """
+
+
+def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what all tables have."""
+    options = (
+        local_option,
+        click.option(
+            "--columns",
+            cls=ManyOption,
+            metavar="NAME...",
+            help="Columns to write, in this order.",
+        ),
+        json_option,
+        log_level_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _output_option(**attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), **attributes
+    )
+
+
+@export.command(
+    "csv",
+    cls=Command,
+    examples=[
+        "flashinfer-bench export csv --local examples/dataset --output traces.csv",
+        "flashinfer-bench export csv --columns definition solution latency_ms",
+    ],
+)
+@_output_option(help="File to write.  [default: stdout]")
+@_table_options
+def csv(output: Path | None, local: tuple[str, ...], columns: tuple[str, ...], **how: bool) -> None:
+    """Write traces as CSV, with a head; mappings are JSON, what is not known is empty."""
+    _export(exports.as_csv, output, local, columns, as_json=how["as_json"])
+
+
+@export.command(
+    "parquet",
+    cls=Command,
+    examples=[
+        "flashinfer-bench export parquet --local examples/dataset --output traces.parquet",
+    ],
+)
+@_output_option(required=True, help="File to write.")
+@_table_options
+def parquet(output: Path, local: tuple[str, ...], columns: tuple[str, ...], **how: bool) -> None:
+    """Write traces as Parquet; needs pyarrow: pip install 'flashinfer-bench[parquet]'."""
+    _export(exports.as_parquet, output, local, columns, as_json=how["as_json"])
+
+
+@export.command(
+    "markdown",
+    cls=Command,
+    examples=[
+        "flashinfer-bench export markdown --local examples/dataset",
+        "flashinfer-bench export markdown --columns definition solution speedup --output table.md",
+    ],
+)
+@_output_option(help="File to write.  [default: stdout]")
+@_table_options
+def markdown(
+    output: Path | None, local: tuple[str, ...], columns: tuple[str, ...], **how: bool
+) -> None:
+    """Write traces as a Markdown table; without `--columns`, of what people ask for first."""
+    wanted = columns or exports.IN_MARKDOWN
+    _export(exports.as_markdown, output, local, wanted, as_json=how["as_json"])
+
+
+def _export(
+    write: Callable[[Sequence[Any], Sequence[ExportColumn]], bytes],
+    output: Path | None,
+    local: tuple[str, ...],
+    names: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    with collector_paused():
+        trace_set = load_dataset(local)
+        op_types = {name: each.op_type for name, each in trace_set.definitions.items()}
+        known = exports.columns(op_types)
+        shown = exports.chosen(known, names) if names else list(known)
+        rows = list(trace_set.rows())
+        content = write(rows, shown)
+    if output is None and not as_json:
+        click.echo(content, nl=False)
+        return
+    if output is not None:
+        from flashinfer_bench.data.files import write_whole  # noqa: PLC0415  # pydantic
+
+        write_whole(output, content)
+    if as_json:
+        screen.show_json(
+            {
+                "schema_version": 1,
+                "output": None if output is None else str(output),
+                "columns": [column.name for column in shown],
+                "rows": [{column.name: column.value(row) for column in shown} for row in rows],
+            }
+        )
+    else:
+        screen.show((paragraph(f"{count_text(len(rows), 'trace')} in {output}"),))

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import percent_text, speedup_text
-from flashinfer_bench.report.ranking import rankings
+from flashinfer_bench.report.numbers import NOTHING, percent_text, speedup_text
+from flashinfer_bench.report.ranking import UNKNOWN_AUTHOR, rankings
+from flashinfer_bench.report.score_names import Family, parse_score
+from flashinfer_bench.report.scoring import score_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
+    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.page.content import Content
-    from flashinfer_bench.report.ranking import Rank, Rankings
+    from flashinfer_bench.report.scoring import ScoreTable
+    from flashinfer_bench.report.standing import Tallies
+
+OFFERED = (
+    ("geometric", "Geometric mean of the speedups on the workloads that passed."),
+    (
+        "arithmetic",
+        "Mean over definitions of the best solution's mean speedup; a solution with a failure scores 0.",
+    ),
+    (
+        "coverage",
+        "Geometric mean over every workload that anyone attempted: what failed or was not tried counts as 1x.",
+    ),
+    ("fast_p>=1", "Share of attempted workloads that are right and at least as fast (≥ 1x)."),
+    ("win@1", "Share of attempted workloads that are right and faster (> 1x)."),
+    ("sol", "Mean share of the device's speed of light; a failure is 0."),
+    ("sol-gap", "How much of the way to the speed of light is gone: 50% as fast, 100% at it."),
+    ("pass@1", "Share of the attempts that are right."),
+    ("kernelbench", "KernelBench's fast_1 (> 1x), each definition weighing the same."),
+)
+"""Names of scores with what each means; the first is shown first."""
+_AS_RATIO = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
+_AGAINST = {
+    "baseline": "Against the baseline",
+    "reference": "Against the reference",
+    "nothing": "All definitions",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """An author in one table."""
 
-    place: int
+    place: str
     author: str
-    score: float
-    score_text: str
-    success: str
-    wins: str
-    definitions: int
-    workloads: int
+    score: float | None
+    text: str
+    """The score; why there is none where there is none."""
+    success: float | None
+    definitions: int | None
+    workloads: int | None
     violations: int
     best: dict[str, str]
     """The author's best solution of each definition."""
@@ -44,7 +75,6 @@ class Table:
 class Score:
     """A score and what it says of the authors on one kind of hardware."""
 
-    key: str
     name: str
     explanation: str
     tables: tuple[Table, ...]
@@ -67,40 +97,76 @@ def boards(content: Content) -> list[Board]:
         for definition, names in content.solutions_by_definition.items()
     }
     return [
-        Board(
-            hardware,
-            (_arithmetic(rankings(tallies, baselines, baseline_author=content.baseline_author)),),
-        )
+        Board(hardware, _scores(tallies, baselines, content.baseline_author))
         for hardware, tallies in content.standing.tallies.items()
     ]
 
 
-def _arithmetic(found: Rankings) -> Score:
-    tables = (
-        Table("Against the baseline", _lines(found.by_baseline)),
-        Table("Against the reference, where there is no baseline", _lines(found.by_reference)),
-    )
-    return Score(
-        "arithmetic",
-        "average speedup",
-        "The mean, over definitions, of the author's best solution's mean speedup; a solution with a failure scores 0.",
-        tuple(table for table in tables if table.lines),
-    )
-
-
-def _lines(ranks: Sequence[Rank]) -> tuple[Line, ...]:
+def _scores(
+    tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], baseline_author: str
+) -> tuple[Score, ...]:
+    ranks = rankings(tallies, baselines, baseline_author=baseline_author)
+    best: dict[str, dict[str, str]] = {}
+    for rank in (*ranks.by_baseline, *ranks.by_reference):
+        best.setdefault(rank.author, {}).update(rank.best_solutions)
+    violations = _violations(tallies)
     return tuple(
-        Line(
-            place=place,
-            author=rank.author,
-            score=rank.avg_speedup,
-            score_text=speedup_text(rank.avg_speedup),
-            success=percent_text(rank.success_rate),
-            wins=percent_text(rank.win_rate),
-            definitions=rank.definitions,
-            workloads=rank.workloads,
-            violations=rank.violations,
-            best=rank.best_solutions,
+        Score(
+            name,
+            explanation,
+            tuple(
+                _table(table, parse_score(name).family, violations, best)
+                for table in score_tables(
+                    tallies, baselines, parse_score(name), baseline_author=baseline_author
+                )
+            ),
         )
-        for place, rank in enumerate(ranks, start=1)
+        for name, explanation in OFFERED
     )
+
+
+def _violations(tallies: Tallies) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for by_solution in tallies.values():
+        for tally in by_solution.values():
+            counts[tally.author or UNKNOWN_AUTHOR] += tally.violation_count
+    return counts
+
+
+def _table(
+    table: ScoreTable,
+    family: Family,
+    violations: Mapping[str, int],
+    best: Mapping[str, dict[str, str]],
+) -> Table:
+    scored = tuple(
+        Line(
+            place=line.place,
+            author=line.author,
+            score=line.score,
+            text=_text(family, line.score, line.interval),
+            success=line.success_rate,
+            definitions=line.definitions,
+            workloads=line.workloads,
+            violations=violations.get(line.author, 0),
+            best=dict(sorted(best.get(line.author, {}).items())),
+        )
+        for line in table.lines
+    )
+    others = tuple(  # listed too: who broke rules must not vanish with the score
+        Line(NOTHING, author, None, why, None, None, None, violations.get(author, 0), {})
+        for author, why in table.unscored.items()
+    )
+    return Table(_AGAINST.get(table.against, table.against), scored + others)
+
+
+def _text(family: Family, value: float, interval: Interval | None) -> str:
+    """Write a score as what it is: a ratio, or a share with its interval where there is one."""
+    if math.isnan(value):
+        return NOTHING
+    if family in _AS_RATIO:
+        return speedup_text(value, interval)
+    if interval is None:
+        return percent_text(value)
+    low, high = (f"{100 * end:.0f}" for end in interval)
+    return f"{percent_text(value)} [{low}, {high}]"

@@ -30,7 +30,9 @@ def slug(name: str) -> str:
     if _is_plain(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    kept = _UNSAFE.sub("-", name.lower()).strip("-.")[: _LONGEST - 17].strip("-.")
+    kept = _UNSAFE.sub("-", name.lower()).strip("-.")[: _LONGEST - 19].strip("-.")
+    if kept.partition(".")[0] in _RESERVED:
+        kept = f"x-{kept}"
     return f"{kept or 'x'}-{digest}"
 
 

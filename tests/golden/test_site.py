@@ -1,0 +1,165 @@
+"""What `report html` writes of recorded traces, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from markupsafe import escape
+
+from flashinfer_bench.cli.main import cli
+from flashinfer_bench.report.page.names import slug
+
+RUNNER = CliRunner()
+
+
+def write(folder: Path, dataset: Path, *options: str) -> Result:
+    return RUNNER.invoke(cli, ["report", "html", str(folder), "--local", str(dataset), *options])
+
+
+@pytest.fixture
+def site(dataset: Path, tmp_path: Path) -> Path:
+    done = write(tmp_path / "site", dataset)
+    assert done.exit_code == 0, done.output
+    return tmp_path / "site"
+
+
+def text_of(html: str) -> str:
+    """Take the tags out; a cell a word apart."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html.replace("<wbr>", "")))
+
+
+def section(html: str, hardware: str) -> str:
+    """The parts of a page that speak of one kind of hardware."""
+    parts = re.findall(r'<section data-hardware="([^"]*)">(.*?)</section>', html, re.DOTALL)
+    return text_of(" ".join(part for name, part in parts if name == hardware))
+
+
+def test_the_same_traces_make_the_same_files(site: Path, dataset: Path, tmp_path: Path) -> None:
+    write(tmp_path / "again", dataset)
+
+    first, again = (
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*.*")
+            if path.is_file()
+        }
+        for folder in (site, tmp_path / "again")
+    )
+
+    assert first == again
+
+
+def test_it_ends_with_the_command_that_opens_the_page(dataset: Path, tmp_path: Path) -> None:
+    done = write(tmp_path / "site", dataset)
+
+    index = tmp_path / "site" / "index.html"
+    assert done.stdout.splitlines()[-1] == f"  python3 -m webbrowser {index.as_uri()}"
+
+
+def test_programs_are_told_where_it_lies(dataset: Path, tmp_path: Path) -> None:
+    done = write(tmp_path / "site", dataset, "--json")
+
+    files = [path for path in (tmp_path / "site").rglob("*.*") if path.is_file()]
+    assert json.loads(done.stdout) == {
+        "schema_version": 1,
+        "index": str(tmp_path / "site" / "index.html"),
+        "files": len(files) - 1,
+        "traces": 22,
+    }
+
+
+def test_a_folder_of_other_things_is_refused_with_one_line(dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    done = write(tmp_path, dataset)
+
+    assert done.exit_code == 2
+    assert "notes.txt" in done.output
+    assert "Traceback" not in done.output
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_hardware_is_never_mixed(site: Path) -> None:
+    html = (site / "definitions" / "rmsnorm_h8.html").read_text()
+    groups = re.findall(r'<section data-hardware="([^"]*)">', html)
+
+    assert len(set(groups)) == len(groups) > 1
+    for row in re.findall(
+        r"<tr data-hardware=.*?</tr>", (site / "solutions.html").read_text(), re.S
+    ):
+        hardware = re.search(r'data-hardware="([^"]*)"', row)
+        assert hardware is not None
+        assert sum(name in text_of(row) for name in set(groups)) == 1
+        assert hardware[1] in text_of(row)
+
+
+def test_pages_say_what_the_terminal_says(site: Path, dataset: Path) -> None:
+    said = RUNNER.invoke(cli, ["report", "best", "--local", str(dataset), "--json"]).stdout
+
+    for group in json.loads(said)["by_hardware"]:
+        shown = section((site / "index.html").read_text(), group["hardware"])
+        for best in group["best"]:
+            assert f"{best['definition']} {best['solution']}" in re.sub(r"\s+", " ", shown)
+        for name, reason in group["none_qualifies"].items():
+            assert f"{name} : {reason}" in shown
+
+
+def test_violations_have_a_column_of_their_own_everywhere(site: Path) -> None:
+    pages = ["index.html", "leaderboard.html", "solutions.html"]
+    pages += [
+        f"{kind}/{path.name}"
+        for kind in ("definitions", "solutions")
+        for path in (site / kind).iterdir()
+    ]
+
+    for page in pages:
+        tables = re.findall(r'<table class="data".*?</thead>', (site / page).read_text(), re.DOTALL)
+        with_results = [each for each in tables if "speedup" in each or "success" in each]
+        assert all(">violations<" in each for each in with_results), page
+
+
+def test_failures_are_shown_with_their_logs(site: Path, dataset: Path) -> None:
+    lines = [line for path in dataset.glob("traces/*/*/*.jsonl") for line in path.open()]
+    failed = [trace for trace in map(json.loads, lines) if trace["evaluation"]["log"]]
+
+    assert failed
+    for trace in failed:
+        html = (site / "solutions" / f"{slug(trace['solution'])}.html").read_text()
+        assert trace["evaluation"]["status"] in html
+        assert escape(trace["evaluation"]["log"]) in html
+
+
+def test_solutions_and_definitions_that_only_traces_know_have_pages(
+    dataset: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(dataset / "traces", tmp_path / "bare" / "traces")
+
+    done = write(tmp_path / "site", tmp_path / "bare")
+
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "site" / "solutions" / "rmsnorm_h8_alice.html").read_text()
+    assert "The dataset does not hold this solution" in page
+    definition = (tmp_path / "site" / "definitions" / "rmsnorm_h8.html").read_text()
+    assert "The dataset does not hold this definition" in definition
+
+
+def test_an_empty_dataset_is_a_site_too(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    done = write(tmp_path / "site", tmp_path / "empty")
+
+    assert done.exit_code == 0, done.output
+    assert "No traces yet" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_the_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    for path in (*site.rglob("*.html"), site / "site.css", site / "site.js"):
+        text = path.read_text()
+        assert not re.search(
+            r"(?:src|href)=\"(?:https?:)?//|url\(|@import|fetch\(|XMLHttp", text
+        ), path

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flashinfer_bench.errors import StorageError, UsageError
+from flashinfer_bench.report.page.folder import MARK, require_replaceable, write_site
+
+OLD = [("index.html", "old"), ("definitions/a.html", "old a")]
+NEW = [("index.html", "new"), ("solutions/b.html", "new b")]
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != MARK
+    }
+
+
+def test_a_site_goes_where_nothing_was_with_its_folders(tmp_path: Path) -> None:
+    count = write_site(tmp_path / "far" / "site", OLD)
+
+    assert count == 2
+    assert files(tmp_path / "far" / "site") == dict(OLD)
+    assert os.listdir(tmp_path / "far") == ["site"]
+
+
+def test_an_earlier_site_is_replaced_with_nothing_left_of_it(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", OLD)
+
+    write_site(tmp_path / "site", NEW)
+
+    assert files(tmp_path / "site") == dict(NEW)
+    assert os.listdir(tmp_path) == ["site"]
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+
+    write_site(tmp_path / "site", NEW)
+
+    assert files(tmp_path / "site") == dict(NEW)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a template"), KeyboardInterrupt()])
+def test_what_fails_halfway_leaves_the_earlier_site_alone(
+    tmp_path: Path, error: BaseException
+) -> None:
+    def pages() -> Iterator[tuple[str, str]]:
+        yield "index.html", "new"
+        raise error
+
+    write_site(tmp_path / "site", OLD)
+
+    with pytest.raises(type(error)):
+        write_site(tmp_path / "site", pages())
+
+    assert files(tmp_path / "site") == dict(OLD)
+    assert os.listdir(tmp_path) == ["site"]
+
+
+def test_a_folder_of_something_else_is_refused_before_a_page_is_made(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("ten years")
+
+    with pytest.raises(UsageError, match=r"thesis\.tex.*would be lost; name another folder"):
+        write_site(tmp_path, iter([]))
+
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+def test_a_site_that_something_was_added_to_is_refused(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", OLD)
+    (tmp_path / "site" / "CNAME").write_text("example.org")
+
+    with pytest.raises(UsageError, match="CNAME"):
+        require_replaceable(tmp_path / "site")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "site").write_text("")
+
+    with pytest.raises(UsageError, match="is a file"):
+        require_replaceable(tmp_path / "site")
+
+
+@pytest.mark.parametrize("mark", ["", "[]", '{"files": 3}', '{"files": [3]}', '{"other": 1}'])
+def test_a_broken_list_of_files_vouches_for_nothing(tmp_path: Path, mark: str) -> None:
+    (tmp_path / MARK).write_text(mark)
+    (tmp_path / "index.html").write_text("mine")
+
+    with pytest.raises(UsageError, match=r"index\.html"):
+        require_replaceable(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StorageError, match="cannot write the site"):
+        write_site(tmp_path / "file" / "site", OLD)
+
+
+def test_a_link_to_a_site_stays_a_link(tmp_path: Path) -> None:
+    write_site(tmp_path / "real", OLD)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    write_site(tmp_path / "link", NEW)
+
+    assert (tmp_path / "link").is_symlink()
+    assert files(tmp_path / "real") == dict(NEW)
+
+
+def test_a_web_server_of_another_user_may_read_it(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", OLD)
+
+    assert (tmp_path / "site").stat().st_mode & 0o777 == 0o755

@@ -270,12 +270,22 @@ def test_a_copy_keeps_strides_of_slices_and_of_repeated_elements() -> None:
 @pytest.mark.parametrize(
     ("body", "front_end"),
     [
-        ("return torch.vmap(lambda row: torch.relu(self.up.weight @ row))(x) + y.sum()", "export, opaque"),
+        (
+            "return torch.vmap(lambda row: torch.relu(self.up.weight @ row))(x) + y.sum()",
+            "export, opaque",
+        ),
         ("return torch.from_numpy(self.up(x).numpy() * 2) * y.sum()", "opaque"),
         ("return torch.tanh(torch.relu(x)) + y", "meta"),
+        ("return (x.cos() * 1.0) @ (y.sin() * 1.0).t()", "meta"),
         ("return self.up(x) if self.up(y).sum() > -1e9 else y", "real"),
     ],
-    ids=["vmap", "numpy", "an operation that changes nothing here", "a branch on data"],
+    ids=[
+        "vmap",
+        "numpy",
+        "an operation that changes nothing here",
+        "two of them",
+        "a branch on data",
+    ],
 )
 def test_models_captured_in_any_way_pass(body: str, front_end: str, tmp_path: Path) -> None:
     folder = written(tmp_path, body)

@@ -172,7 +172,8 @@ def _extended(
         for value, borders in itertools.product(values, (given, given - free)):
             reached, leak = flow.between(value, borders)
             more = reached & flow.work - ops
-            if leak is None and more and ops <= reached and not more & claimed:
+            extends = bool(reached & ops) or not ops
+            if leak is None and more and extends and not more & claimed:
                 claimed |= more
                 ops |= more
         extended.append(Claim(claim.node, claim.path, ops))

@@ -22,7 +22,8 @@ _MOST_OPERATIONS = 400
 """Export takes about ten milliseconds for each."""
 _PLUMBING = frozenset({
     "copy", "fill", "_assert_tensor_metadata", "_assert_async", "lift_fresh_copy", "slice_scatter", "select_scatter",
-    "numpy_T", "matrix_H", "mT", "mH", "zero", "setitem", "index_put", "slice", "as_strided_scatter", "diagonal_scatter",
+    "zero", "setitem", "index_put", "slice", "as_strided_scatter", "diagonal_scatter",
+    "numpy_T", "matrix_H", "mT", "mH",
 })  # fmt: skip
 """What writing in place becomes or came from, besides views and factories."""
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.report.page.content import Job
 
-_RATE, _GIGA = "_per_s", 1e9
+_GIGA = 1e9
+_FLOPS, _BYTES = "_gflop_per_s", "_gb_per_s"
+_NAME_HEIGHT = 7.0
+"""Per cent of the plot that a name takes."""
 _MEMORY = "memory_gb_per_s"
 
 
@@ -72,19 +75,15 @@ def _arithmetic_plot(
     best: str | None,
 ) -> Plot | None:
     memory = ceilings.get(_MEMORY, 0.0)
-    peaks = {
-        name: rate for name, rate in ceilings.items() if name.endswith("_gflop_per_s") and rate > 0
-    }
+    peaks = {name: rate for name, rate in ceilings.items() if name.endswith(_FLOPS) and rate > 0}
     ridges = [rate / memory for rate in peaks.values()] if memory > 0 else []
     x = logarithmic([*(each.x for each in reached), *ridges])
     y = logarithmic([*(each.rate for each in reached), *peaks.values()])
     if x is None or y is None:
         return None
-    rules = [
-        _flat(_ceiling_text(name, rate, _flops_text), y.at(rate)) for name, rate in peaks.items()
-    ]
+    rules = _roofs(peaks, lambda rate: x.at(rate / memory) if memory > 0 else 0.0, y)
     if memory > 0:
-        rules.append(_slope(memory, x, y))
+        rules.append(_slope(memory, max(peaks.values(), default=y.high), x, y))
     return Plot(
         key="roofline",
         title="Roofline",
@@ -106,16 +105,11 @@ def _memory_plot(
     order: Sequence[str],
     best: str | None,
 ) -> Plot | None:
-    roofs = {
-        name: rate for name, rate in ceilings.items() if name.endswith("_gb_per_s") and rate > 0
-    }
+    roofs = {name: rate for name, rate in ceilings.items() if name.endswith(_BYTES) and rate > 0}
     x = logarithmic(each.x for each in reached)
     y = logarithmic([*(each.rate for each in reached), *roofs.values()])
     if x is None or y is None:
         return None
-    by_rate: dict[float, list[str]] = {}
-    for name, rate in roofs.items():
-        by_rate.setdefault(rate, []).append(name.removesuffix("_gb_per_s"))
     return Plot(
         key="roofline",
         title="Roofline of memory",
@@ -127,10 +121,7 @@ def _memory_plot(
         y_ticks=y.ticks(_bandwidth_text, most=6),
         series=_series(reached, (x, y), order, best, _bandwidth_text),
         numbers=_numbers(reached, "bandwidth", _bandwidth_text),
-        rules=tuple(
-            _flat(f"{' and '.join(names)}: {_bandwidth_text(rate)}", y.at(rate))
-            for rate, names in by_rate.items()
-        ),
+        rules=tuple(_roofs(roofs, lambda _: 0.0, y)),
     )
 
 
@@ -179,21 +170,42 @@ def _numbers(reached: Sequence[_Reached], head: str, text: Callable[[float], str
     )
 
 
-def _flat(text: str, y: float) -> Rule:
-    return Rule(f"0,{1000 - 10 * y:g} 1000,{1000 - 10 * y:g}", text, 100.0, y)
+def _roofs(ceilings: Mapping[str, float], begin: Callable[[float], float], y: Scale) -> list[Rule]:
+    """Draw a line for each ceiling; those too close for a name each share one above them."""
+    groups: list[list[tuple[str, float]]] = []
+    for name, rate in sorted(ceilings.items(), key=lambda pair: -pair[1]):
+        if groups and y.at(groups[-1][0][1]) - y.at(rate) < _NAME_HEIGHT:
+            groups[-1].append((name, rate))
+        else:
+            groups.append([(name, rate)])
+    return [
+        Rule(
+            f"{10 * begin(rate):g},{1000 - 10 * y.at(rate):g} 1000,{1000 - 10 * y.at(rate):g}",
+            _roof_names(group) if place == 0 else "",
+            100.0,
+            y.at(rate),
+        )
+        for group in groups
+        for place, (_, rate) in enumerate(group)
+        if place == 0 or rate != group[place - 1][1]
+    ]
 
 
-def _slope(memory: float, x: Scale, y: Scale) -> Rule:
-    """Bandwidth is a slope: operations a second are operations a byte times bytes a second."""
-    ends = [max(x.low, y.low / memory), min(x.high, y.high / memory)]
+def _roof_names(group: Sequence[tuple[str, float]]) -> str:
+    by_rate: dict[str, list[str]] = {}
+    for name, rate in group:
+        text = _flops_text(rate) if name.endswith(_FLOPS) else _bandwidth_text(rate)
+        by_rate.setdefault(text, []).append(name.removesuffix(_FLOPS).removesuffix(_BYTES))
+    return ", ".join(f"{' and '.join(names)}: {text}" for text, names in by_rate.items())
+
+
+def _slope(memory: float, peak: float, x: Scale, y: Scale) -> Rule:
+    """Bandwidth is a slope up to the highest peak: operations a byte times bytes a second."""
+    ends = [max(x.low, y.low / memory), min(x.high, peak / memory)]
     corners = [(x.at(end), y.at(end * memory)) for end in ends]
     points = " ".join(f"{10 * a:g},{1000 - 10 * b:g}" for a, b in corners)
     at, height = corners[0]
     return Rule(points, f"memory: {_bandwidth_text(memory)}", at, height, anchor="start")
-
-
-def _ceiling_text(name: str, rate: float, text: Callable[[float], str]) -> str:
-    return f"{name.removesuffix('_gflop_per_s')}: {text(rate)}"
 
 
 def _flops_text(giga: float) -> str:

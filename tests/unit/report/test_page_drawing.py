@@ -14,7 +14,7 @@ from flashinfer_bench.report.page.drawing import (
 from flashinfer_bench.report.standing import Standing, standing
 from flashinfer_bench.report.visualize import DefinitionChart, charts
 
-from ..rows import row
+from .rows import row
 
 Samples = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -37,7 +37,8 @@ def test_bars_are_as_long_as_speedups_with_their_intervals() -> None:
 
     found = speedup_bars(chart, "a")
 
-    assert found is not None and found.one is not None
+    assert found is not None
+    assert found.one is not None
     first, second = found.bars
     assert (first.name, first.is_best, first.text) == ("a", True, "2.0x [1.5, 2.5]")
     assert first.length == pytest.approx(2 * found.one, abs=0.02)

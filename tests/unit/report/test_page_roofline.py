@@ -8,7 +8,7 @@ from flashinfer_bench.data.trace import Environment, Evaluation
 from flashinfer_bench.report.page.content import Job
 from flashinfer_bench.report.page.roofline import roofline
 
-from ..rows import row
+from .rows import row
 
 CEILINGS = {"memory_gb_per_s": 100.0, "cache_gb_per_s": 400.0, "float32_gflop_per_s": 1000.0}
 
@@ -44,12 +44,32 @@ def test_slope_and_peak_meet_where_both_take_as_long() -> None:
 
     assert found is not None
     peak, slope = found.rules
-    ends = [tuple(map(float, corner.split(","))) for corner in slope.points.split()]
-    height = 1000 - 10 * peak.y
-    (x0, y0), (x1, y1) = ends
-    at = x0 + (x1 - x0) * (y0 - height) / (y0 - y1)
-    intensity_of_ridge = next(t.at for t in found.x_ticks if t.text == "10")
-    assert at == pytest.approx(10 * intensity_of_ridge, abs=1.0)
+    ridge = next(tick.at for tick in found.x_ticks if tick.text == "10")
+    begin, end = peak.points.split()[0], slope.points.split()[1]
+    assert begin == end
+    assert float(begin.split(",")[0]) == pytest.approx(10 * ridge, abs=1.0)
+
+
+def test_ceilings_too_close_for_two_names_share_one() -> None:
+    close = {"float16_gflop_per_s": 1000.0, "bfloat16_gflop_per_s": 1010.0}
+
+    found = roofline([job(flops=5e8, ceilings={**CEILINGS, **close})], ["a"], None)
+
+    assert found is not None
+    named = [rule.text for rule in found.rules if rule.text]
+    assert named[0] == "bfloat16: 1.01 TFLOP/s, float32 and float16: 1.00 TFLOP/s"
+    assert len(found.rules) == 3
+
+
+def test_no_line_is_drawn_above_the_roof() -> None:
+    found = roofline([job(flops=5e8), job(flops=5e10, latency_ms=100.0)], ["a"], None)
+
+    assert found is not None
+    peak, slope = found.rules
+    heights = [
+        float(corner.split(",")[1]) for rule in (peak, slope) for corner in rule.points.split()
+    ]
+    assert min(heights) == pytest.approx(1000 - 10 * peak.y)
 
 
 def test_without_operations_there_is_the_roof_of_memory_alone() -> None:

@@ -317,7 +317,7 @@ def _remarks(pairs: Sequence[_Pair], overall: Sequence[Overall]) -> tuple[str, .
     if few:
         remarks.append(
             "intervals know the noise within a run, not how one process differs from the next: four runs of each "
-            "side, or six jobs timed beside the same references, tell that; so does `flashinfer-bench ab`"
+            "side do, and so does `flashinfer-bench ab`"
         )
     return tuple(remarks)
 

@@ -66,7 +66,8 @@ def compare_page(comparison: Comparison, gates: Sequence[GateResult] = ()) -> Pa
 
 def headline(overall: Overall) -> str:
     """Say it in one line."""
-    ratio = speedup_text(overall.ratio, overall.interval)
+    is_exact = overall.interval is not None and overall.interval[0] == overall.interval[1]
+    ratio = speedup_text(overall.ratio, None if is_exact else overall.interval)
     jobs = sum(overall.verdicts.values())
     each = ", ".join(
         f"{overall.verdicts[name]} {name}" for name in _ORDER if name in overall.verdicts
@@ -190,7 +191,7 @@ def _error_blocks(jobs: Iterable[ComparedJob]) -> list[Block]:
 
 
 def _has_grown(old: float | None, new: float | None) -> bool:
-    return old is not None and new is not None and new > _GREW * old and new > 0
+    return bool(old) and old is not None and new is not None and new > _GREW * old
 
 
 def _gate_blocks(gates: Sequence[GateResult]) -> list[Block]:

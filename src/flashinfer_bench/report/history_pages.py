@@ -48,7 +48,7 @@ def _history_blocks(solution: str, history: History) -> list[Block]:
     workloads = [each for each in history.series if each.workload is not None]
     by = {
         Basis.SPEEDUP: "speed: against the reference timed beside it",
-        Basis.LATENCY: "speed: by latency alone, for the reference was not the same in all runs",
+        Basis.LATENCY: "speed: by latency alone",
     }[history.basis]
     over = f"{count_text(len(history.runs), 'run')}, {count_text(len(workloads), 'workload')}; {by}"
     blocks = [

@@ -1,0 +1,253 @@
+"""Two sides set against each other: verdicts, changes, what is left out, what widens intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.data.rows import TraceRow
+from flashinfer_bench.report.compare import Change, Comparison, Kind, compare
+from flashinfer_bench.report.compare_ratios import Basis, Source, between_runs
+from flashinfer_bench.report.compare_sides import Samples, Side
+from flashinfer_bench.report.verdicts import Verdict
+
+from .rows import row
+
+STEADY = [1.0, 1.01, 0.99, 1.005, 0.995, 1.002, 0.998, 1.008, 0.992, 1.004, 0.996, 1.0]
+
+
+def _timed(latency_ms: float, **changes: Any) -> TraceRow:
+    """Make a row with narrow intervals; its reference takes 4 ms."""
+    speedup = 4.0 / latency_ms
+    known = {
+        "latency_ms": latency_ms,
+        "reference_latency_ms": 4.0,
+        "speedup": speedup,
+        "speedup_interval": (speedup * 0.995, speedup * 1.005),
+        "latency_interval_ms": (latency_ms * 0.995, latency_ms * 1.005),
+        "reference_interval_ms": (3.98, 4.02),
+    }
+    return row(**(known | changes))
+
+
+def _side(*rows: TraceRow, samples: Mapping[str, Samples] | None = None) -> Side:
+    return Side("side", rows, lambda _: None, lambda _, __: samples or {})
+
+
+def _compared(old: Side, new: Side, kind: Kind = Kind.DATASETS, **options: Any) -> Comparison:
+    return compare(old, new, kind, **options)
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "expected"),
+    [(1.0, "FASTER"), (4.0, "SLOWER"), (2.0, "SAME"), (1.97, "UNDECIDED")],
+)
+def test_a_verdict_needs_the_whole_interval(latency_ms: float, expected: str) -> None:
+    found = _compared(_side(_timed(2.0)), _side(_timed(latency_ms, timestamp="2026-01-03")))
+
+    (job,) = found.jobs
+    assert job.verdict == expected
+    assert found.overall[0].verdict == expected
+    assert job.source is Source.INTERVALS
+
+
+def test_what_the_machine_did_to_all_cancels_against_the_reference() -> None:
+    slow_machine = _timed(
+        2.4, reference_latency_ms=4.8, speedup=2.0, speedup_interval=(1.99, 2.01), timestamp="2"
+    )
+
+    auto = _compared(_side(_timed(2.0)), _side(slow_machine))
+    latency = _compared(_side(_timed(2.0)), _side(slow_machine), by=Basis.LATENCY)
+
+    assert (auto.jobs[0].verdict, auto.jobs[0].basis) == (Verdict.SAME, Basis.SPEEDUP)
+    assert latency.jobs[0].verdict is Verdict.SLOWER
+    assert any("1.20 times as long" in remark for remark in latency.remarks)
+
+
+def test_another_reference_is_no_yardstick() -> None:
+    changed = _timed(2.0, definition_hash="other", timestamp="2026-01-03")
+
+    found = _compared(_side(_timed(2.0, definition_hash="one")), _side(changed))
+
+    assert found.jobs[0].basis is Basis.LATENCY
+
+
+def test_without_samples_and_intervals_nothing_is_decided() -> None:
+    bare = {"speedup_interval": None, "latency_interval_ms": None}
+
+    found = _compared(_side(_timed(2.0, **bare)), _side(_timed(1.0, timestamp="2026-01-03")))
+
+    (job,) = found.jobs
+    assert job.ratio == pytest.approx(2.0)
+    assert job.verdict is Verdict.UNDECIDED
+    assert job.reason == "old: neither samples nor an interval"
+    assert found.overall[0].reason == "1 of 1 have no interval"
+
+
+@pytest.mark.parametrize(
+    ("unlike", "reason"),
+    [
+        ({"latency_kind": "device"}, "timed differently: wall against device time"),
+        ({"is_cold": True}, "timed differently: hot against cold caches"),
+    ],
+)
+def test_times_of_different_kinds_do_not_compare(unlike: dict[str, Any], reason: str) -> None:
+    new = _timed(1.0, timestamp="2026-01-03", **({"is_cold": False} | unlike))
+
+    (job,) = _compared(_side(_timed(2.0, is_cold=False)), _side(new)).jobs
+
+    assert (job.verdict, job.reason, job.interval) == (Verdict.UNDECIDED, reason, None)
+
+
+def test_raw_samples_are_preferred_to_what_was_summed_up_of_them() -> None:
+    old, new = _timed(2.0, trace_id="a"), _timed(1.0, trace_id="b", timestamp="2026-01-03")
+    samples = {
+        "a": {"solution": [2 * each for each in STEADY], "reference": [4.0] * 12},
+        "b": {"solution": list(STEADY), "reference": [4.0] * 12},
+    }
+
+    (job,) = _compared(_side(old, samples=samples), _side(new, samples=samples)).jobs
+
+    assert job.source is Source.SAMPLES
+    assert job.interval is not None
+    assert job.interval[0] < 2.0 < job.interval[1]
+
+
+def test_runs_are_the_observations_where_there_are_enough() -> None:
+    old = [_timed(2.0 + index / 10, timestamp=f"2026-01-0{index + 1}") for index in range(4)]
+    new = [_timed(1.0 + index / 20, timestamp=f"2026-02-0{index + 1}") for index in range(4)]
+
+    (job,) = _compared(_side(*old), _side(*new)).jobs
+
+    assert (job.source, job.old_runs, job.new_runs) == (Source.RUNS, 4, 4)
+    assert job.interval == pytest.approx((2.0 / 1.15, 2.3 / 1.0))
+
+
+def test_runs_under_other_conditions_do_not_mix() -> None:
+    old = _timed(9.0, libs={"torch": "1"}), _timed(2.0, libs={"torch": "2"}, timestamp="2026-01-03")
+
+    (job,) = _compared(_side(*old), _side(_timed(2.0, timestamp="2026-01-04"))).jobs
+
+    assert (job.old_runs, job.old_latency_ms) == (1, 2.0)
+
+
+def test_a_newer_state_of_a_dataset_is_compared_by_what_it_added() -> None:
+    shared = _timed(2.0, trace_id="a")
+
+    found = _compared(_side(shared), _side(shared, _timed(4.0, trace_id="b", timestamp="2026-02")))
+
+    assert found.jobs[0].verdict is Verdict.SLOWER
+    assert found.jobs[0].new_runs == 1
+
+
+def test_a_trace_is_the_same_as_itself() -> None:
+    (job,) = _compared(_side(_timed(2.0)), _side(_timed(2.0))).jobs
+
+    assert (job.verdict, job.source) == (Verdict.SAME, Source.SAME_TRACE)
+
+
+def test_every_kind_of_change_is_named() -> None:
+    failed = "RUNTIME_ERROR"
+    old = _side(
+        _timed(1.0, workload_uuid="broke"),
+        row(status=failed, workload_uuid="mended"),
+        row(status=failed, workload_uuid="fails"),
+        _timed(1.0, workload_uuid="missing"),
+    )
+    new = _side(
+        row(status="TIMEOUT", workload_uuid="broke"),
+        _timed(1.0, workload_uuid="mended"),
+        row(status=failed, workload_uuid="fails"),
+        _timed(1.0, workload_uuid="new"),
+    )
+
+    changes = {each.place.workload: each for each in _compared(old, new).changes}
+
+    assert {name: each.change for name, each in changes.items()} == {
+        "broke": Change.BROKE,
+        "mended": Change.MENDED,
+        "fails": Change.FAILS,
+        "missing": Change.MISSING,
+        "new": Change.NEW,
+    }
+    assert (changes["broke"].old_status, changes["broke"].new_status) == ("PASSED", "TIMEOUT")
+
+
+def test_the_newest_trace_says_whether_a_job_passes() -> None:
+    flaky = _timed(1.0), row(status="TIMEOUT", timestamp="2026-01-03T00:00:00+00:00")
+
+    (change,) = _compared(_side(_timed(1.0)), _side(*flaky)).changes
+
+    assert change.change is Change.BROKE
+
+
+def test_interpreted_kernels_say_nothing() -> None:
+    found = _compared(_side(_timed(1.0)), _side(_timed(9.0, interpreted=True)))
+
+    assert found.jobs == ()
+    assert [each.change for each in found.changes] == [Change.MISSING]
+
+
+def test_solutions_and_hardware_are_paired_by_all_the_rest() -> None:
+    base, fast = _timed(2.0, solution="base"), _timed(1.0, solution="fast")
+    elsewhere = _timed(1.0, solution="base", hardware="new card")
+
+    by_solution = _compared(_side(base), _side(fast), Kind.SOLUTIONS)
+    by_hardware = _compared(_side(base), _side(elsewhere), Kind.HARDWARE)
+
+    assert by_solution.jobs[0].verdict is Verdict.FASTER
+    assert by_hardware.jobs[0].verdict is Verdict.FASTER
+    assert by_hardware.jobs[0].basis is Basis.LATENCY
+
+
+def test_references_that_differ_more_than_they_should_widen_every_interval() -> None:
+    lucks = [1.0, 1.1, 0.9, 1.12, 0.88, 1.05, 0.95]
+    old = [_timed(2.0, workload_uuid=str(index)) for index in range(7)]
+    new = [
+        _timed(
+            2.0,
+            workload_uuid=str(index),
+            timestamp="2026-01-03",
+            reference_latency_ms=4.0 * luck,
+            reference_interval_ms=(3.98 * luck, 4.02 * luck),
+            speedup=2.0 * luck,
+            speedup_interval=(1.99 * luck, 2.01 * luck),
+        )
+        for index, luck in enumerate(lucks)
+    ]
+
+    found = _compared(_side(*old), _side(*new))
+
+    assert found.overall[0].between_runs == pytest.approx(0.095, rel=0.2)
+    assert {job.verdict for job in found.jobs} == {Verdict.UNDECIDED}
+
+
+def test_luck_between_runs_needs_six_controls_and_is_what_intervals_do_not_know() -> None:
+    calm = [(_timed(1.0), _timed(1.0))] * 6
+    draws = [-0.1, 0.1] * 3
+    wild = [
+        (
+            _timed(1.0),
+            _timed(
+                1.0,
+                reference_latency_ms=4 * math.exp(each),
+                reference_interval_ms=(3.98 * math.exp(each), 4.02 * math.exp(each)),
+            ),
+        )
+        for each in draws
+    ]
+
+    assert between_runs(calm[:5]) is None
+    assert between_runs(calm) == 0.0
+    assert between_runs(wild) == pytest.approx(math.sqrt(0.06 / 5), rel=0.01)
+
+
+def test_changed_libraries_are_named() -> None:
+    old, new = (_timed(1.0, libs={"torch": name, "python": "3.11"}) for name in ("2.1", "2.2"))
+
+    found = _compared(_side(old), _side(new, _timed(1.0, workload_uuid="w2")))
+
+    assert "other libraries: torch 2.1 -> 2.2" in found.remarks

@@ -1,0 +1,129 @@
+"""Gates: a small grammar, and what breaks each."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from flashinfer_bench.data.rows import TraceRow
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.compare import Comparison, Kind, compare
+from flashinfer_bench.report.compare_exports import junit, markdown
+from flashinfer_bench.report.compare_gates import GateResult, check_gates, parse_gate
+from flashinfer_bench.report.compare_sides import Side
+
+from .rows import row
+
+
+def _timed(latency_ms: float, workload: str, when: str, *, spread: float = 0.001) -> TraceRow:
+    return row(
+        latency_ms=latency_ms,
+        latency_interval_ms=(latency_ms * (1 - spread), latency_ms * (1 + spread)),
+        speedup=None,
+        workload_uuid=workload,
+        timestamp=when,
+    )
+
+
+def _compared(old: list[TraceRow], new: list[TraceRow]) -> Comparison:
+    one, two = (
+        Side(name, rows, lambda _: None, lambda _, __: {})
+        for name, rows in (("a", old), ("b", new))
+    )
+    return compare(one, two, Kind.DATASETS)
+
+
+REGRESSED = _compared(
+    [
+        _timed(1.0, "same", "1"),
+        _timed(1.0, "slow", "1"),
+        _timed(1.0, "broke", "1"),
+        row(status="TIMEOUT", workload_uuid="fails"),
+        _timed(1.0, "gone", "1"),
+        _timed(1.0, "noisy", "1", spread=0.5),
+    ],
+    [
+        _timed(1.0, "same", "2"),
+        _timed(1.04, "slow", "2"),
+        row(status="TIMEOUT", workload_uuid="broke"),
+        row(status="TIMEOUT", workload_uuid="fails", timestamp="2"),
+        row(status="COMPILE_ERROR", workload_uuid="new"),
+        _timed(1.0, "noisy", "2", spread=0.5),
+    ],
+)
+
+
+def _check(comparison: Comparison, text: str) -> GateResult:
+    (result,) = check_gates(comparison, [parse_gate(text)])
+    return result
+
+
+@pytest.mark.parametrize(
+    ("gate", "broken_by"),
+    [
+        ("slower>3%", ["slow"]),
+        ("slower>5%", []),
+        ("failed", ["broke", "new"]),
+        ("missing", ["gone"]),
+        ("undecided", ["noisy"]),
+    ],
+)
+def test_a_gate_is_broken_by_what_it_names(gate: str, broken_by: list[str]) -> None:
+    result = _check(REGRESSED, gate)
+
+    assert [each.place.workload for each in result.breaches if each.place] == broken_by
+    assert result.holds is not bool(broken_by)
+
+
+def test_all_jobs_together_may_be_slower_where_no_job_is_for_certain() -> None:
+    old = [_timed(1.0, f"w{index}", "1", spread=0.04) for index in range(30)]
+    new = [_timed(1.06, f"w{index}", "2", spread=0.04) for index in range(30)]
+
+    result = _check(_compared(old, new), "slower>3%")
+
+    assert [each.place for each in result.breaches] == [None]
+    assert "all jobs together" in result.breaches[0].what
+
+
+@pytest.mark.parametrize("gate", ["slower>3%", "undecided"])
+def test_a_gate_with_nothing_to_look_at_does_not_hold(gate: str) -> None:
+    result = _check(_compared([_timed(1.0, "w1", "1")], []), gate)
+
+    assert not result.holds
+    assert "nothing was compared" in result.breaches[0].what
+
+
+@pytest.mark.parametrize("text", ["slower > 3 %", "SLOWER>3%", " slower>3% "])
+def test_spaces_and_case_do_not_matter(text: str) -> None:
+    assert parse_gate(text).text == "slower>3%"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "slower", "slower>=3%", "slower>3", "slower>-3%", "faster>3%", "fail"]
+)
+def test_anything_else_is_refused_with_the_grammar(text: str) -> None:
+    with pytest.raises(UsageError, match="is no gate: write slower>3%"):
+        parse_gate(text)
+
+
+def test_junit_fails_the_jobs_that_break_a_gate() -> None:
+    gates = check_gates(REGRESSED, [parse_gate("slower>3%"), parse_gate("failed")])
+
+    suite = ET.fromstring(junit(REGRESSED, gates))
+
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert suite.get("tests") == str(len(suite)) == "9"
+    assert suite.get("failures") == str(len(failed)) == "5"
+    assert [name for name in failed if name and "slow" in name] != []
+
+
+def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
+    name = "a|b`<script>\x1b[31m\x00]]>"
+    odd = _compared([row(solution=name)], [row(solution=name, status="TIMEOUT")])
+
+    said = markdown(odd)
+
+    assert "<script>" not in said
+    assert "a\\|b\\`&lt;script&gt;" in said
+    assert ET.fromstring(junit(odd)).find("testcase") is not None

@@ -1,0 +1,166 @@
+"""Authors by each score, from rows: who is compared with what, what counts, where ties are."""
+
+from __future__ import annotations
+
+import pytest
+
+from flashinfer_bench.data.rows import TraceRow
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.score_names import parse_score
+from flashinfer_bench.report.scoring import ScoreLine, ScoreTable, score_tables
+from flashinfer_bench.report.standing import standing
+
+from .rows import baseline, row, rows
+
+BASELINES = {"d1": ("base",)}
+BASELINE = baseline("d1", w1=4.0, w2=9.0, w3=2.0)
+ALICE = rows("a", "alice", "d1", w1=2.0, w2=10.0, w3=2.0)
+
+
+def _tables(score: str, *every: TraceRow) -> tuple[ScoreTable, ...]:
+    tallies = standing(every, lambda _: None).tallies["card"]
+    return score_tables(tallies, BASELINES, parse_score(score), baseline_author="baseline")
+
+
+def _line(score: str, author: str, *every: TraceRow) -> ScoreLine:
+    (table,) = (each for each in _tables(score, *every) if each.against != "reference")
+    return next(line for line in table.lines if line.author == author)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        ("arithmetic", 1.3),
+        ("geometric", 1.8 ** (1 / 3)),
+        ("coverage", 1.8 ** (1 / 3)),
+        ("win@1.0", 1 / 3),
+        ("fast_p>1", 1 / 3),
+        ("fast_p>=1", 2 / 3),
+        ("fast_p>=0", 1.0),
+        ("pass@1", 1.0),
+        ("flashinfer-bench", 2 / 3),
+    ],
+)
+def test_three_ratios_by_every_score(score: str, expected: float) -> None:
+    assert _line(score, "alice", *BASELINE, *ALICE).score == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        ("arithmetic", 0.0),
+        ("geometric", 1.8 ** (1 / 3)),
+        ("win@1.0", 0.25),
+        ("fast_p>=1", 0.5),
+        ("fast_p>=0", 1.0),
+        ("pass@1", 0.0),
+    ],
+)
+def test_a_failure_beside_three_ratios(score: str, expected: float) -> None:
+    failed = row(status="RUNTIME_ERROR", workload_uuid="w4")
+
+    line = _line(score, "alice", *baseline("d1", w1=4.0, w2=9.0, w3=2.0, w4=1.0), *ALICE, failed)
+
+    assert line.score == pytest.approx(expected)
+    assert line.success_rate == 0.75
+
+
+def test_whoever_covers_less_is_not_better_for_it() -> None:
+    picky = rows("b", "bob", "d1", w1=2.0)
+
+    geometric = [
+        _line("geometric", name, *BASELINE, *ALICE, *picky).score for name in ("alice", "bob")
+    ]
+    coverage = [
+        _line("coverage", name, *BASELINE, *ALICE, *picky).score for name in ("alice", "bob")
+    ]
+
+    assert geometric == pytest.approx([1.8 ** (1 / 3), 2.0])
+    assert coverage == pytest.approx([1.8 ** (1 / 3), 2 ** (1 / 3)])
+
+
+def test_an_author_wins_with_the_fastest_of_several_solutions() -> None:
+    slow = rows("a2", "alice", "d1", w1=8.0, w2=3.0)
+
+    assert _line("win@1.0", "alice", *BASELINE, *ALICE, *slow).score == pytest.approx(2 / 3)
+    assert _line("fast_p>1", "alice", *BASELINE, *ALICE, *slow).score == pytest.approx(2 / 5)
+
+
+def test_kernelbench_asks_whether_a_whole_solution_is_right_and_against_the_reference() -> None:
+    half = [
+        row(solution="b", author="bob", speedup=3.0),
+        row(solution="b", author="bob", status="TIMEOUT", workload_uuid="w2"),
+        row(solution="c", author="bob", speedup=3.0),
+    ]
+
+    (table,) = _tables("kernelbench", *half)
+
+    assert table.against == "reference"
+    assert table.lines[0].score == 0.5
+    assert table.lines[0].by_threshold == {
+        ">0": 0.5, ">0.5": 0.5, ">0.8": 0.5, ">1": 0.5, ">1.5": 0.5, ">2": 0.5,
+    }  # fmt: skip
+
+
+def test_pass_at_k_needs_k_solutions_and_says_so() -> None:
+    several = [row(solution=name, status=how) for name, how in (("a", "PASSED"), ("b", "TIMEOUT"))]
+
+    (two,) = _tables("pass@2", *several)
+    (three,) = _tables("pass@3", *several)
+
+    assert two.lines[0].score == 1.0
+    assert three.unscored == {"alice": "fewer than 3 solutions of d1"}
+
+
+def test_the_speed_of_light_is_the_measure_where_it_was_recorded() -> None:
+    fast = [row(sol_fraction=0.8, workload_uuid="w1"), row(status="TIMEOUT", workload_uuid="w2")]
+    unknown = row(author="bob", solution="b")
+
+    (table,) = _tables("sol", *fast, unknown)
+
+    assert [(line.author, line.score) for line in table.lines] == [("alice", pytest.approx(0.4))]
+    assert table.unscored == {"bob": "no speed of light was recorded"}
+
+
+def test_half_of_the_gap_is_closed_by_who_is_as_fast_as_the_reference() -> None:
+    even = row(latency_ms=2.0, reference_latency_ms=2.0, speedup=1.0, sol_fraction=0.1)
+
+    (table,) = _tables("sol-gap", even)
+
+    assert table.lines[0].score == pytest.approx(0.5)
+
+
+def test_overlapping_intervals_tie_and_the_others_are_ranked() -> None:
+    every = [
+        row(author=name, solution=name, speedup=speedup, speedup_interval=interval)
+        for name, speedup, interval in (
+            ("ann", 2.0, (1.9, 2.1)),
+            ("bob", 1.95, (1.85, 2.05)),
+            ("cat", 1.0, (0.9, 1.1)),
+        )
+    ]
+
+    (table,) = _tables("geometric", *every)
+
+    assert [(line.place, line.author) for line in table.lines] == [
+        ("1=", "ann"), ("1=", "bob"), ("3", "cat"),
+    ]  # fmt: skip
+
+
+def test_a_share_reaches_from_what_is_certain_to_what_may_be() -> None:
+    every = [
+        row(workload_uuid="w1", speedup=1.5, speedup_interval=(1.4, 1.6)),
+        row(workload_uuid="w2", speedup=1.01, speedup_interval=(0.95, 1.1)),
+    ]
+
+    (table,) = _tables("fast_p>1", *every)
+
+    assert (table.lines[0].score, table.lines[0].interval) == (1.0, (0.5, 1.0))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast_p", "fast_p=1", "fast_p<1", "win@", "pass@0", "pass@1.5", "mean"]
+)
+def test_an_unknown_score_is_refused_with_what_there_is(text: str) -> None:
+    with pytest.raises(UsageError, match="is no score: write arithmetic, geometric"):
+        parse_score(text)

@@ -16,6 +16,7 @@ from flashinfer_bench.report.compare_ratios import (
     has_same_reference,
     job_ratio,
     possible_bases,
+    reference_ratio,
     widened,
 )
 from flashinfer_bench.report.compare_sides import entries, without_shared
@@ -159,7 +160,8 @@ def compare(
     jobs: list[ComparedJob] = []
     overall: list[Overall] = []
     for hardware, group in sorted(groups.items()):
-        controls = [_newest(pair) for pair in group if _is_control(pair)]
+        found_controls = (reference_ratio(*_newest(pair)) for pair in group if _is_control(pair))
+        controls = [each for each in found_controls if each is not None]
         luck = between_runs(controls)
         found = [_compared(pair, luck, len(controls), threshold) for pair in group]
         jobs += found
@@ -252,7 +254,7 @@ def _compared(pair: _Pair, luck: float | None, controls: int, threshold: float) 
 def _overall(
     hardware: str,
     jobs: Sequence[ComparedJob],
-    controls: Sequence[tuple[TraceRow, TraceRow]],
+    controls: Sequence[tuple[float, Interval | None]],
     luck: float | None,
     threshold: float,
 ) -> Overall:
@@ -269,13 +271,7 @@ def _overall(
         reason=reason if found is Verdict.UNDECIDED else "",
         verdicts=dict(sorted(Counter(str(job.verdict) for job in jobs).items())),
         between_runs=luck,
-        reference_ratio=geometric_mean(
-            [
-                old.reference_latency_ms / new.reference_latency_ms
-                for old, new in controls
-                if old.reference_latency_ms and new.reference_latency_ms
-            ]
-        ),
+        reference_ratio=geometric_mean([1 / ratio for ratio, _ in controls]),
     )
 
 

@@ -91,21 +91,24 @@ def has_same_reference(old: TraceRow, new: TraceRow) -> bool:
     return bool(old.speedup and new.speedup) and _about_reference(old) == _about_reference(new)
 
 
-def between_runs(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> float | None:
+def reference_ratio(old: TraceRow, new: TraceRow) -> tuple[float, Interval | None] | None:
+    """Give how many times longer the new reference took; None where either was not timed."""
+    if not old.reference_latency_ms or not new.reference_latency_ms:
+        return None
+    return quotient(
+        new.reference_latency_ms, new.reference_interval_ms,
+        old.reference_latency_ms, old.reference_interval_ms,
+    )  # fmt: skip
+
+
+def between_runs(ratios: Sequence[tuple[float, Interval | None]]) -> float | None:
     """Estimate how much runs differ beyond what their own intervals know, as a logarithm's deviation.
 
-    The references are the same code on both sides, so whatever sets their times apart is luck: the
-    estimate of DerSimonian and Laird (Controlled Clinical Trials 7, 1986) over the jobs' ratios. None of
-    fewer than six.
+    `ratios` are of references, which are the same code on both sides, so whatever sets them apart is luck:
+    the estimate of DerSimonian and Laird (Controlled Clinical Trials 7, 1986). None of fewer than six.
     """
     logs, weights = [], []
-    for old, new in pairs:
-        if not old.reference_latency_ms or not new.reference_latency_ms:
-            continue
-        value, interval = quotient(
-            new.reference_latency_ms, new.reference_interval_ms,
-            old.reference_latency_ms, old.reference_interval_ms,
-        )  # fmt: skip
+    for value, interval in ratios:
         if interval is not None and interval[1] > interval[0]:
             logs.append(math.log(value))
             weights.append((2 * _NORMAL_95 / math.log(interval[1] / interval[0])) ** 2)

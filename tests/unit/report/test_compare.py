@@ -226,23 +226,15 @@ def test_references_that_differ_more_than_they_should_widen_every_interval() -> 
 
 
 def test_luck_between_runs_needs_six_controls_and_is_what_intervals_do_not_know() -> None:
-    calm = [(_timed(1.0), _timed(1.0))] * 6
-    draws = [-0.1, 0.1] * 3
-    wild = [
-        (
-            _timed(1.0),
-            _timed(
-                1.0,
-                reference_latency_ms=4 * math.exp(each),
-                reference_interval_ms=(3.98 * math.exp(each), 4.02 * math.exp(each)),
-            ),
-        )
-        for each in draws
-    ]
+    calm = [(1.0, (0.999, 1.001))] * 6
+    ratios = [math.exp(each) for each in [-0.1, 0.1] * 3]
+    wild = [(ratio, (0.999 * ratio, 1.001 * ratio)) for ratio in ratios]
+    vague = [(ratio, (0.8 * ratio, 1.25 * ratio)) for ratio in ratios]
 
     assert between_runs(calm[:5]) is None
     assert between_runs(calm) == 0.0
     assert between_runs(wild) == pytest.approx(math.sqrt(0.06 / 5), rel=0.01)
+    assert between_runs(vague) == 0.0
 
 
 def test_changed_libraries_are_named() -> None:

@@ -148,6 +148,7 @@ class Benchmark:
             threads=self._threads,
             label=self.config.label,
             root=self._trace_set.root,
+            roots=self._trace_set.roots,
         )
         yield from benchmark(
             store, pool, planned.batches, run, is_strict=self.config.strict, observe=observe

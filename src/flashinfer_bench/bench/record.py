@@ -42,6 +42,7 @@ from flashinfer_bench.data import (
     StoppingInfo,
     Trace,
 )
+from flashinfer_bench.data.hub import commit_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,9 +71,15 @@ class Run:
 
 
 def begin_run(
-    *, key: int, is_key_given: bool, threads: int, label: str | None, root: Path | None
+    *,
+    key: int,
+    is_key_given: bool,
+    threads: int,
+    label: str | None,
+    root: Path | None,
+    roots: Sequence[Path] = (),
 ) -> Run:
-    """Give a run its identity, and look up the git state of the dataset it reads."""
+    """Give a run its identity, and look up the git state, or the revision on the hub, of the dataset it reads."""
     commit, is_dirty = _git_state(root)
     return Run(
         uuid.uuid4().hex,
@@ -80,7 +87,7 @@ def begin_run(
         is_key_given,
         threads,
         label,
-        dataset_revision=commit,
+        dataset_revision=next(filter(None, map(commit_of, roots)), commit),
         solution_commit=commit,
         is_dirty=is_dirty,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data import settings
+from flashinfer_bench.cli import log
+from flashinfer_bench.data import hub, settings
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
 
 _HOW_TO_GET_ONE = (
-    "to get a dataset: clone https://huggingface.co/datasets/flashinfer-ai/flashinfer-trace, "
-    "or use examples/dataset of this project; then name it with --local PATH or FIB_DATASET_PATH"
+    "to get one: --hub brings flashinfer-ai/flashinfer-trace from the Hugging Face hub; "
+    "or name a folder, such as examples/dataset of this project, with --local PATH or FIB_DATASET_PATH"
 )
 
 
@@ -42,3 +43,23 @@ def _default_path() -> Path:
     if not path.is_dir():
         raise UsageError(f"no dataset was named, and {path} is not there; {_HOW_TO_GET_ONE}")
     return path
+
+
+def pulled_folder(repository: str) -> str:
+    """Bring a repository of the hub up to date; give its folder."""
+    pulled = hub.pull(hub.Repository.named(repository))
+    if not pulled.is_current:
+        log.warn(
+            f"the hub was not reached: {pulled.repository} is as it was pulled last, at {pulled.commit[:12]}"
+        )
+    return pulled.folder
+
+
+def require_writable_place(paths: Sequence[Path]) -> None:
+    """Refuse to write into the hub's cache, which others share and the next pull replaces."""
+    for path in paths:
+        if hub.commit_of(path) is not None:
+            raise UsageError(
+                f"{path} lies in the hub's cache, which is never written to: "
+                "name a folder for the traces with --output DIR, or use --no-save-results"
+            )

@@ -11,7 +11,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
 from flashinfer_bench.report import exports
 from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import paragraph
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     ],
 )
 def export() -> None:
-    """Write traces as a table for other programs: a line for each trace, all of them.
+    """Write traces as CSV, Parquet or Markdown, for other programs.
 
-    Columns and their order stay; new ones are added at the end.
+    A line for each trace, all of them. Columns and their order stay; new ones are added at the end.
     """
 
 
 def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what all tables have."""
     options = (
-        local_option,
+        dataset_options,
         click.option(
             "--columns",
             cls=ManyOption,

@@ -38,6 +38,9 @@ COMMANDS = {
     "kernelbench": Entry(
         "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),
+    "hub": Entry(
+        "hub", "Bring datasets from the Hugging Face hub, and say what lies here of them."
+    ),
     "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),
     "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),

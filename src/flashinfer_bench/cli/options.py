@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from flashinfer_bench.cli import log
 from flashinfer_bench.cli.commands import ManyOption
+from flashinfer_bench.cli.datasets import pulled_folder
 from flashinfer_bench.compile.architectures import require_arch
+from flashinfer_bench.data.hub import FLASHINFER_TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -26,6 +29,24 @@ def local_option(command: Decorated) -> Decorated:
         help="Dataset folder; give it several times to see several as one. "
         "Without it: FIB_DATASET_PATH, else ~/.cache/flashinfer_bench/dataset.",
     )(command)
+
+
+def dataset_options(command: Decorated) -> Decorated:
+    """Add `--local` and `--hub`; the command is given one list of folders."""
+
+    @functools.wraps(command)
+    def with_folders(*args: Any, local: tuple[str, ...], hub: str | None, **others: Any) -> Any:
+        pulled = () if hub is None else (pulled_folder(hub),)
+        return command(*args, local=(*local, *pulled), **others)
+
+    hub_option = click.option(
+        "--hub",
+        is_flag=False,
+        flag_value=FLASHINFER_TRACE,
+        metavar="[ORG/NAME[@REV]]",
+        help=f"Dataset of the Hugging Face hub, brought up to date first; alone: {FLASHINFER_TRACE}.",
+    )
+    return cast("Decorated", local_option(hub_option(with_folders)))
 
 
 def json_option(command: Decorated) -> Decorated:

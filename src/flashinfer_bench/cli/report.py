@@ -13,8 +13,8 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import (
+    dataset_options,
     json_option,
-    local_option,
     log_level_option,
     mix_hardware_option,
 )
@@ -68,7 +68,7 @@ report.add_command(merge)
         "flashinfer-bench report summary --local examples/dataset --score 'fast_p>=1'",
     ],
 )
-@local_option
+@dataset_options
 @click.option(
     "--baseline-author",
     default="baseline",
@@ -121,7 +121,7 @@ def summary(
         "flashinfer-bench report best --local examples/dataset --max-abs-error 1e-3",
     ],
 )
-@local_option
+@dataset_options
 @click.option(
     "--max-abs-error", type=float, metavar="X", help="Leave out traces with a larger error."
 )
@@ -173,7 +173,7 @@ def best(
         "flashinfer-bench report visualize --definitions 'rmsnorm*' --ascii",
     ],
 )
-@local_option
+@dataset_options
 @click.option(
     "--definitions",
     cls=ManyOption,

@@ -11,7 +11,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.options import SHARE, json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.report_sides import find_sides
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare import compare as compare_sides
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@local_option
+@dataset_options
 @click.option(
     "--definitions",
     cls=ManyOption,

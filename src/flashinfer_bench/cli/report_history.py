@@ -7,7 +7,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import SHARE, json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.compare_ratios import Basis
 from flashinfer_bench.report.history import histories
@@ -24,7 +24,7 @@ from flashinfer_bench.report.verdicts import THRESHOLD
     ],
 )
 @click.argument("solution", metavar="SOLUTION")
-@local_option
+@dataset_options
 @click.option(
     "--by",
     type=click.Choice(["auto", "speedup", "latency"]),

@@ -11,7 +11,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import json_option, local_option, log_level_option
+from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.report_model import profile_files
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("folder", metavar="DIR")
-@local_option
+@dataset_options
 @click.option("--title", metavar="TEXT", help="Name of the site.  [default: the dataset's folder]")
 @click.option(
     "--baseline-author",

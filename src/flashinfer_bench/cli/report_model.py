@@ -11,8 +11,8 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import (
+    dataset_options,
     json_option,
-    local_option,
     log_level_option,
     mix_hardware_option,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Which kernels a model runs and how often.  [default: each file under the dataset's profiles/]",
 )
-@local_option
+@dataset_options
 @mix_hardware_option
 @json_option
 @log_level_option

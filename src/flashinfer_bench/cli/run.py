@@ -12,13 +12,13 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
+from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
 from flashinfer_bench.cli.options import (
     arch_option,
     clock_options,
+    dataset_options,
     given,
     json_option,
-    local_option,
     log_level_option,
     sandbox_option,
     stopping_options,
@@ -199,13 +199,14 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
         "flashinfer-bench run --local examples/dataset --workload-class full --dry-run",
         "flashinfer-bench run --local examples/dataset --until-interval 1% --time-budget 10s",
         "flashinfer-bench run --local examples/dataset --resume --label nightly --json",
+        "flashinfer-bench run --hub flashinfer-ai/flashinfer-trace --op-types rmsnorm --output my_traces",
     ],
 )
-@local_option
+@dataset_options
 @click.option(
     "--output",
     metavar="DIR",
-    help="Traces go there; the dataset stays untouched.  [default: into the dataset]",
+    help="Traces go there; the dataset stays untouched.  [default: into the dataset; needed with --hub]",
 )
 @click.option(
     "--device",
@@ -264,6 +265,7 @@ def _run(options: RunOptions) -> int:
         _show_dry_run(benchmark, plan, as_json=options.as_json)
         return 0
     targets = _targets(trace_set) if options.save_results else ()
+    require_writable_place(targets)
     for folder in targets:
         _require_writable(folder)
     return _measure_and_show(benchmark, plan, options, targets)

@@ -46,6 +46,23 @@ def environment_copy() -> dict[str, str]:
     return dict(os.environ)
 
 
+def hub_endpoint() -> str:
+    """Address of the Hugging Face hub: `HF_ENDPOINT`, else its own."""
+    return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+
+
+def hub_cache_path() -> Path:
+    """Folder the hub's client caches in: `HF_HUB_CACHE`, else below `HF_HOME`, else of the user's cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{caches}/huggingface"
+    return _path("HF_HUB_CACHE", f"{home}/hub")
+
+
+def is_hub_offline() -> bool:
+    """Whether `HF_HUB_OFFLINE` says not to ask the hub."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
 def lock_folder() -> Path:
     """Folder of device locks: one for the machine, so not a user's own."""
     return Path("/tmp/flashinfer-bench-locks")  # noqa: S108 - shared on purpose; it holds only locks

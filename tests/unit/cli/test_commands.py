@@ -82,7 +82,7 @@ def test_without_a_dataset_the_message_says_how_to_get_one(tmp_path: Path) -> No
     )
 
     assert result.exit_code == 2
-    assert "to get a dataset: clone" in result.stderr
+    assert "to get one: --hub" in result.stderr
 
 
 def test_the_environment_may_name_the_dataset() -> None:

@@ -42,3 +42,20 @@ def test_colour_is_refused_by_any_word(
     monkeypatch.setenv("NO_COLOR", value)
 
     assert settings.is_color_refused() is expected
+
+
+def test_the_hub_and_its_cache_are_where_its_own_client_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("HF_ENDPOINT", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    by_default = (settings.hub_endpoint(), settings.hub_cache_path())
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:8000/")
+    monkeypatch.setenv("HF_HOME", "/models")
+    below_home = settings.hub_cache_path()
+    monkeypatch.setenv("HF_HUB_CACHE", "/shared")
+
+    assert by_default == ("https://huggingface.co", Path.home() / ".cache/huggingface/hub")
+    assert settings.hub_endpoint() == "http://localhost:8000"
+    assert below_home == Path("/models/hub")
+    assert settings.hub_cache_path() == Path("/shared")

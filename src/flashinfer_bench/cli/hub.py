@@ -1,0 +1,109 @@
+"""`flashinfer-bench hub`: dataset repositories of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.data import hub as hub_module
+from flashinfer_bench.report.tables import Column, heading, paragraph, table
+
+_BYTES_PER_MB = 1e6
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "flashinfer-bench hub pull",
+        "flashinfer-bench hub status flashinfer-ai/flashinfer-trace",
+    ],
+)
+def hub() -> None:
+    """Bring datasets from the Hugging Face hub, and say what lies here of them.
+
+    They lie in the cache of the hub's client (HF_HUB_CACHE, HF_HOME) and stay as they were published: `run --hub`
+    records traces in the folder that `--output` names. HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 asks none.
+    Needs huggingface_hub: pip install 'flashinfer-bench[hub]'.
+    """
+
+
+@hub.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench hub pull",
+        "flashinfer-bench hub pull flashinfer-ai/flashinfer-trace --revision main",
+    ],
+)
+@click.argument("repository", metavar="[ORG/NAME]", default=hub_module.FLASHINFER_TRACE)
+@click.option("--revision", metavar="REV", help="Branch, tag or commit.  [default: main]")
+@json_option
+@log_level_option
+def pull(repository: str, revision: str | None, as_json: bool) -> None:
+    """Bring a dataset into the cache, or what is new of it; without a network say what is there.
+
+    The default is flashinfer-ai/flashinfer-trace. `--hub ORG/NAME@COMMIT` then reads just that commit, with or
+    without a network.
+    """
+    pulled = hub_module.pull(_named(repository, revision))
+    if as_json:
+        screen.show_json({"schema_version": 1, "pulled": pulled})
+        return
+    if not pulled.is_current:
+        log.warn("the hub was not reached; this is what an earlier pull brought")
+    lines = [f"commit  {pulled.commit}", f"folder  {pulled.folder}"]
+    lines.append(
+        f"next    flashinfer-bench report summary --hub {pulled.repository}@{pulled.commit}"
+    )
+    screen.show((heading(f"{pulled.repository}@{pulled.revision}"), paragraph(*lines)))
+
+
+@hub.command(
+    cls=Command,
+    examples=["flashinfer-bench hub status", "flashinfer-bench hub status me/kernels --json"],
+)
+@click.argument("repository", metavar="[ORG/NAME]", default=hub_module.FLASHINFER_TRACE)
+@click.option("--revision", metavar="REV", help="Branch, tag or commit.  [default: main]")
+@json_option
+@log_level_option
+def status(repository: str, revision: str | None, as_json: bool) -> None:
+    """Say which revisions of a dataset lie here, and whether the hub has a newer one."""
+    found = hub_module.status(_named(repository, revision))
+    if as_json:
+        screen.show_json({"schema_version": 1, "status": found})
+        return
+    title = heading(f"{found.repository}@{found.revision}: {_verdict(found)}")
+    columns = [
+        Column("commit"),
+        Column("pulled as"),
+        Column("MB", is_number=True),
+        Column("folder"),
+    ]
+    rows = [
+        [
+            each.commit[:12],
+            ", ".join(each.refs),
+            f"{each.size_bytes / _BYTES_PER_MB:.1f}",
+            each.folder,
+        ]
+        for each in found.cached
+    ]
+    screen.show((title, table(columns, rows)) if rows else (title,))
+
+
+def _named(repository: str, revision: str | None) -> hub_module.Repository:
+    return hub_module.Repository.named(repository + (f"@{revision}" if revision else ""))
+
+
+def _verdict(found: hub_module.Status) -> str:
+    is_here = any(each.commit == found.newest for each in found.cached)
+    match found.newest:
+        case None:
+            return "the hub was not reached"
+        case commit if is_here:
+            return f"up to date at {commit[:12]}"
+        case commit if found.cached:
+            return f"the hub has {commit[:12]}; `flashinfer-bench hub pull` brings it"
+        case _:
+            return "not here; `flashinfer-bench hub pull` brings it"

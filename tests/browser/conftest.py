@@ -139,7 +139,7 @@ def hostile_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 STATUSES = ("PASSED", "PASSED", "INCORRECT_NUMERICAL", "RUNTIME_ERROR")
-EVIL = "</pre></script><script>window.hacked = 1</script><!-- \x1b[31m"
+EVIL = "</pre></script><script>window.hacked = 1</script><!-- \x1b[31m\u202e"
 
 
 def _definition(name: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _definition(name: str) -> dict[str, Any]:
         "axes": {"n": {"type": "var", "description": EVIL}},
         "inputs": {"x": tensor},
         "outputs": {EVIL: tensor},
-        "reference": f"def run(x):\n    return {EVIL!r}\n",
+        "reference": f"# {EVIL}\ndef run(x):\n    return x\n",
     }
 
 
@@ -168,7 +168,7 @@ def _solution(name: str, index: int) -> dict[str, Any]:
             "entry_point": "<b>main.py::run",
             "destination_passing_style": False,
         },
-        "sources": [{"path": "<b>main.py", "content": f"def run(x):\n    return {EVIL!r}\n"}],
+        "sources": [{"path": "<b>main.py", "content": f"# {EVIL}\ndef run(x):\n    return x\n"}],
     }
 
 

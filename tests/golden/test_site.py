@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from markupsafe import escape
 
 from flashinfer_bench.cli.main import cli
+from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.page.names import slug
 
 RUNNER = CliRunner()
@@ -132,6 +133,29 @@ def test_failures_are_shown_with_their_logs(site: Path, dataset: Path) -> None:
         html = (site / "solutions" / f"{slug(trace['solution'])}.html").read_text()
         assert trace["evaluation"]["status"] in html
         assert escape(trace["evaluation"]["log"]) in html
+
+
+def test_what_does_not_count_is_marked_and_says_why(site: Path) -> None:
+    pages = [path.read_text() for path in (site / "solutions").iterdir()]
+
+    marks = {mark for page in pages for mark in re.findall(r'class="tag">([^<]*)<', page)}
+
+    assert marks == {"interpreted", "passed later"}
+
+
+def test_traces_of_code_that_was_replaced_are_marked(dataset: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset, tmp_path / "later")
+    solution = TraceSet.from_path(dataset).get_solution("gemm_n8_alice")
+    assert solution is not None
+    file = tmp_path / "later" / "traces" / "alice" / "gemm" / "gemm_n8.jsonl"
+    newest = file.read_text().splitlines()[-1].replace('"v1-aaaa"', f'"{solution.hash()}"')
+    file.write_text(file.read_text() + newest + "\n")
+
+    write(tmp_path / "site", tmp_path / "later")
+
+    html = (tmp_path / "site" / "solutions" / "gemm_n8_alice.html").read_text()
+    assert html.count('class="tag">replaced code<') == 3 + 1
+    assert html.count('class="tag">present<') == 1
 
 
 def test_solutions_and_definitions_that_only_traces_know_have_pages(

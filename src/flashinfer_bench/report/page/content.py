@@ -89,6 +89,20 @@ class Content:
     def _job_by_row(self) -> dict[int, Job]:
         return {id(job.row): job for jobs in self.jobs.values() for job in jobs}
 
+    @cached_property
+    def _standing_failures(self) -> set[int]:
+        return {
+            id(row)
+            for tallies in self.standing.tallies.values()
+            for by_solution in tallies.values()
+            for tally in by_solution.values()
+            for row in tally.failed
+        }
+
+    def stands(self, failure: Job) -> bool:
+        """Tell whether a failure still counts."""
+        return id(failure.row) in self._standing_failures
+
     def job_of(self, row: TraceRow) -> Job:
         """Find the job of one of the standing's own rows."""
         return self._job_by_row[id(row)]

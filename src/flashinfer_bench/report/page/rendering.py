@@ -13,7 +13,7 @@ from flashinfer_bench.report.page import content
 from flashinfer_bench.report.page.drawing import axes_text
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.roofline import bytes_text
-from flashinfer_bench.report.page.sources import highlighted
+from flashinfer_bench.report.page.sources import highlighted, visible
 from flashinfer_bench.report.tables import first_line
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _FILTERS = {
     "latency": numbers.latency_text,
     "percent": numbers.percent_text,
     "slug": slug,
+    "visible": visible,
     "speedup": numbers.speedup_text,
 }
 _GLOBALS = {

@@ -16,6 +16,7 @@ from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import machines, runs
 from flashinfer_bench.report.page.rendering import Renderer
 from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lines
+from flashinfer_bench.report.page.sources import visible
 from flashinfer_bench.report.visualize import charts
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _sources(content: Content, definition: str) -> dict[str, Any]:
     return {
         slug(each.name): {
             "name": each.name,
-            "files": [[source.path, source.content] for source in each.sources],
+            "files": [[visible(source.path), visible(source.content)] for source in each.sources],
         }
         for each in found
         if each is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.page.overview import minute
+from flashinfer_bench.report.page.sources import readable_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ class Failure:
     log: str
     violations: tuple[tuple[str, str], ...]
     jobs: tuple[Job, ...]
+    left_out: str | None
+    """Why they do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,9 @@ class JobsOn:
     hardware: str
     jobs: tuple[Job, ...]
     failures: tuple[Failure, ...]
+    """Those that count come first."""
+    left_out: dict[int, str]
+    """By place among the jobs, why one does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +134,44 @@ def jobs_by_hardware(content: Content, jobs: Sequence[Job]) -> list[JobsOn]:
         here = [job for job in jobs if job.row.hardware == hardware]
         if here:
             here.sort(key=lambda job: (job.row.definition, job.size, job.row.timestamp))
-            found.append(JobsOn(hardware, tuple(here), _failures(here)))
+            left_out = _left_out(content, here)
+            found.append(JobsOn(hardware, tuple(here), _failures(here, left_out), left_out))
     return found
 
 
-def _failures(jobs: Sequence[Job]) -> tuple[Failure, ...]:
-    groups: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
+def _left_out(content: Content, jobs: Sequence[Job]) -> dict[int, str]:
+    """Say which jobs of a solution on one kind of hardware do not count, and why."""
+    reasons: dict[int, str] = {}
+    solution = content.solutions.get(jobs[0].row.solution)
+    present = solution.hash() if solution else None
+    is_measured = any(
+        job.row.solution_hash == present for job in content.jobs_by_solution[jobs[0].row.solution]
+    )
+    for place, job in enumerate(jobs):
+        if job.row.interpreted:
+            reasons[place] = "interpreted"
+        elif is_measured and present and job.row.solution_hash not in {None, present}:
+            reasons[place] = "replaced code"
+        elif not job.row.is_passed and not content.stands(job):
+            reasons[place] = "passed later"
+    return reasons
+
+
+def _failures(jobs: Sequence[Job], left_out: Mapping[int, str]) -> tuple[Failure, ...]:
+    groups: dict[tuple[str | None, str, str], list[Job]] = {}
+    for place, job in enumerate(jobs):
         if not job.row.is_passed:
-            groups.setdefault((job.row.status, job.evaluation.log), []).append(job)
+            key = (left_out.get(place), job.row.status, job.evaluation.log)
+            groups.setdefault(key, []).append(job)
     return tuple(
         Failure(
             status,
-            log,
+            readable_log(log),
             tuple(dict.fromkeys(each for job in group for each in job.violations)),
             tuple(group),
+            reason,
         )
-        for (status, log), group in groups.items()
+        for (reason, status, log), group in sorted(
+            groups.items(), key=lambda each: each[0][0] or ""
+        )
     )

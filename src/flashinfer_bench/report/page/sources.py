@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,33 @@ if TYPE_CHECKING:
 
 _LONGEST = 400_000
 """Characters; a longer text is shown without colours."""
+_MOST_OF_A_LOG = (4_000, 12_000)
+"""Characters shown of its beginning and of its end."""
+# What is not seen or turns the direction of writing could make a source read as what it is not.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+_TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def visible(text: str) -> str:
+    r"""Write characters that cannot be seen as what they are.
+
+    >>> visible("a\u202eb\r\n\x1b")
+    'a⟦U+202E⟧b\n⟦U+001B⟧'
+    """
+    text = text.replace("\r\n", "\n")
+    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text)
+
+
+def readable_log(log: str) -> str:
+    """Take colours of terminals out of a log, and the middle where it is long."""
+    text = visible(_TERMINAL_SEQUENCE.sub("", log))
+    begin, end = _MOST_OF_A_LOG
+    if len(text) <= begin + end:
+        return text
+    left_out = len(text) - begin - end
+    return f"{text[:begin]}\n… {left_out:,} characters left out …\n{text[-end:]}"
 
 
 @cache
@@ -21,7 +49,7 @@ def highlighted(path: str, text: str) -> Markup:
     from pygments import highlight  # noqa: PLC0415  # read only where a page is written
 
     lexer = _lexer(path if len(text) <= _LONGEST else "x.txt")
-    return Markup(highlight(text, lexer, _formatter()))  # noqa: S704  # the formatter escapes the text
+    return Markup(highlight(visible(text), lexer, _formatter()))  # noqa: S704  # the formatter escapes the text
 
 
 @cache

@@ -12,9 +12,9 @@ from flashinfer_bench.report.compare_ratios import (
     JobRatio,
     Source,
     Timed,
-    between_runs,
     has_same_reference,
     job_ratio,
+    luck,
     possible_bases,
     reference_ratio,
     widened,
@@ -162,10 +162,13 @@ def compare(
     for hardware, group in sorted(groups.items()):
         found_controls = (reference_ratio(*_newest(pair)) for pair in group if _is_control(pair))
         controls = [each for each in found_controls if each is not None]
-        luck = between_runs(controls)
-        found = [_compared(pair, luck, len(controls), threshold) for pair in group]
+        ratios = _widened([pair.ratio for pair in group], controls)
+        found = [
+            _compared(pair, ratio, threshold) for pair, ratio in zip(group, ratios, strict=True)
+        ]
         jobs += found
-        overall.append(_overall(hardware, found, controls, luck, threshold))
+        between_runs = luck([pair.ratio for pair in group], controls, Basis.SPEEDUP)
+        overall.append(_overall(hardware, found, controls, between_runs, threshold))
     return Comparison(
         kind=kind,
         old=old.name,
@@ -227,8 +230,18 @@ def _is_control(pair: _Pair) -> bool:
     return has_same_reference(*_newest(pair))
 
 
-def _compared(pair: _Pair, luck: float | None, controls: int, threshold: float) -> ComparedJob:
-    ratio = pair.ratio if luck is None else widened(pair.ratio, luck, controls)
+def _widened(
+    ratios: Sequence[JobRatio], controls: Sequence[tuple[float, Interval | None]]
+) -> list[JobRatio]:
+    """Let every interval know how runs differ, where something tells."""
+    by_basis = {basis: luck(ratios, controls, basis) for basis in Basis}
+    return [
+        each if (known := by_basis[each.basis]) is None else widened(each, known, len(controls))
+        for each in ratios
+    ]
+
+
+def _compared(pair: _Pair, ratio: JobRatio, threshold: float) -> ComparedJob:
     found = verdict(ratio.interval, threshold=threshold)
     reason = ratio.reason
     if found is Verdict.UNDECIDED and not reason:
@@ -255,7 +268,7 @@ def _overall(
     hardware: str,
     jobs: Sequence[ComparedJob],
     controls: Sequence[tuple[float, Interval | None]],
-    luck: float | None,
+    between_runs: float | None,
     threshold: float,
 ) -> Overall:
     ratios = [(job.ratio, job.interval) for job in jobs if job.ratio is not None]
@@ -270,7 +283,7 @@ def _overall(
         verdict=found,
         reason=reason if found is Verdict.UNDECIDED else "",
         verdicts=dict(sorted(Counter(str(job.verdict) for job in jobs).items())),
-        between_runs=luck,
+        between_runs=between_runs,
         reference_ratio=geometric_mean([1 / ratio for ratio, _ in controls]),
     )
 

@@ -110,8 +110,8 @@ def _about(comparison: Comparison) -> list[str]:
     }.get(frozenset(bases), "")
     between = f"differences up to {100 * comparison.threshold:.3g}% count as none"
     luck = [
-        f"runs of the same code differ by {percent_text(each.between_runs)} more than their intervals know, by "
-        "the references; intervals are widened by that"
+        f"runs differ by {percent_text(each.between_runs)} more than their intervals know, as references and jobs "
+        "tell; intervals are widened by that"
         for each in comparison.overall
         if each.between_runs and each.between_runs > _least_luck(comparison.threshold)
     ]

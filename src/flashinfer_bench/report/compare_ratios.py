@@ -43,6 +43,9 @@ class Source(enum.StrEnum):
     SAME_TRACE = "same trace"
 
 
+_OF_FEW_RUNS = frozenset({Source.SAMPLES, Source.INTERVALS})
+
+
 @dataclass(frozen=True, slots=True)
 class JobRatio:
     """How many times faster; without an interval, why there is none."""
@@ -115,16 +118,33 @@ def between_runs(ratios: Sequence[tuple[float, Interval | None]]) -> float | Non
     return _excess(logs, weights) if len(logs) >= _LEAST_CONTROLS else None
 
 
-def widened(ratio: JobRatio, luck: float, controls: int) -> JobRatio:
-    """Let an interval know how runs differ: twice the variance for a speedup, which has two processes a side.
+def luck(
+    jobs: Sequence[JobRatio], controls: Sequence[tuple[float, Interval | None]], basis: Basis
+) -> float | None:
+    """Bound how much runs differ beyond what the intervals of these jobs know; None where nothing tells.
+
+    Two estimates, each too high if anything, of which the lower is taken: what references of the same code
+    differ by, which holds what the machine did to all (twice the variance for a speedup, which has two
+    processes a side), and what jobs differ by from one another, which holds what the new code changed.
+    """
+    alike = [job for job in jobs if job.basis is basis and job.source in _OF_FEW_RUNS]
+    by_references = between_runs(controls)
+    by_jobs = between_runs([(job.value, job.interval) for job in alike if job.value])
+    if by_references is None:
+        return None
+    reach = by_references * (math.sqrt(2) if basis is Basis.SPEEDUP else 1.0)
+    return reach if by_jobs is None else min(reach, by_jobs)
+
+
+def widened(ratio: JobRatio, luck_between_runs: float, controls: int) -> JobRatio:
+    """Let an interval know how runs differ.
 
     Student's t in place of the normal, for the estimate is of few (the first term of Fisher's expansion).
     """
-    is_of_few_runs = ratio.source in {Source.SAMPLES, Source.INTERVALS}
-    if ratio.interval is None or ratio.value is None or not is_of_few_runs:
+    if ratio.interval is None or ratio.value is None or ratio.source not in _OF_FEW_RUNS:
         return ratio
     student = _NORMAL_95 + (_NORMAL_95**3 + _NORMAL_95) / (4 * max(1, controls - 1))
-    reach = student * luck * (math.sqrt(2) if ratio.basis is Basis.SPEEDUP else 1.0)
+    reach = student * luck_between_runs
     down = math.hypot(math.log(ratio.value / ratio.interval[0]), reach)
     up = math.hypot(math.log(ratio.interval[1] / ratio.value), reach)
     return replace(ratio, interval=(ratio.value * math.exp(-down), ratio.value * math.exp(up)))

@@ -43,10 +43,13 @@ def test_the_core_pulls_no_torch(core: Path) -> None:
     assert not names & {"torch", "numpy", "triton", "apache-tvm-ffi"}
 
 
-def test_reading_commands_work_without_torch(core: Path) -> None:
+def test_reading_commands_work_without_torch(core: Path, tmp_path: Path) -> None:
     assert call(core, "--help").returncode == 0
     assert call(core, "run", "--local", str(DATASET), "--dry-run").returncode == 0
     assert call(core, "report", "summary", "--local", str(DATASET)).returncode == 0
+    pages = str(tmp_path / "site")
+    assert call(core, "report", "html", pages, "--local", str(DATASET)).returncode == 0
+    assert (tmp_path / "site" / "index.html").is_file()
 
 
 def test_running_without_torch_prints_the_lines_to_type(core: Path, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 Two runs of six jobs, all of equal code, on the made-up machines of `simulate_intervals.py`, are compared as recorded
 runs are: against the reference, with and without what the references tell of luck, and by latency alone. Then
 whole histories, without a change and with one. `--write` puts the tables into docs/reports.md. Exits with 1 when a bar
-is missed: of what `report compare` does, no more than 5% of equal jobs called different on a machine whose processes
-are alike, half of what latencies alone give where they differ; of histories without a change, no more than 5% marked.
+is missed: no more than 5% of equal jobs called different, 8% where processes differ, which six jobs tell roughly; no
+more than 5% of histories without a change marked.
 
     python benchmarks/simulate_comparisons.py --runs 300 --write
 """
@@ -36,6 +36,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reports.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"
 JOBS = 6
 MOST_FALSE = 0.05
+MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.08
 _DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 _LENGTHS = (10, 20, 50)
 _SLOWDOWN = 0.9
@@ -129,8 +130,8 @@ def comparisons(runs: int) -> tuple[list[str], list[str]]:
             ways[2] += job_ratios(old, new, Basis.LATENCY)
         ours, alone, latency = map(way, ways)
         lines.append(f"| {machine.name} | {ours.cells} | {alone.cells} | {latency.cells} |")
-        bar = latency.different / 2 if machine.differs_by_process else MOST_FALSE
-        if not machine.is_beyond_a_run and ours.different > max(bar, MOST_FALSE):
+        bar = MOST_FALSE_WHERE_PROCESSES_DIFFER if machine.differs_by_process else MOST_FALSE
+        if not machine.is_beyond_a_run and ours.different > bar:
             faults.append(f"{machine.name}: {ours.different:.1%} of equal jobs called different")
     return lines, faults
 

@@ -251,3 +251,12 @@ def test_a_web_server_serves_it_as_well(browser, site: Path, web_server: str) ->
 
     assert complaints == []
     page.close()
+
+
+def test_solutions_that_may_be_as_fast_as_the_best_are_called_tied(visitor) -> None:
+    page = visitor.go("definitions/rmsnorm_h4096.html#hw=NVIDIA+H200")
+    rows = page.locator("table:visible tbody tr:visible", has=page.locator(".tag"))
+
+    marks = dict(text.split()[:2] for text in rows.locator("td:first-child").all_inner_texts())
+
+    assert marks == {"rmsnorm_h4096_tilelang": "best", "rmsnorm_h4096_triton": "tied"}

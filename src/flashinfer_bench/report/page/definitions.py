@@ -41,6 +41,8 @@ class SolutionLine:
     """Failures that stand."""
     violations: int
     is_best: bool
+    is_tied: bool
+    """Whether its interval and the best one's overlap: which is faster is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Definitions:
         return OnHardware(
             hardware=hardware,
             solutions=tuple(
-                _line(each, by_solution[each.solution], name, jobs) for each in solutions
+                _line(each, by_solution[each.solution], best, jobs) for each in solutions
             ),
             figures=_figures(chart, by_solution, jobs, name) if chart else (),
             jobs=tuple(jobs),
@@ -111,7 +113,7 @@ class Definitions:
 
 
 def _line(
-    chart: SolutionChart, tally: Tally, best: str | None, jobs: Sequence[Job]
+    chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[Job]
 ) -> SolutionLine:
     rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
@@ -137,8 +139,17 @@ def _line(
         attempted=tally.workload_count,
         statuses=dict(sorted(statuses.items())),
         violations=tally.violation_count,
-        is_best=chart.solution == best,
+        is_best=best is not None and chart.solution == best.solution,
+        is_tied=best is not None and _is_tied(chart, best),
     )
+
+
+def _is_tied(chart: SolutionChart, best: Best) -> bool:
+    """Tell whether one that failed nowhere may be as fast as the best, or the best no faster than it."""
+    mine, theirs = chart.speedup_interval, best.speedup_interval
+    if chart.solution == best.solution or chart.failed or mine is None or theirs is None:
+        return False
+    return mine[0] <= theirs[1] and theirs[0] <= mine[1]
 
 
 def _median(times: Sequence[float]) -> float | None:

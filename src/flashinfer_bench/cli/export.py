@@ -10,8 +10,9 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.report import exports
 from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import paragraph
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     ],
 )
 def export() -> None:
-    """Write traces as CSV, Parquet or Markdown, for other programs.
+    """Write traces or a whole dataset for other programs.
 
-    A line for each trace, all of them. Columns and their order stay; new ones are added at the end.
+    Tables have a line for each trace, all of them. Columns and their order stay; new ones come at the end.
     """
 
 
@@ -140,3 +141,35 @@ def _export(
         )
     else:
         screen.show((paragraph(f"{count_text(len(rows), 'trace')} in {output}"),))
+
+
+@export.command(
+    "flashinfer-trace",
+    cls=Command,
+    examples=["flashinfer-bench export flashinfer-trace --local my_dataset --output for_others"],
+)
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The dataset to write: a new or empty folder.",
+)
+@dataset_options
+@json_option
+@log_level_option
+def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> None:
+    """Write a dataset that other readers of FlashInfer Trace take: the same files, solutions as JSON.
+
+    Keys that are added here stay; other readers pass over them. What they cannot read or would run wrongly is
+    left out and named: definitions with axes that follow from others, solutions with `prepare` or `plan` or an empty
+    source file. Inputs with a distribution are drawn there as if they had none.
+    """
+    from flashinfer_bench.data.interchange import (  # noqa: PLC0415  # pydantic
+        flashinfer_trace as form,
+    )
+    from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
+
+    planned = plan_merge(dataset_paths(local), form())
+    require_kept(planned.merged, "rename one of each")
+    write_merged(planned, output, as_json=as_json)

@@ -17,12 +17,14 @@ class Entry(NamedTuple):
 
     module: str
     summary: str
+    attribute: str | None = None
+    """What the module calls it, where that is not the command's name."""
 
 
 COMMANDS = {
     "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
     "report": Entry("report", "Look at recorded traces."),
-    "export": Entry("export", "Write traces as CSV, Parquet or Markdown, for other programs."),
+    "export": Entry("export", "Write traces or a whole dataset for other programs."),
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
@@ -38,6 +40,7 @@ COMMANDS = {
     "kernelbench": Entry(
         "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),
+    "import": Entry("importing", "Make a dataset of what lies in another format.", "import_"),
     "hub": Entry(
         "hub", "Bring datasets from the Hugging Face hub, and say what lies here of them."
     ),
@@ -82,8 +85,9 @@ class CommandLine(Group):
         """Load a command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"flashinfer_bench.cli.{COMMANDS[cmd_name].module}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        entry = COMMANDS[cmd_name]
+        module = importlib.import_module(f"flashinfer_bench.cli.{entry.module}")
+        command: click.Command = getattr(module, entry.attribute or cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(

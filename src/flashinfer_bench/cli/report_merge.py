@@ -12,11 +12,10 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import Column, heading, table
 
 if TYPE_CHECKING:
-    from flashinfer_bench.data.merging import Merged
+    from flashinfer_bench.data.merging import Merge, Merged
     from flashinfer_bench.report.tables import Page
 
 _REMEDY = (
@@ -77,16 +76,23 @@ def merge(
     planned = plan_merge(dataset_paths(named))
     if on_conflict == "fail":
         require_kept(planned.merged, _REMEDY)
-    planned.write(Path(output))
+    write_merged(planned, Path(output), as_json=as_json)
+
+
+def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
+    """Write a dataset, and say what is in it and what is not."""
+    planned.write(output)
     for each in planned.merged.conflicts:
         log.warn(f"{each.kind} {each.name!r}: kept {each.first}, not {each.second}")
+    for name, reason in planned.merged.unwritable.items():
+        log.warn(f"{name} was left out: {reason}")
     if as_json:
-        screen.show_json({"schema_version": 1, "output": output, "merge": planned.merged})
+        screen.show_json({"schema_version": 1, "output": str(output), "merge": planned.merged})
     else:
-        screen.show(_page(output, len(set(named)), planned.merged))
+        screen.show(_page(output, planned.merged))
 
 
-def _page(output: str, count: int, merged: Merged) -> Page:
+def _page(output: Path, merged: Merged) -> Page:
     columns = [Column("what"), *(Column(head, is_number=True) for head in _HEADS)]
     conflicts = [each.kind for each in merged.conflicts]
     rows = [
@@ -100,7 +106,7 @@ def _page(output: str, count: int, merged: Merged) -> Page:
         for kind in merged.taken
         if merged.taken[kind] or merged.duplicates[kind] or kind in conflicts
     ]
-    return (heading(f"{count_text(count, 'dataset')} in {output}"), table(columns, rows))
+    return (heading(str(output)), table(columns, rows))
 
 
 _HEADS = ("written", "duplicates", "not kept", "left out with it")

@@ -22,9 +22,10 @@ from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from flashinfer_bench.data.definition import Definition
+    from flashinfer_bench.data.solution import Solution
     from flashinfer_bench.data.trace import Trace
     from flashinfer_bench.data.workload import Workload
 
@@ -54,11 +55,22 @@ class Merged:
     left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     """How many belong to something that is not kept: they would be taken for results of what is."""
     conflicts: list[Conflict] = field(default_factory=list)
+    unwritable: dict[str, str] = field(default_factory=dict)
+    """What the reader does not understand, with the reason."""
 
 
-def plan_merge(roots: Sequence[Path]) -> Merge:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the reader of a dataset understands."""
+
+    has_solution_folders: bool = True
+    why_not: Callable[[Definition | Solution], str | None] = lambda _: None
+    """Says why a thing cannot be written; None where it can."""
+
+
+def plan_merge(roots: Sequence[Path], form: Form | None = None) -> Merge:
     """Lay datasets over each other in their order, in memory; of what contradicts the first is kept."""
-    merge = Merge()
+    merge = Merge(form or Form())
     sources = [_Source(merge, Layout(root)) for root in dict.fromkeys(roots)]
     for source in sources:
         source.add_definitions()
@@ -70,7 +82,8 @@ def plan_merge(roots: Sequence[Path]) -> Merge:
 class Merge:
     """A dataset to be; nothing is written before `write`."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self.form = form
         self.merged = Merged()
         self.definitions: dict[str, Definition] = {}
         self._known: dict[tuple[str, str], tuple[object, str]] = {}
@@ -134,6 +147,8 @@ class _Source:
 
     def add_definitions(self) -> None:
         for definition in self._view.definitions.values():
+            if self._is_unwritable("definition", definition):
+                continue
             file = self._view.definition_files[definition.name]
             if self._enter("definition", definition.name, definition, file):
                 self._merge.definitions[definition.name] = definition
@@ -154,6 +169,13 @@ class _Source:
             self._refused.add((kind, name))
         return bool(is_new)
 
+    def _is_unwritable(self, kind: str, entity: Definition | Solution) -> bool:
+        reason = self._merge.form.why_not(entity)
+        if reason is not None:
+            self._merge.merged.unwritable[f"{kind} {entity.name}"] = reason
+            self._refused.add((kind, entity.name))
+        return reason is not None
+
     def _is_left_out(self, kind: str, name: str, owners: Iterable[tuple[str, str]]) -> bool:
         """Leave a thing out that belongs to one which is not kept."""
         if self._refused.isdisjoint(owners):
@@ -167,13 +189,15 @@ class _Source:
             owners = [("definition", solution.definition)]
             if self._is_left_out("solution", solution.name, owners):
                 continue
+            if self._is_unwritable("solution", solution):
+                continue
             file = self._view.solution_files[solution.name]
             if not self._enter("solution", solution.name, solution.to_dict(), file):
                 continue
             definition = self._merge.definitions.get(solution.definition)
             op_type = definition.op_type if definition else _UNDEFINED
             place = _relative(Layout(Path()).solution_file(solution, op_type))
-            if Path(file).is_dir():
+            if self._merge.form.has_solution_folders and Path(file).is_dir():
                 for name, content in folder_files(solution).items():
                     self._merge.put(f"{place.removesuffix('.json')}/{name}", content)
             else:

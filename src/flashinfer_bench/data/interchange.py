@@ -1,0 +1,35 @@
+"""What FlashInfer Trace's own readers do not understand of a dataset; keys we added they pass over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data.definition import Definition
+from flashinfer_bench.data.merging import Form
+from flashinfer_bench.data.shapes import AxisConst, AxisVar
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data.solution import Solution
+
+
+def flashinfer_trace() -> Form:
+    """Describe the format that other readers of FlashInfer Trace take."""
+    return Form(has_solution_folders=False, why_not=_why_not)
+
+
+def _why_not(entity: Definition | Solution) -> str | None:
+    return _of_definition(entity) if isinstance(entity, Definition) else _of_solution(entity)
+
+
+def _of_definition(definition: Definition) -> str | None:
+    derived = [
+        name for name, axis in definition.axes.items() if not isinstance(axis, AxisConst | AxisVar)
+    ]
+    return f"axis {derived[0]!r} follows from others, which has no form there" if derived else None
+
+
+def _of_solution(solution: Solution) -> str | None:
+    if solution.spec.prepare or solution.spec.plan:
+        return "it has a prepare or plan function, which would not be called there"
+    empty = [source.path for source in solution.sources if not source.content]
+    return f"source {empty[0]!r} is empty, which is refused there" if empty else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
-import gc
 from typing import TYPE_CHECKING
 
 import click
 
 from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import (
@@ -32,8 +31,6 @@ from flashinfer_bench.report.summary import summarize
 from flashinfer_bench.report.visualize import WIDTH, charts, visualize_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.report.visualize import SamplesOf
 
@@ -98,7 +95,7 @@ def summary(
     overlap share a place, marked `=`. --score ranks by another figure.
     """
     wanted = parse_score(score)
-    with _collector_paused():
+    with collector_paused():
         trace_set = load_dataset(local)
         summed = summarize(
             trace_set.rows(),
@@ -143,7 +140,7 @@ def best(
     Every trace that passed qualifies: it was judged when it was recorded. Solutions that failed on
     no workload come first, then those with the higher speedup over the reference.
     """
-    with _collector_paused():
+    with collector_paused():
         trace_set = load_dataset(local)
         found = standing(
             trace_set.rows(),
@@ -206,7 +203,7 @@ def visualize(  # noqa: PLR0917  # options arrive by name
     geometric mean over workloads), latency against size, and the raw samples of each solution's largest
     workload, where they were kept.
     """
-    with _collector_paused():
+    with collector_paused():
         trace_set = load_dataset(local)
         names = _named(trace_set, definitions)
         found = standing(
@@ -252,15 +249,3 @@ def _solutions_by(trace_set: TraceSet, author: str) -> dict[str, tuple[str, ...]
         definition: tuple(each.name for each in solutions if each.author == author)
         for definition, solutions in trace_set.solutions.items()
     }
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Spare the cyclic collector from walking over 100,000 rows that live until the end."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

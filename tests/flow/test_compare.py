@@ -114,6 +114,13 @@ def test_json_and_markdown_exclude_each_other(dataset: Path) -> None:
     assert (said.exit_code, said.stderr) == (2, "error: --json and --markdown: choose one\n")
 
 
+def test_a_report_cannot_be_written_into_a_folder_that_is_not_there(dataset: Path) -> None:
+    said = _say("compare", dataset, dataset, "--junit", dataset / "none" / "gates.xml")
+
+    assert said.exit_code == 2
+    assert "its folder does not exist" in said.stderr
+
+
 def test_definitions_narrow_a_comparison_and_unknown_ones_are_refused(dataset: Path) -> None:
     narrowed = _say("compare", dataset, dataset, "--definitions", "rms*", "--json")
     refused = _say("compare", dataset, dataset, "--definitions", "gemm*")

@@ -103,6 +103,8 @@ def compare(  # noqa: PLR0917  # options arrive by name
     """
     if as_json and as_markdown:
         raise UsageError("--json and --markdown: choose one")
+    if junit_file is not None and not Path(junit_file).absolute().parent.is_dir():
+        raise UsageError(f"--junit {junit_file}: its folder does not exist; make it first")
     conditions = [parse_gate(text) for text in gates]
     with contextlib.ExitStack() as stack:
         sides = find_sides(old, new, local, stack)

@@ -167,7 +167,9 @@ def compare(
             _compared(pair, ratio, threshold) for pair, ratio in zip(group, ratios, strict=True)
         ]
         jobs += found
-        between_runs = luck([pair.ratio for pair in group], controls, Basis.SPEEDUP)
+        by_speedup = any(pair.ratio.basis is Basis.SPEEDUP for pair in group)
+        basis = Basis.SPEEDUP if by_speedup else Basis.LATENCY
+        between_runs = luck([pair.ratio for pair in group], controls, basis)
         overall.append(_overall(hardware, found, controls, between_runs, threshold))
     return Comparison(
         kind=kind,

@@ -75,9 +75,7 @@ def _checked_out(path: Path, revision: str) -> Iterator[Path]:
         target = Path(name) / path.name
         is_folder = _git_type(path, revision) == "tree"
         for inner in _folder_files(path, revision) if is_folder else ["."]:
-            _write(
-                target / inner, git(path.parent, "show", _at(revision, Path(path.name) / inner))
-            )
+            _write(target / inner, git(path.parent, "show", _at(revision, Path(path.name) / inner)))
         if not is_folder:
             _write_headers(path, revision, target)
         yield target

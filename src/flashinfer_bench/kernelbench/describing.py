@@ -108,7 +108,7 @@ def _behaviour(stage: _Stage, leaves: list[Any], others: list[Any], seed: int) -
     ]
     kept = [output.clone() for output in outputs]
     return {
-        "outputs": [{"shape": list(out.shape), "dtype": _dtype(out)} for out in outputs],
+        "outputs": [{"shape": list(out.shape), "dtype": dtype_name(out)} for out in outputs],
         "is_random": is_random,
         "written": changed,
         "shared": _shared(outputs, arguments),
@@ -164,7 +164,7 @@ def _size(tensor: torch.Tensor) -> float:
 def _input(index: int, draws: list[Any]) -> dict[str, Any]:
     value = draws[0]
     if isinstance(value, torch.Tensor):
-        described = {"name": f"x{index}", "shape": list(value.shape), "dtype": _dtype(value)}
+        described = {"name": f"x{index}", "shape": list(value.shape), "dtype": dtype_name(value)}
         distribution = fitted(draws)
         if distribution is None:
             return {**described, "source": "file", "is_scaled": is_scalable(draws)}
@@ -180,7 +180,8 @@ def _as_made(described: dict[str, Any]) -> dict[str, Any]:
     return {**described, "source": "file", "is_scaled": False}
 
 
-def _dtype(tensor: torch.Tensor) -> str:
+def dtype_name(tensor: torch.Tensor) -> str:
+    """Name a dtype as definitions do; one they do not know is refused."""
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in _DTYPES:
         known = ", ".join(sorted(_DTYPES))

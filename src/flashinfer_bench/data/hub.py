@@ -84,7 +84,7 @@ def pull(repository: Repository) -> Pulled:
     newest = _newest(repository)
     try:
         return _snapshot(repository, is_local=newest is None, is_current=newest is not None)
-    except (*_failures(), OSError) as error:
+    except _failures() as error:
         raise DeviceError(_unreached(repository, has_answered=newest is not None)) from error
 
 
@@ -170,7 +170,7 @@ def _unreached(repository: Repository, *, has_answered: bool) -> str:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What the hub's client raises when there is no connection, or none that works."""
+    """What the hub's client raises when there is no connection, none that works, or no room."""
     errors = _errors()
     transport: Any = importlib.import_module("httpx2")
     return (
@@ -178,6 +178,7 @@ def _failures() -> tuple[type[Exception], ...]:
         errors.HfHubHTTPError,
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
+        OSError,
     )
 
 

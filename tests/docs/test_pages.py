@@ -25,9 +25,12 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+FOLLOWED = {"tracing.md"}  # by a test of its own, with the files its programs need
+
 PYTHON = [
     pytest.param(code, id=f"{page.name}-{index}")
     for page in PAGES
+    if page.name not in FOLLOWED
     for index, code in enumerate(blocks(page, "python"))
 ]
 
@@ -54,19 +57,21 @@ def test_python_in_the_pages_runs(code: str, home: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_commands_in_the_readme_run() -> None:
+def test_commands_in_the_readme_run(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the examples run solutions")
     shell = [
         block for block in blocks(REPOSITORY / "README.md", "bash") if "flashinfer-bench" in block
     ]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
 
     done = [
-        subprocess.run(["bash", "-ec", block], cwd=REPOSITORY, env=environment, check=False)
+        subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=environment, check=False)
         for block in shell
     ]
 
-    assert [each.returncode for each in done] == [0]
+    assert len(done) > 1
+    assert {each.returncode for each in done} == {0}
 
 
 def test_the_makefile_has_what_the_pages_name() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -56,6 +56,11 @@ _GIB = 1 << 30
     show_default=True,
     help="How long that process may take.",
 )
+@click.option(
+    "--allow-opaque",
+    is_flag=True,
+    help="Leaves of several kernels that say why they are kept whole are warnings: those of --overrides.",
+)
 @json_option
 @log_level_option
 def verify(
@@ -65,6 +70,7 @@ def verify(
     memory_limit: float,
     timeout: float,
     *,
+    allow_opaque: bool,
     as_json: bool,
 ) -> None:
     """Verify that a decomposition is the model it was made from.
@@ -76,7 +82,8 @@ def verify(
     """
     memory_bytes = round(memory_limit * _GIB)
     try:
-        report = _verified(directory, model, seeds, memory_bytes, timeout)
+        options = {"seeds": seeds, "model": model, "allow_opaque": allow_opaque}
+        report = _verified(directory, options, memory_bytes, timeout)
     except DeviceError:
         raise
     except BenchError as error:
@@ -92,14 +99,14 @@ def verify(
 
 
 def _verified(
-    directory: Path, model: Path | None, seeds: int, memory_bytes: int, seconds: float
+    directory: Path, options: dict[str, Any], memory_bytes: int, seconds: float
 ) -> VerifyReport:
     import msgspec  # noqa: PLC0415  # with the command
 
     from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
     from flashinfer_bench.report.decompose_verify import VerifyReport  # noqa: PLC0415
 
-    options = {"seeds": seeds, "model": model, "memory_limit_bytes": memory_bytes}
+    options = {**options, "memory_limit_bytes": memory_bytes}
     task = Task(_JOB, (directory,), options, name=str(directory))
     found = run_alone(task, Limits(seconds=seconds, memory_bytes=memory_bytes))
     return msgspec.convert(msgspec.to_builtins(found), VerifyReport)

@@ -122,7 +122,10 @@ def _verified(request: Request) -> tuple[VerifyReport | None, str | None]:
 
     try:
         report = verify_directory(
-            request.directory, seeds=request.seeds, memory_limit_bytes=request.memory_limit_bytes
+            request.directory,
+            seeds=request.seeds,
+            memory_limit_bytes=request.memory_limit_bytes,
+            allow_opaque=request.overrides is not None,
         )
     except TooBigError as error:
         return None, str(error)

@@ -255,7 +255,9 @@ def test_a_decomposition_made_by_hand_passes() -> None:
     assert report.coverage.share == 1.0
 
 
-def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning(tmp_path: Path) -> None:
+def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning_where_that_is_allowed(
+    tmp_path: Path,
+) -> None:
     def opaque(tree: dict) -> None:
         fused_leaf(tree)
         find(tree, "feed_forward")["opaque"] = "measured as one"
@@ -268,9 +270,12 @@ def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning(tmp_path: Path) -> N
     for name in ("linear_32x64", "gelu_64", "linear_64x32"):
         (tmp_path / f"kept/level_0_kernel/{name}.py").unlink()
 
-    report = climb(tmp_path / "kept", seeds=1)
+    allowed = climb(tmp_path / "kept", seeds=1, allow_opaque=True)
+    refused = climb(tmp_path / "kept", seeds=1)
 
-    (finding,) = report.findings
+    (finding,) = allowed.findings
     assert (finding.code, finding.severity) == ("GRAPH-kernel", "warning")
     assert "kept whole: measured as one" in finding.message
-    assert report.passed
+    assert allowed.passed
+    assert [each.severity for each in refused.findings] == ["error"]
+    assert not refused.passed

@@ -23,12 +23,13 @@ def verify_directory(
     model: Path | str | None = None,
     source: ModelSource | None = None,
     memory_limit_bytes: int | None = None,
+    allow_opaque: bool = False,
 ) -> VerifyReport:
     """Verify a decomposition here and now; its code and the original's are run in this process.
 
-    `model`: the original's file where it is not in the folder; `source`: the original where it was no file. Raises
-    `UsageError` for a folder without a tree or an original that cannot be run, `TooBigError` where memory does not
-    suffice even for a smaller copy.
+    `model`: the original's file where it is not in the folder; `source`: the original where it was no file.
+    `allow_opaque`: leaves that say why they are kept whole are warnings. Raises `UsageError` for a folder without a
+    tree or an original that cannot be run, `TooBigError` where memory does not suffice even for a smaller copy.
     """
     from flashinfer_bench.decompose.verify.ladder import climb  # noqa: PLC0415  # imports torch
 
@@ -38,4 +39,5 @@ def verify_directory(
         model=Path(model) if model else None,
         source=source,
         memory_limit_bytes=memory_limit_bytes,
+        allow_opaque=allow_opaque,
     )

@@ -44,13 +44,14 @@ def climb(
     model: Path | None = None,
     source: ModelSource | None = None,
     memory_limit_bytes: int | None = None,
+    allow_opaque: bool = False,
     exports: bool = True,
 ) -> VerifyReport:
     """Verify a decomposition rung by rung; a rung that cannot be reached is `not run`."""
     started = time.monotonic()
     original = load_model_file(model) if model else source
     ladder = Ladder(folder, seeds, original, memory_limit_bytes)
-    ladder.exports = exports
+    ladder.exports, ladder.allows_opaque = exports, allow_opaque
     layout = read_layout(folder)
     if isinstance(layout, list):
         ladder.report_all(layout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class Ladder:
     source: ModelSource | None = None
     """The original where it is not the file in the folder."""
     memory_limit_bytes: int | None = None
+    allows_opaque: bool = False
+    """Whether leaves may be kept whole: then they are warnings."""
     exports: bool = True
     """Whether operations are counted by `torch.export` too; a second or more."""
     exported: str = ""
@@ -42,7 +44,9 @@ class Ladder:
     shrunk: str | None = None
 
     def report(self, finding: Finding) -> None:
-        """Keep a finding once."""
+        """Keep a finding once; a leaf that was kept whole is an error unless it was asked for."""
+        if finding.code == "GRAPH-kernel" and not self.allows_opaque:
+            finding = replace(finding, severity="error")
         if finding not in self.findings:
             self.findings.append(finding)
 

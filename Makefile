@@ -20,13 +20,15 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 	$(BIN)/flashinfer-bench report summary --local examples/dataset
 	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
-# What nothing is timed in runs on two cores at once; the rest needs them both.
-TOGETHER := tests/unit tests/golden tests/contract/decompose src
+# Where times count, a test has the machine to itself; all others run two at a time.
+ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_example_03.py \
+	$(addprefix tests/flow/test_,$(addsuffix .py,durability judging loaded_machine measuring \
+	misbehaviour phases pipeline sampling sandbox stopping_rules tools))
 
 test: $(READY) ## every test
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(TOGETHER) || status=1; \
-	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(TOGETHER)) || status=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=1; \
+	$(BIN)/python -m pytest $(ALONE) || status=1; \
 	exit $$status
 
 lint: $(READY) ## ruff: rules and format

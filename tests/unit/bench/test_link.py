@@ -83,7 +83,7 @@ def test_answers_that_are_there_already_are_heard_in_their_order(table: Table) -
     table.contestant.send(Returned(request.id, 5, 1))
     table.contestant.send(Done(request.id))
 
-    assert table.link.hear(request, Returned, is_timed=True).elapsed_ns == 5
+    assert table.link.hear(request, Returned).elapsed_ns == 5
     assert table.link.hear(request, Done) == Done(request.id)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import select
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -26,9 +25,6 @@ from flashinfer_bench.bench.worker.cpu_clock import CpuClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_PATIENCE_NS = 60_000
-"""How long to stay awake: about what going to sleep and waking up takes, on a virtual machine both ways."""
 
 Answer = TypeVar("Answer", bound=FromContestant)
 
@@ -55,7 +51,6 @@ class Link:
         self._poll = select.poll()
         self._poll.register(parent, select.POLLIN)  # first: it knows why a channel closed
         self._poll.register(channel, select.POLLIN)
-        self._patience_ns = _PATIENCE_NS if len(os.sched_getaffinity(0)) > 1 else 0
         self._next_id = 1
         self._budget_s = 0.0
         self._limit_s = 0.0
@@ -82,15 +77,14 @@ class Link:
             self._wait_for_parent()
             raise JobEndedError(self._aborted("its channel closed")) from None
 
-    def hear(
-        self, request: ToContestant, expected: type[Answer], *, is_timed: bool = False
-    ) -> Answer:
+    def hear(self, request: ToContestant, expected: type[Answer]) -> Answer:
         """Return the next answer to a request, or end the job.
 
-        While nothing is timed the judge stays awake for a moment: most answers come sooner than it would wake up.
+        The judge sleeps until it comes. Staying awake would be quicker, and wrong: the kernel adds processor time up
+        when a process goes to sleep, and a judge that hears at once would read what was used before.
         """
         try:
-            answer = self._channel.pending() or self._receive(0 if is_timed else self._patience_ns)
+            answer = self._channel.pending() or self._receive()
         except ChannelTimeout:
             raise JobEndedError(self._timed_out(request)) from None
         except ChannelClosed:
@@ -115,18 +109,16 @@ class Link:
         """Close our end."""
         self._channel.close()
 
-    def _receive(self, patience_ns: int) -> FromContestant:
-        """Wait for a message, awake at first; what that takes is taken from the budget."""
+    def _receive(self) -> FromContestant:
+        """Wait for a message; what that takes is taken from the budget."""
         started_ns = time.perf_counter_ns()
-        awake_until_ns = started_ns + patience_ns
         deadline_ns = started_ns + round(self._budget_s * 1e9)
         answer = None
         while answer is None:
             now_ns = time.perf_counter_ns()
             if now_ns >= deadline_ns:
                 raise ChannelTimeout
-            left_ms = 0 if now_ns < awake_until_ns else math.ceil((deadline_ns - now_ns) / 1e6)
-            for descriptor, _ in self._poll.poll(left_ms):
+            for descriptor, _ in self._poll.poll(math.ceil((deadline_ns - now_ns) / 1e6)):
                 if descriptor == self._parent.fileno():
                     self._hear_parent()
                 else:

@@ -181,11 +181,11 @@ class Side:
         started_ns = time.perf_counter_ns()
         link.tell(order)
         if self.is_told_late:
-            link.hear(order, Finished, is_timed=True)
+            link.hear(order, Finished)
             returned_ns = time.perf_counter_ns()
             returned = link.hear(order, Returned)
         else:
-            returned = link.hear(order, Returned, is_timed=True)
+            returned = link.hear(order, Returned)
             returned_ns = time.perf_counter_ns()
         committed = link.hear(order, Committed)
         committing_ns = time.perf_counter_ns() - returned_ns

@@ -10,9 +10,11 @@ from flashinfer_bench.data import hub, settings
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.report.compare_sides import Samples
+    from flashinfer_bench.report.standing import CurrentHash
 
 _HOW_TO_GET_ONE = (
     "to get one: --hub brings flashinfer-ai/flashinfer-trace from the Hugging Face hub; "
@@ -63,3 +65,22 @@ def require_writable_place(paths: Sequence[Path]) -> None:
                 f"{path} lies in the hub's cache, which is never written to: "
                 "name a folder for the traces with --output DIR, or use --no-save-results"
             )
+
+
+def current_hashes(trace_set: TraceSet) -> CurrentHash:
+    """Look up the hash of the code that a dataset holds under a solution's name."""
+
+    def hash_of(name: str) -> str | None:
+        solution = trace_set.get_solution(name)
+        return None if solution is None else solution.hash()
+
+    return hash_of
+
+
+def samples_reader(trace_set: TraceSet) -> Callable[[str, Sequence[str]], Mapping[str, Samples]]:
+    """Read samples of definitions the dataset holds; traces of others have none."""
+    return lambda definition, ids: (
+        trace_set.samples_by_trace_id(definition, ids)
+        if definition in trace_set.definitions
+        else {}
+    )

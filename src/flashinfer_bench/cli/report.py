@@ -10,7 +10,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,
@@ -32,7 +32,6 @@ from flashinfer_bench.report.visualize import WIDTH, charts, visualize_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
-    from flashinfer_bench.report.visualize import SamplesOf
 
 
 @click.group(
@@ -99,7 +98,7 @@ def summary(
         trace_set = load_dataset(local)
         summed = summarize(
             trace_set.rows(),
-            lambda name: _hash_of(trace_set, name),
+            current_hashes(trace_set),
             _solutions_by(trace_set, baseline_author),
             baseline_author=baseline_author,
             mixes_hardware=mix_hardware,
@@ -144,7 +143,7 @@ def best(
         trace_set = load_dataset(local)
         found = standing(
             trace_set.rows(),
-            lambda name: _hash_of(trace_set, name),
+            current_hashes(trace_set),
             mixes_hardware=mix_hardware,
         )
         groups = best_by_hardware(found, Bounds(max_abs_error, max_rel_error))
@@ -208,10 +207,10 @@ def visualize(  # noqa: PLR0917  # options arrive by name
         names = _named(trace_set, definitions)
         found = standing(
             (row for name in names for row in trace_set.rows(name)),
-            lambda name: _hash_of(trace_set, name),
+            current_hashes(trace_set),
             mixes_hardware=mix_hardware,
         )
-        groups = charts(found, _samples_reader(trace_set))
+        groups = charts(found, samples_reader(trace_set))
     if as_json:
         screen.show_json({"schema_version": 1, "by_hardware": groups, "left_out": found.left_out})
     else:
@@ -230,18 +229,6 @@ def _named(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[str]:
             raise UnknownNameError("definition", pattern, trace_set.definitions)
         kept |= set(matched)
     return [name for name in known if name in kept]
-
-
-def _samples_reader(trace_set: TraceSet) -> SamplesOf:
-    """Read samples of definitions the dataset holds; traces of others have none."""
-    return lambda name, ids: (
-        trace_set.samples_by_trace_id(name, ids) if name in trace_set.definitions else {}
-    )
-
-
-def _hash_of(trace_set: TraceSet, solution_name: str) -> str | None:
-    solution = trace_set.get_solution(solution_name)
-    return None if solution is None else solution.hash()
 
 
 def _solutions_by(trace_set: TraceSet, author: str) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import current_hashes, load_dataset
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,
@@ -88,12 +88,5 @@ def weighed(
     trace_set: TraceSet, profiles: Sequence[Profile], *, mixes_hardware: bool = False
 ) -> list[ModelWorth]:
     """Weigh a dataset's traces by profiles."""
-    found = standing(
-        trace_set.rows(), lambda name: _hash_of(trace_set, name), mixes_hardware=mixes_hardware
-    )
+    found = standing(trace_set.rows(), current_hashes(trace_set), mixes_hardware=mixes_hardware)
     return [worth for profile in profiles for worth in model_worth(profile, found)]
-
-
-def _hash_of(trace_set: TraceSet, name: str) -> str | None:
-    solution = trace_set.get_solution(name)
-    return None if solution is None else solution.hash()

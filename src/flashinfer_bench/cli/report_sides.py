@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
 from flashinfer_bench.cli.revisions import checked_out, dataset_folder
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare import Kind
@@ -13,11 +13,10 @@ from flashinfer_bench.report.compare_sides import Side
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_sides import Samples
 
 _PREFIXES = {"solution": Kind.SOLUTIONS, "hardware": Kind.HARDWARE, "run": Kind.RUNS}
 
@@ -65,22 +64,9 @@ def find_sides(old: str, new: str, local: Sequence[str], stack: contextlib.ExitS
     return Sides(kind, *(_side(each.name, trace_set, _filter(each)) for each in named))
 
 
-def samples_reader(trace_set: TraceSet) -> Callable[[str, list[str]], Mapping[str, Samples]]:
-    """Read samples of definitions the dataset holds; traces of others have none."""
-    return lambda definition, ids: (
-        trace_set.samples_by_trace_id(definition, ids)
-        if definition in trace_set.definitions
-        else {}
-    )
-
-
 def _side(name: str, trace_set: TraceSet, admits: Callable[[TraceRow], bool]) -> Side:
-    def hash_of(solution_name: str) -> str | None:
-        solution = trace_set.get_solution(solution_name)
-        return None if solution is None else solution.hash()
-
     rows = [row for row in trace_set.rows() if admits(row)]
-    return Side(name, rows, hash_of, samples_reader(trace_set))
+    return Side(name, rows, current_hashes(trace_set), samples_reader(trace_set))
 
 
 def _filter(named: _Named) -> Callable[[TraceRow], bool]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.report.compare_pages import (
     axes_text,
     breach_text,
+    change_cells,
     headline,
     ordered,
     ratio_text,
@@ -19,7 +20,7 @@ from flashinfer_bench.report.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashinfer_bench.report.compare import ChangedJob, ComparedJob, Comparison, Place
+    from flashinfer_bench.report.compare import ComparedJob, Comparison, Place
     from flashinfer_bench.report.compare_gates import GateResult
 
 _TOLD = (Verdict.SLOWER, Verdict.FASTER)
@@ -37,7 +38,7 @@ def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
     lines += _gate_lines(gates)
     jobs = ordered(comparison.jobs)
     lines += _table(_HEADER, (_job_cells(job) for job in jobs if job.verdict in _TOLD))
-    lines += _table(_CHANGE_HEADER, map(_change_cells, comparison.changes))
+    lines += _table(_CHANGE_HEADER, map(change_cells, comparison.changes))
     rest = [_job_cells(job) for job in jobs if job.verdict not in _TOLD]
     if rest:
         lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
@@ -112,14 +113,6 @@ def _job_cells(job: ComparedJob) -> tuple[str, ...]:
         job.verdict, place.definition, place.solution, axes_text(place), place.hardware,
         latency_text(job.old_latency_ms), latency_text(job.new_latency_ms),
         ratio_text(job),
-    )  # fmt: skip
-
-
-def _change_cells(job: ChangedJob) -> tuple[str, ...]:
-    place = job.place
-    return (
-        job.change, place.definition, place.solution, axes_text(place), place.hardware,
-        job.old_status or NOTHING, job.new_status or NOTHING,
     )  # fmt: skip
 
 

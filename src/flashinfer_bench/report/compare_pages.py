@@ -165,13 +165,14 @@ def _change_blocks(changes: Sequence[ChangedJob]) -> list[Block]:
     order = list(Change)
     rows = sorted(changes, key=lambda job: order.index(job.change))
     blocks = [heading("Without a time on both sides")]
-    blocks.append(table(_CHANGES, map(_change_cells, rows[:_MOST_ROWS])))
+    blocks.append(table(_CHANGES, map(change_cells, rows[:_MOST_ROWS])))
     if len(rows) > _MOST_ROWS:
         blocks.append(paragraph(f"and {len(rows) - _MOST_ROWS} more; --json lists all"))
     return blocks
 
 
-def _change_cells(job: ChangedJob) -> tuple[str, ...]:
+def change_cells(job: ChangedJob) -> tuple[str, ...]:
+    """Write a job whose correctness changed as a row."""
     place = job.place
     return (
         job.change, place.definition, place.solution, axes_text(place), place.hardware,

@@ -16,7 +16,7 @@ from flashinfer_bench.compile.architectures import require_arch
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from flashinfer_bench.data import Definition
+    from flashinfer_bench.data import Definition, Workload
 
 _BUNDLED = Path(__file__).with_name("eval_config.yaml")
 _CONFIG_HASH_DIGITS = 16
@@ -217,8 +217,10 @@ class BenchmarkConfig(_Layer):
         except ValidationError as error:
             raise UsageError(f"{where}: {_explained(error)}") from error
 
-    def resolve_eval_config(self, definition: Definition) -> ResolvedEvalConfig:
-        """Merge the layers, weakest first: built-in, op type, definition, this object's own fields."""
+    def resolve_eval_config(
+        self, definition: Definition, workload: Workload | None = None
+    ) -> ResolvedEvalConfig:
+        """Merge the layers, weakest first: built-in, op type, definition, workload, this object's own fields."""
         layers = [
             self.op_type_config.get(definition.op_type, EvalConfig()),
             self.definition_config.get(definition.name, EvalConfig()),
@@ -228,6 +230,8 @@ class BenchmarkConfig(_Layer):
         for layer in layers:
             merged |= layer.model_dump(exclude_none=True, exclude={"extra"})
             extra |= layer.extra
+        if workload is not None and workload.tolerance is not None:
+            merged |= workload.tolerance.model_dump(exclude_none=True)
         own = self.model_dump(exclude_none=True)
         merged |= {name: own[name] for name in ResolvedEvalConfig.model_fields if name in own}
         for name in ("sampling_validation_trials", "sampling_tvd_threshold"):

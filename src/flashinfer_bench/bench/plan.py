@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
+    from flashinfer_bench.data.workload import WorkloadTolerance
 
 _GLOB_CHARACTERS = frozenset("*?[")
 _DEVICE_KINDS = frozenset({"cpu", "cuda"})
@@ -174,7 +175,24 @@ def jobs_for(
     target: Target,
 ) -> list[Job]:
     """Make the jobs of one solution."""
-    resolved = _sampled_for(solution, target, config.resolve_eval_config(definition))
+    known: dict[WorkloadTolerance | None, tuple[ResolvedEvalConfig, str]] = {}
+    jobs = []
+    for workload in workloads:
+        if workload.tolerance not in known:
+            resolved = config.resolve_eval_config(definition, workload)
+            known[workload.tolerance] = _settings(definition, solution, resolved, config, target)
+        jobs.append(Job(definition, solution, workload, *known[workload.tolerance]))
+    return jobs
+
+
+def _settings(
+    definition: Definition,
+    solution: Solution,
+    resolved: ResolvedEvalConfig,
+    config: BenchmarkConfig,
+    target: Target,
+) -> tuple[ResolvedEvalConfig, str]:
+    resolved = _sampled_for(solution, target, resolved)
     is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
     hashed = config_hash(
         resolved,
@@ -185,7 +203,7 @@ def jobs_for(
         is_audited=config.audit,
         is_strict=config.strict,
     )
-    return [Job(definition, solution, workload, resolved, hashed) for workload in workloads]
+    return resolved, hashed
 
 
 def _sampled_for(

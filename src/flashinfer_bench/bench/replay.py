@@ -97,6 +97,7 @@ def _candidates(
             continue
         resolved = ResolvedEvalConfig(**settings)
         of_the_run = {"profile_baseline", "clock", "cache"}
+        of_the_run |= {"rtol", "atol", "required_matched_ratio"}  # else a workload's own go before
         layer = EvalConfig(**resolved.model_dump(exclude=of_the_run))
         yield BenchmarkConfig(
             definition_config={definition.name: layer},

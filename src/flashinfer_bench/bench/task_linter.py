@@ -190,7 +190,7 @@ class _Judge:
         return answer
 
     def _request(self, task: Task, config: BenchmarkConfig) -> LintTask:
-        resolved = config.resolve_eval_config(task.definition)
+        resolved = config.resolve_eval_config(task.definition, task.workload)
         return LintTask(
             self._launcher.new_id(),
             definition=task.definition.model_dump_json().encode(),

@@ -225,7 +225,7 @@ def _reproducer(
         definition=definition,
         solution=solution,
         workload=trace.workload,
-        config=plan.config.resolve_eval_config(definition),
+        config=plan.config.resolve_eval_config(definition, trace.workload),
         recorded=recorded,
         roots=tuple(str(root.resolve()) for root in trace_set.roots),
     )

@@ -7,7 +7,7 @@ import uuid as uuid_module
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StrictBool, Tag
+from pydantic import Discriminator, Field, FiniteFloat, StrictBool, Tag
 
 from flashinfer_bench.data.distributions import Distribution
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
@@ -16,6 +16,7 @@ from flashinfer_bench.data.shapes import DType
 # Published and fixed: the same workload has the same uuid everywhere.
 WORKLOAD_NAMESPACE = uuid_module.UUID("7d0f4a54-5c1e-5d0b-9a63-0c2b6f5f1b1e")
 
+PositiveFloat = Annotated[FiniteFloat, Field(gt=0)]
 SizeClass = Literal["small", "full"]
 """`small`: seconds on a laptop's CPU. `full`: the sizes a serving GPU sees."""
 
@@ -62,6 +63,19 @@ def _input_kind(source: object) -> str:
     return "scalar" if "value" in source else "safetensors" if "path" in source else "random"
 
 
+class WorkloadTolerance(Entity):
+    """How far a workload's outputs may be off, where sizes or values make that differ between workloads."""
+
+    rtol: PositiveFloat | None = Field(None, exclude_if=is_none)
+    """Relative tolerance; an element is bad only if it is outside both tolerances."""
+    atol: PositiveFloat | None = Field(None, exclude_if=is_none)
+    """Absolute tolerance."""
+    required_matched_ratio: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, exclude_if=is_none
+    )
+    """Share of elements that must match."""
+
+
 InputSpec = Annotated[
     Annotated[RandomInput, Tag("random")]
     | Annotated[ScalarInput, Tag("scalar")]
@@ -95,6 +109,8 @@ class Workload(Entity):
     """Identity; derived from axes and inputs when left out."""
     size_class: SizeClass | None = Field(None, exclude_if=is_none)
     """`small` for a CPU, `full` for a serving GPU; without it the workload is of both classes."""
+    tolerance: WorkloadTolerance | None = Field(None, exclude_if=is_none)
+    """Goes before the settings of the definition and its op type; what it leaves out is theirs."""
 
     def is_of_class(self, wanted: str) -> bool:
         """Tell whether `small`, `full` or `all` takes this workload in."""

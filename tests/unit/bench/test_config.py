@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from flashinfer_bench.bench import BenchmarkConfig, EvalConfig, ResolvedEvalConfig
 from flashinfer_bench.bench.config import config_hash
-from flashinfer_bench.data import AxisConst, Definition
+from flashinfer_bench.data import AxisConst, Definition, Workload
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -419,3 +419,16 @@ def test_a_stopping_rule_may_be_a_definitions_own() -> None:
     resolved = config.resolve_eval_config(definition())
 
     assert (resolved.until_interval, resolved.time_budget_seconds) == (0.05, 2.0)
+
+
+def test_a_workloads_own_tolerance_goes_before_its_definitions_and_after_the_users() -> None:
+    own = Workload(axes={}, inputs={}, tolerance={"rtol": 1e-4, "required_matched_ratio": 0.9})
+    layer = EvalConfig(rtol=1e-3, atol=1e-5)
+    dataset = BenchmarkConfig(definition_config={"scaled_rowsum_n256": layer})
+    user = BenchmarkConfig(rtol=0.5)
+
+    resolved = dataset.resolve_eval_config(definition(), own)
+
+    assert (resolved.rtol, resolved.atol, resolved.required_matched_ratio) == (1e-4, 1e-5, 0.9)
+    assert dataset.resolve_eval_config(definition()).rtol == 1e-3
+    assert user.resolve_eval_config(definition(), own).rtol == 0.5

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig
+from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import record
 from flashinfer_bench.bench.replay import recorded_device, replay_of
 from flashinfer_bench.data import Trace
+from flashinfer_bench.data.workload import WorkloadTolerance
 from tests.flow.kernels import INCREMENT
 from tests.unit.bench.values import CPU, RUN, finished, job, passed
 
@@ -74,3 +76,17 @@ def test_a_trace_says_what_kind_of_device_it_was_made_on() -> None:
     assert recorded_device(evaluation) == "cpu"
     assert recorded_device(evaluation.model_copy(update={"environment": elsewhere})) == "cuda:0"
     assert recorded_device(evaluation.model_copy(update={"environment": silent})) == "auto"
+
+
+@pytest.mark.parametrize("config", [BenchmarkConfig(), BenchmarkConfig(rtol=1e-2)])
+def test_a_workloads_tolerance_is_replayed_as_it_was_in_force(config: BenchmarkConfig) -> None:
+    solution = job().solution
+    strict = job().workload.model_copy(update={"tolerance": WorkloadTolerance(rtol=1e-4)})
+    (planned,) = jobs_for(INCREMENT, solution, [strict], config, CPU)
+    made = record(finished(passed(), planned), RUN)
+    assert made is not None
+
+    found = replay_of(made, INCREMENT, solution, replace(CPU, threads=9))
+
+    assert found.has_recorded_settings
+    assert found.config.resolve_eval_config(INCREMENT, strict).rtol == planned.config.rtol

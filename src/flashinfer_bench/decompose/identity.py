@@ -44,11 +44,10 @@ def canonical(trace: Trace, form: Form) -> dict[str, Any]:
     for op in form.ops:
         args = _plain(op.args, numbers)
         kwargs = {name: _plain(each, numbers) for name, each in sorted(op.kwargs.items())}
-        for value in (*op.outs, *(after for _, after in op.writes)):
+        for value in op.outs:
             numbers.setdefault(value, len(numbers))
-        writes = [[numbers.get(old, -1), numbers[new]] for old, new in op.writes]
         outs = [numbers[out] for out in op.outs]
-        ops.append([op.fn, args, kwargs, outs, _structure(op.structure), writes, op.autocast])
+        ops.append([op.fn, args, kwargs, outs, _structure(op.structure), op.autocast])
     return {
         "inputs": [_described(trace, form, value) for value in form.inputs],
         "ops": ops,

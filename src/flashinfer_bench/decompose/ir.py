@@ -102,9 +102,6 @@ class Op:
     """`file.py:23`, the line in the model's file."""
     structure: Any = None
     """What it returns: none for one tensor, else nested tuples of indices into `outs` and of `Plain`."""
-    writes: tuple[tuple[str, str], ...] = ()
-    """For an operation that runs verbatim, in place: which value each changed object held and which it holds
-    after, views and their bases alike. Empty for pure operations."""
     autocast: tuple[str, str] | None = None
     """Device type and dtype of the autocast region around it."""
     is_stochastic: bool = False
@@ -116,14 +113,6 @@ class Op:
     def ins(self) -> tuple[str, ...]:
         """Ids of the values it reads, each once, in order of appearance."""
         return tuple(dict.fromkeys(refs((self.args, dict(self.kwargs)))))
-
-
-@dataclass(frozen=True)
-class Hazard:
-    """Operations that write through a view while the base is read elsewhere: they stay together, verbatim."""
-
-    ops: tuple[int, ...]
-    reason: str
 
 
 Reason = Literal["dead", "side_effect", "elided"]
@@ -154,7 +143,6 @@ class Trace:
     outputs: tuple[str, ...]
     output_structure: Any
     """What forward returns: nested lists, tuples and dicts of indices into `outputs`, and of `Plain`."""
-    hazards: tuple[Hazard, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     specialisations: tuple[str, ...] = ()
     """Where the run asked for a number (`item`, `bool`): the trace holds for that answer only."""

@@ -11,7 +11,6 @@ from typing import Any
 from flashinfer_bench.decompose.ir import (
     SCHEMA_VERSION,
     Dropped,
-    Hazard,
     Named,
     Op,
     Plain,
@@ -31,14 +30,13 @@ def trace_to_json(trace: Trace) -> str:
     plain = {
         each.name: getattr(trace, each.name)
         for each in dataclasses.fields(trace)
-        if each.name not in ("values", "ops", "hazards", "dropped")
+        if each.name not in ("values", "ops", "dropped")
     }
     document = {
         "schema_version": SCHEMA_VERSION,
         **{key: _packed(value) for key, value in plain.items()},
         "values": [_fields(each) for each in trace.values.values()],
         "ops": [_fields(each) for each in trace.ops],
-        "hazards": [_fields(each) for each in trace.hazards],
         "dropped": [_fields(each) for each in trace.dropped],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -55,7 +53,6 @@ def trace_from_json(text: str) -> Trace:
     values = [Value(**_unpacked_fields(each)) for each in document.pop("values")]
     parts: dict[str, Any] = {
         "ops": tuple(Op(**_with_scopes(each)) for each in document.pop("ops")),
-        "hazards": tuple(Hazard(**_unpacked_fields(each)) for each in document.pop("hazards")),
         "dropped": tuple(Dropped(**_with_scopes(each)) for each in document.pop("dropped")),
     }
     plain = {key: _unpacked(value) for key, value in document.items()}

@@ -167,7 +167,7 @@ def resolve(name: str) -> Callable[..., Any]:
 
 
 def is_copy_form(fn: str) -> bool:
-    """Tell whether a pure operation is written as a copy of its first argument that is then changed.
+    """Tell whether an operation is written as a copy of its first argument that is then changed.
 
     `torch.Tensor.__setitem__(x, index, value)` in a trace means `y = x.clone(); y[index] = value`, and likewise
     every name that ends in one underscore.
@@ -184,12 +184,12 @@ def is_shape_call(fn: str) -> bool:
 def call(op: Op, env: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Evaluate one operation; `env` holds its inputs, and the outputs come in the order of `op.outs`.
 
-    A pure operation leaves its inputs as they are. One with `writes` runs verbatim and changes them.
+    Its inputs stay as they are.
     """
     device = next((env[value].device for value in op.ins), None)
     args = decoded(op.args, env, device)
     kwargs = decoded(dict(op.kwargs), env, device)
-    if op.writes or not is_copy_form(op.fn):
+    if not is_copy_form(op.fn):
         with _autocast(op):
             return tuple(tensors_in(resolve(op.fn)(*args, **kwargs)))
     changed = args[0].clone()

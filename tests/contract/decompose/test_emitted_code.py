@@ -86,26 +86,6 @@ def test_a_copy_that_is_changed_leaves_the_original_alone() -> None:
     assert (x.sum().item(), result.sum().item()) == (0.0, 4.0)
 
 
-def test_operations_in_place_change_a_copy_of_the_input() -> None:
-    view = Op(0, "torch.Tensor.__getitem__", (X, (ALL, 0)), {}, ("v",), ())
-    write = Op(
-        1,
-        "torch.Tensor.mul_",
-        (Ref("v"), 2.0),
-        {},
-        ("v1", "x1"),
-        (),
-        writes=(("v", "v1"), ("x", "x1")),
-    )
-    read = Op(2, "torch.add", (Ref("x1"), Y), {}, ("c",), ())
-    x, y = torch.ones(4, 4), torch.zeros(4, 4)
-
-    result = _run(_lines(view, write, read), x, y)
-
-    assert isinstance(result, torch.Tensor)
-    assert (x.sum().item(), result.sum().item()) == (16.0, 20.0)
-
-
 def test_operations_in_autocast_share_its_context() -> None:
     first = Op(0, "torch.matmul", (X, Y), {}, ("a",), (), autocast=("cpu", "bfloat16"))
     second = Op(1, "torch.relu", (Ref("a"),), {}, ("b",), (), autocast=("cpu", "bfloat16"))

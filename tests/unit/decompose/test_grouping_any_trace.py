@@ -29,7 +29,7 @@ FACTORIES = ("zeros", "arange")
 
 @st.composite
 def traces(draw: Any) -> Trace:
-    """Random graphs in random scopes, with shared values, prologues, buffers and hazards."""
+    """Random graphs in random scopes, with shared values, prologues and buffers."""
     made = Building()
     values: list[Ref] = [made.input(4, 4), made.param(4, 4), made.buffer(4, 4)]
 
@@ -53,8 +53,6 @@ def traces(draw: Any) -> Trace:
     fill(0)
     made.op("add", values[-1], values[-1])
     numbers = st.sampled_from(range(len(made.ops)))
-    if draw(st.booleans()):
-        made.hazard(*sorted(draw(st.sets(numbers, min_size=1, max_size=4))))
     outputs = draw(st.sets(numbers, min_size=1, max_size=3))
     return made.trace(*(Ref(made.ops[number].outs[0]) for number in sorted(outputs)))
 

@@ -7,7 +7,6 @@ import pytest
 
 from flashinfer_bench.decompose.ir import (
     Dropped,
-    Hazard,
     Named,
     Op,
     Plain,
@@ -30,14 +29,14 @@ ARGUMENTS: list[Any] = [
 def _trace(argument: Any) -> Trace:
     op = Op(
         7, "torch.add", (argument,), {"alpha": argument}, ("v0",), SCOPES, "m.py:3", (0, Plain(2)),
-        (("i0", "v0"),), ("cpu", "bfloat16"), is_stochastic=True, is_train=False,
+        ("cpu", "bfloat16"), is_stochastic=True, is_train=False,
     )  # fmt: skip
     values = {
         "i0": Value("i0", (2, 3), "float32", "input", "x", ("y",), (1, 2)),
         "v0": Value("v0", (), "int64", "inter", "add"),
     }
     return Trace(
-        "m", values, (op,), ("i0",), [0, {"k": Plain(None)}], ("v0",), {"out": 0}, (Hazard((7,), "why"),),
+        "m", values, (op,), ("i0",), [0, {"k": Plain(None)}], ("v0",), {"out": 0},
         (Dropped("torch.exp", SCOPES, "dead", "so"),), ("m.py:1: item() gave 2",), "real", ("note",),
     )  # fmt: skip
 

@@ -262,20 +262,6 @@ def test_the_view_of_a_parameter_travels_into_the_kernel() -> None:
     assert tree.children[1].ops == (1, 2)
 
 
-def test_a_hazard_is_one_opaque_kernel_with_all_that_lies_between() -> None:
-    made = Building()
-    x = made.linear(made.input(8, 4), 4)
-    first = made.op("relu", x)
-    between = made.op("exp", first)
-    last = made.op("add", between, 1)
-    made.hazard(1, 3)
-
-    tree = decompose_trace(made.trace(made.linear(last, 4)))
-
-    assert leaves(tree) == ["linear", "relu_exp_add", "linear"]
-    assert tree.children[1].opaque == "writes through a view"
-
-
 def test_random_operations_are_tagged_up_to_the_root() -> None:
     made = Building()
     x = made.linear(made.input(8, 4), 4)

@@ -150,16 +150,6 @@ def test_a_copy_form_leaves_its_input_alone() -> None:
     assert torch.equal(made[:, 0], A[:, 0])
 
 
-def test_a_verbatim_operation_changes_its_input() -> None:
-    op = Op(0, "torch.Tensor.add_", (Ref("x"), 1.0), {}, ("y",), SCOPE, writes=(("x", "y"),))
-    given = A.clone()
-
-    (made,) = call(op, {"x": given})
-
-    assert made is given
-    assert torch.equal(given, A + 1)
-
-
 def test_autocast_holds_where_it_was_and_nowhere_else() -> None:
     inside = Op(
         0, "torch.mm", (Ref("x"), Ref("x")), {}, ("y",), SCOPE, autocast=("cpu", "bfloat16")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from flashinfer_bench.decompose.ir import Hazard, Kind, Node, Op, Ref, Scope, Trace, Value
+from flashinfer_bench.decompose.ir import Kind, Node, Op, Ref, Scope, Trace, Value
 
 Shape = tuple[int, ...]
 
@@ -21,7 +21,6 @@ class Building:
     values: dict[str, Value] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
-    hazards: list[Hazard] = field(default_factory=list)
     scope: tuple[Scope, ...] = (Scope("module", "", "Model", 0),)
     entered: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -100,10 +99,6 @@ class Building:
         yield
         self.scope = before
 
-    def hazard(self, *ops: int) -> None:
-        """Operations that must stay together."""
-        self.hazards.append(Hazard(ops, "writes through a view"))
-
     def trace(self, *outputs: Ref) -> Trace:
         """The trace, with what the model returns."""
         return Trace(
@@ -114,7 +109,6 @@ class Building:
             input_structure=list(range(len(self.inputs))),
             outputs=tuple(each.id for each in outputs),
             output_structure=list(range(len(outputs))),
-            hazards=tuple(self.hazards),
         )
 
 

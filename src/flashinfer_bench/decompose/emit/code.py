@@ -9,6 +9,7 @@ from flashinfer_bench.decompose.emit import expressions
 from flashinfer_bench.decompose.emit.expressions import Words
 from flashinfer_bench.decompose.forms import Along, Form
 from flashinfer_bench.decompose.ir import Op, Span
+from flashinfer_bench.decompose.names import is_copy_form
 from flashinfer_bench.decompose.variables import Names, result_name
 
 if TYPE_CHECKING:
@@ -40,13 +41,6 @@ class Body:
             shape = f"{self.parameters[position]}.shape[{dimension}]"
             self.lines.append(f"{self.words.axes[axis]} = {shape}")
 
-    def keep_inputs(self, ops: Iterable[Op]) -> None:
-        """Copy inputs that operations in place would write to."""
-        written = {before for op in ops for before, _ in op.writes}
-        for value, name in zip(self.form.inputs, self.parameters, strict=True):
-            if value in written:
-                self.lines.append(f"{name} = {name}.clone()")
-
     def add(self, op: Op) -> None:
         """Write one operation."""
         if op.autocast is None:
@@ -68,9 +62,7 @@ class Body:
         return False
 
     def _statements(self, op: Op) -> list[str]:
-        if op.writes:
-            return self._in_place(op)
-        if expressions.is_copied_first(op):
+        if is_copy_form(op.fn):
             return self._copied(op)
         written = expressions.call(op, self.words)
         target = self._target(op)
@@ -83,16 +75,6 @@ class Body:
         self.values[op.outs[0]] = name
         changed = replace(op, args=(_Name(name), *op.args[1:]))
         return [f"{name} = {before}.clone()", *self._change(changed)]
-
-    def _in_place(self, op: Op) -> list[str]:
-        """Write an operation that changes what it is given; the names stay with the objects."""
-        lines = self._change(op)
-        for before, after in op.writes:
-            self.values[after] = self.values[before]
-        rest = [out for out in op.outs if out not in self.values]
-        if rest:
-            lines[0] = f"{self._target(replace(op, outs=tuple(rest)))} = {lines[0]}"
-        return lines
 
     def _change(self, op: Op) -> list[str]:
         if op.fn != "torch.Tensor.__setitem__":
@@ -154,7 +136,6 @@ def function_body(form: Form, parameters: Sequence[str]) -> list[str]:
     """Write a part as one straight sequence of operations."""
     body = Body(form, parameters)
     body.open_axes(form.ops)
-    body.keep_inputs(form.ops)
     for op in form.ops:
         body.add(op)
     return body.finish(form.outputs)

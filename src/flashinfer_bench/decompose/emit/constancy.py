@@ -47,8 +47,7 @@ def constant_outputs(trace: Trace, ops: Sequence[Op], outputs: Sequence[str]) ->
     """Say which outputs of a sequence of operations are one number whatever goes in."""
     ranges: dict[str, Range] = {}
     for op in ops:
-        found = _range(trace, op, ranges) if not op.writes else ANY
-        ranges.update(dict.fromkeys((*op.outs, *(after for _, after in op.writes)), found))
+        ranges.update(dict.fromkeys(op.outs, _range(trace, op, ranges)))
     return [at for at, value in enumerate(outputs) if ranges.get(value, ANY).is_point]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashinfer_bench.decompose import names
 from flashinfer_bench.decompose.forms import Along
 from flashinfer_bench.decompose.ir import Named, Op, Plain, Ref, Span
 
@@ -165,8 +164,3 @@ def _named(given: Named, words: Words) -> str:
             return words.device or f'"{given.name}"'
         case _:
             return f"torch.{given.name.removeprefix('torch.')}"
-
-
-def is_copied_first(op: Op) -> bool:
-    """Tell whether an operation stands for a copy of its first argument that is then changed."""
-    return not op.writes and names.is_copy_form(op.fn)

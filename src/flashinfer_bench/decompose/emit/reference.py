@@ -18,7 +18,6 @@ def reference(piece: Piece) -> str:
     """Write the module that defines `run`."""
     body = Body(piece.form, piece.parameters)
     body.open_axes(piece.form.ops)
-    body.keep_inputs(piece.form.ops)
     for op in piece.form.ops:
         body.add(op)
     _part_outputs(body, piece)
@@ -50,6 +49,4 @@ def _roots(piece: Piece) -> dict[str, str]:
         if is_view and name not in _COPYING and op.ins:
             root = roots.get(op.ins[0], op.ins[0])
             roots.update(dict.fromkeys(op.outs, root))
-        for before, after in op.writes:
-            roots[after] = roots.get(before, before)
     return roots

@@ -32,7 +32,7 @@ class Facts:
         """Factories and what is computed only from them: the same in every call, so no kernel."""
         found: set[int] = set()
         for op in self.trace.ops:
-            if op.is_stochastic or op.writes or self.classes[op.id] in ("HEAVY", "RNG"):
+            if op.is_stochastic or self.classes[op.id] in ("HEAVY", "RNG"):
                 continue
             makers = [self.trace.maker(value) for value in op.ins]
             if self.classes[op.id] == "GEN" or (makers and all(m in found for m in makers)):
@@ -53,7 +53,7 @@ class Facts:
     def _grown(self, kinds: frozenset[str], barred: Collection[str] = ()) -> frozenset[int]:
         found: set[int] = set()
         for op in self.trace.ops:
-            if op.is_stochastic or op.writes or self.classes[op.id] in barred:
+            if op.is_stochastic or self.classes[op.id] in barred:
                 continue
             if barred == () and op.id not in self.plumbing:
                 continue
@@ -67,10 +67,9 @@ class Facts:
 
     @cached_property
     def plumbing(self) -> frozenset[int]:
-        """Operations that are never a kernel: views, factories, constant prologues; not what runs verbatim."""
-        held = {each for hazard in self.trace.hazards for each in hazard.ops}
-        views = {op.id for op in self.trace.ops if self.classes[op.id] == "VIEW" and not op.writes}
-        return frozenset((views | self.prologue) - held)
+        """Operations that are never a kernel: views, factories, constant prologues."""
+        views = {op.id for op in self.trace.ops if self.classes[op.id] == "VIEW"}
+        return frozenset(views | self.prologue)
 
     @cached_property
     def compute(self) -> tuple[int, ...]:

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import key
 from flashinfer_bench.decompose.grouping.composites import FrameTree, composites
-from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
 from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
-from flashinfer_bench.decompose.grouping.naming import joined, kernel_name, small_name
+from flashinfer_bench.decompose.grouping.naming import kernel_name, small_name
 from flashinfer_bench.decompose.grouping.parts import Part, in_order
-from flashinfer_bench.decompose.ir import Hazard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from flashinfer_bench.decompose.grouping.facts import Facts, Frame
     from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 
 def kernels(tree: FrameTree, overrides: Overrides) -> tuple[Part, ...]:
-    """Divide all work of a trace into kernels: hazards, decisions, composites, idioms, then single operations."""
+    """Divide all work of a trace into kernels: decisions, composites, idioms, then single operations."""
     facts = tree.facts
-    found = list(hazards(facts))
-    found += decided(tree, overrides, _ops(found))
+    found = list(decided(tree, overrides))
     found += (
         _by_idiom(facts, overrides, part) for part in composites(tree, overrides, _ops(found))
     )
@@ -35,53 +33,14 @@ def _ops(parts: Iterable[Part]) -> frozenset[int]:
     return frozenset(op for part in parts for op in part.ops)
 
 
-# -- what must stay together -------------------------------------------------------------------------------------
-
-
-def hazards(facts: Facts) -> Iterator[Part]:
-    """Operations that write through views of one another: each span is one opaque kernel."""
-    for ops, reason in _merged(facts):
-        work = [op for op in sorted(ops) if op not in facts.plumbing]
-        yield Part(
-            level="kernel",
-            name=joined(dict.fromkeys(kernel_name(facts.trace.op(op)) for op in work)),
-            reason=f"hazard: {reason}",
-            ops=tuple(sorted(ops)),
-            home=common(facts.frames[op] for op in ops),
-            cls="OPAQUE",
-            opaque=reason,
-        )
-
-
-def _merged(facts: Facts) -> list[tuple[set[int], str]]:
-    """Spans made runnable: with all that lies between, and one where two would need each other."""
-    spans: list[tuple[set[int], str]] = []
-    for hazard in (*facts.trace.hazards, *_verbatim(facts)):
-        ops, reason = facts.between(hazard.ops), hazard.reason
-        for other in [span for span in spans if not span[0].isdisjoint(ops)]:
-            spans.remove(other)
-            ops = facts.between(ops | other[0])
-            reason = f"{other[1]}; {reason}"
-        spans.append((ops, reason))
-    return spans
-
-
-def _verbatim(facts: Facts) -> Iterator[Hazard]:
-    """Operations that run in place outside every span."""
-    held = {op for hazard in facts.trace.hazards for op in hazard.ops}
-    for op in facts.trace.ops:
-        if op.writes and op.id not in held:
-            yield Hazard(ops=(op.id,), reason="writes in place")
-
-
-def decided(tree: FrameTree, overrides: Overrides, taken: frozenset[int]) -> Iterator[Part]:
+def decided(tree: FrameTree, overrides: Overrides) -> Iterator[Part]:
     """Scopes that a person wants as one kernel, the outermost first."""
     frames = [frame for frame in tree.under if overrides.treatment(frame) == "kernel"]
     for frame in sorted(frames, key=len):
         work = tree.work(frame)
         if any(frame[: len(other)] == other for other in frames if len(other) < len(frame)):
             continue
-        if work and taken.isdisjoint(tree.under[frame]):
+        if work:
             yield _whole(tree.facts, overrides, frame, work)
 
 

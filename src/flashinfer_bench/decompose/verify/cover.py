@@ -53,13 +53,8 @@ class Flow:
 
     @cached_property
     def makers(self) -> Mapping[str, Op]:
-        """The operation that makes each value, written values included."""
-        made = {after: op for op in self.trace.ops for _, after in op.writes}
-        return made | {out: op for op in self.trace.ops for out in op.outs}
-
-    def read(self, op: Op) -> tuple[str, ...]:
-        """What an operation reads."""
-        return tuple(dict.fromkeys((*op.ins, *(before for before, _ in op.writes))))
+        """The operation that makes each value."""
+        return {out: op for op in self.trace.ops for out in op.outs}
 
     @cached_property
     def work(self) -> frozenset[int]:
@@ -67,16 +62,14 @@ class Flow:
         return frozenset(op.id for op in self.trace.ops if self._is_work(op))
 
     def _is_work(self, op: Op) -> bool:
-        if op.id in self._constant:
-            return False
-        return bool(op.writes) or classify(self.trace, op) not in ("VIEW", "GEN")
+        return op.id not in self._constant and classify(self.trace, op) not in ("VIEW", "GEN")
 
     @cached_property
     def _constant(self) -> frozenset[int]:
         """Factories, and what is computed from them only."""
         constant: set[int] = set()
         for op in self.trace.ops:
-            makers = [self.makers.get(value) for value in self.read(op)]
+            makers = [self.makers.get(value) for value in op.ins]
             given = all(maker is not None and maker.id in constant for maker in makers)
             if given and not op.is_stochastic:
                 constant.add(op.id)
@@ -95,7 +88,7 @@ class Flow:
                 leak = leak or value
             elif op.id not in ops:
                 ops.add(op.id)
-                waiting += [each for each in self.read(op) if each != out]
+                waiting += [each for each in op.ins if each != out]
         return frozenset(ops), leak
 
 

@@ -90,8 +90,8 @@ def summary(
 
     An author's average speedup is the mean, over definitions, of the best solution's mean speedup
     over the baseline; a solution with a failure scores 0. Definitions without exactly one baseline
-    solution that passed are ranked against their reference, in a table of their own. Authors whose intervals
-    overlap share a place, marked `=`. --score ranks by another figure.
+    solution that passed are ranked against their reference, in a table of their own. A rank is a
+    range, as 1-3, where intervals overlap. --score ranks by another figure.
     """
     wanted = parse_score(score)
     with collector_paused():

@@ -62,7 +62,19 @@ def summary_page(summary: Summary) -> Page:
         blocks.append(paragraph(_statuses_text(summary.totals)))
     for group in summary.by_hardware:
         blocks += _hardware_blocks(group, summary.baseline_author, summary.score)
+    if any("-" in place for place in _places(summary)):
+        blocks.append(
+            paragraph("", "a rank such as 1-3 is anywhere from 1 to 3: the intervals overlap")
+        )
     return (*blocks, *left_out_blocks(summary.left_out))
+
+
+def _places(summary: Summary) -> Iterable[str]:
+    for group in summary.by_hardware:
+        if summary.score == Family.ARITHMETIC:
+            ranks = (*group.rankings.by_baseline, *group.rankings.by_reference)
+            yield from (rank.place for rank in ranks)
+        yield from (line.place for found in group.scores for line in found.lines)
 
 
 def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: LeftOut) -> Page:

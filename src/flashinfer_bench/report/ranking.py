@@ -47,7 +47,7 @@ class Rank:
     best_solutions: dict[str, str]
     """The author's best solution of each definition."""
     place: str = ""
-    """`=` marks a place that several share, for their intervals overlap."""
+    """The rank, or all that the intervals allow, as `1-3`."""
     interval: Interval | None = None
     """95%, of the average speedup."""
 

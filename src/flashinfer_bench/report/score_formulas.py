@@ -41,15 +41,6 @@ Value = tuple[float, Interval | None]
 # Formulas: attempts, the score's parameters and the number of workloads in scope; a text says why there is no score.
 
 
-def _arithmetic(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
-    best = _best_by_definition(attempts, lambda each: scores.arithmetic([a.ratio for a in each]))
-    parts = [
-        (value, _interval_of(each, scores.arithmetic_interval) if value else (0.0, 0.0))
-        for each, value in best
-    ]
-    return fmean(value for value, _ in parts), scores.arithmetic_interval(parts)
-
-
 def _geometric(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     passed = [each for each in attempts if each.ratio is not None]
     best = _best_by_definition(
@@ -107,7 +98,6 @@ def _pass(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
 
 
 FORMULAS: dict[Family, Callable[[Sequence[Attempt], ScoreName, int], Value | str]] = {
-    Family.ARITHMETIC: _arithmetic,
     Family.GEOMETRIC: _geometric,
     Family.COVERAGE: _coverage,
     Family.SOL: _sol,

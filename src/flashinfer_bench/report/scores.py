@@ -181,19 +181,28 @@ def closed_gap(latency: float, compared_with: float, fraction: float) -> float:
 
 
 def places(values: Sequence[float], intervals: Sequence[Interval | None]) -> list[str]:
-    """Rank values, highest first: each comes after those whose whole interval lies above its own.
+    """Say which ranks are possible, highest first: after those whose whole interval lies above, before those below.
 
-    `=` marks a place that several share: their intervals overlap, so the order among them says nothing.
+    Overlapping is no equality: the first may overlap with the second and that with the third, though the first
+    is surely above the third. A range says so where a shared number could not.
 
-    >>> places([1.0, 3.0, 2.9], [(0.9, 1.1), (2.8, 3.2), (2.7, 3.1)])
-    ['3', '1=', '1=']
+    >>> places([3.0, 2.6, 2.0], [(2.8, 3.2), (2.2, 2.9), (1.8, 2.3)])
+    ['1-2', '1-3', '2-3']
+    >>> places([3.0, 2.0, 2.0], [None, None, None])
+    ['1', '2-3', '2-3']
     """
     ends = [
         (value, value) if interval is None or math.isnan(value) else interval
         for value, interval in zip(values, intervals, strict=True)
     ]
-    ranks = [1 + sum(other[0] > mine[1] for other in ends) for mine in ends]
-    return [f"{rank}=" if ranks.count(rank) > 1 else str(rank) for rank in ranks]
+    ranges = [
+        (
+            1 + sum(other[0] > mine[1] for other in ends),
+            len(ends) - sum(other[1] < mine[0] for other in ends),
+        )
+        for mine in ends
+    ]
+    return [str(best) if best == worst else f"{best}-{worst}" for best, worst in ranges]
 
 
 def _all_wrong(count: int, right: int, k: int) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report import scores
-from flashinfer_bench.report.ranking import UNKNOWN_AUTHOR, without_baseline
+from flashinfer_bench.report.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
 from flashinfer_bench.report.score_formulas import FORMULAS, Attempt, Value, grouped_attempts
 from flashinfer_bench.report.score_names import Family, ScoreName
 from flashinfer_bench.report.shifts import quotient
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.report.ranking import Rank
     from flashinfer_bench.report.standing import Tallies, Tally
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
@@ -28,7 +29,7 @@ class ScoreLine:
     """One author's score."""
 
     place: str
-    """`=` marks a place that several share, for their intervals overlap."""
+    """The rank, or all that the intervals allow, as `1-3`."""
     author: str
     score: float
     interval: Interval | None
@@ -61,6 +62,10 @@ def score_tables(
     baseline_author: str,
 ) -> tuple[ScoreTable, ...]:
     """Score authors against the baseline, and against the reference where there is no baseline."""
+    if name.family is Family.ARITHMETIC:
+        found = rankings(tallies, baselines, baseline_author=baseline_author)
+        pairs = ((BASELINE, found.by_baseline), (REFERENCE, found.by_reference))
+        return tuple(_of_ranks(name, against, ranks) for against, ranks in pairs if ranks)
     without = without_baseline(tallies, baselines, baseline_author)
     if name.family is Family.PASS:
         return _tables(name, {NOTHING_ELSE: _attempts(tallies, lambda _: None)})
@@ -73,6 +78,24 @@ def score_tables(
         REFERENCE: _attempts(alone, lambda _: None),
     }
     return _tables(name, groups)
+
+
+def _of_ranks(name: ScoreName, against: str, ranks: Sequence[Rank]) -> ScoreTable:
+    """Give the ranking by arithmetic means, where one failure anywhere loses all, as a table of scores."""
+    lines = tuple(
+        ScoreLine(
+            place=rank.place,
+            author=rank.author,
+            score=rank.avg_speedup,
+            interval=rank.interval,
+            by_threshold={},
+            success_rate=rank.success_rate,
+            definitions=rank.definitions,
+            workloads=rank.workloads,
+        )
+        for rank in ranks
+    )
+    return ScoreTable(name.text, against, lines, {})
 
 
 def _attempts(
@@ -90,10 +113,10 @@ def _attempts(
 
 def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Attempt]:
     """Give an attempt for each workload; against a baseline those it passed itself."""
-    failed = {row.workload_uuid for row in tally.failed} - tally.passed.keys()
     attempts = []
-    for uuid in sorted(tally.passed.keys() | failed):
-        row, base = tally.passed.get(uuid), baseline.passed.get(uuid) if baseline else None
+    for uuid in sorted(tally.passed.keys() | tally.failing):
+        row = None if uuid in tally.failing else tally.passed[uuid]
+        base = baseline.passed.get(uuid) if baseline else None
         if baseline is not None and (base is None or not base.latency_ms):
             continue
         if row is None:

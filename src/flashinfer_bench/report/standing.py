@@ -31,6 +31,8 @@ class Tally:
     passed: dict[str, TraceRow] = field(default_factory=dict)
     """The fastest passing trace of each workload."""
     failed: list[TraceRow] = field(default_factory=list)
+    failing: set[str] = field(default_factory=set)
+    """Workloads whose newest trace is a failure; that an older one passed does not count."""
 
     @property
     def violation_count(self) -> int:
@@ -87,6 +89,7 @@ def standing(
     tallies: defaultdict[str, Tallies] = defaultdict(dict)
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
+    _mark_failing(kept, tallies, mixes_hardware=mixes_hardware)
     for row in every if left_out.interpreted else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
     return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
@@ -156,6 +159,23 @@ def _add(tallies: Tallies, row: TraceRow) -> None:
     known = tally.passed.get(row.workload_uuid)
     if known is None or _is_faster(row, known):
         tally.passed[row.workload_uuid] = row
+
+
+def _mark_failing(
+    rows: list[TraceRow], tallies: Mapping[str, Tallies], *, mixes_hardware: bool
+) -> None:
+    """Note the workloads of each tally that failed last."""
+    job_of = attrgetter("definition", "solution", "workload_uuid")
+    failed = {job_of(row) for row in rows if row.status != "PASSED"}
+    newest: dict[tuple[str, str, str, str], tuple[datetime, bool]] = {}
+    for row in rows:
+        if job_of(row) in failed:
+            job = (ALL_HARDWARE if mixes_hardware else row.hardware, *job_of(row))
+            how = instant(row.timestamp), row.status != "PASSED"
+            newest[job] = max(how, newest.get(job, how))
+    for (hardware, definition, solution, workload), (_, is_failure) in newest.items():
+        if is_failure:
+            tallies[hardware][definition][solution].failing.add(workload)
 
 
 def _is_faster(row: TraceRow, known: TraceRow) -> bool:

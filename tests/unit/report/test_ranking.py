@@ -39,6 +39,26 @@ def test_one_failure_loses_everything() -> None:
     assert rank.workloads == 3
 
 
+def test_a_failure_beside_a_pass_on_the_same_workload_loses_everything_too() -> None:
+    fast = rows("a", "alice", "d1", w1=2.0, w2=10.0, w3=2.0)
+    rank = _only(_rankings(*BASELINE, *fast, row(status="RUNTIME_ERROR", workload_uuid="w1")))
+
+    assert (rank.avg_speedup, rank.win_rate, rank.success_rate) == (0.0, 0.0, 0.0)
+    assert rank.workloads == 3
+
+
+def test_of_several_passing_traces_the_fastest_counts() -> None:
+    rank = _only(
+        _rankings(
+            *baseline("d1", w1=4.0),
+            *rows("a", "alice", "d1", w1=3.0),
+            *rows("a", "alice", "d1", w1=2.0),
+        )
+    )
+
+    assert (rank.avg_speedup, rank.workloads) == (2.0, 1)
+
+
 def test_workloads_never_tried_are_not_held_against_anyone() -> None:
     rank = _only(_rankings(*BASELINE, *rows("a", "alice", "d1", w1=2.0)))
 

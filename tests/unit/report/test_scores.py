@@ -102,10 +102,18 @@ def test_an_average_without_every_interval_has_none() -> None:
     assert arithmetic_interval([]) is None
 
 
-def test_overlapping_intervals_share_a_place() -> None:
-    assert places([2.0, 1.9, 1.0], [(1.8, 2.2), (1.7, 2.1), (0.9, 1.1)]) == ["1=", "1=", "3"]
+def test_a_rank_is_every_rank_that_the_intervals_allow() -> None:
+    assert places([2.0, 1.9, 1.0], [(1.8, 2.2), (1.7, 2.1), (0.9, 1.1)]) == ["1-2", "1-2", "3"]
     assert places([2.0, 1.9, 1.0], [None, None, None]) == ["1", "2", "3"]
-    assert places([2.0, 2.0], [None, None]) == ["1=", "1="]
+    assert places([2.0, 2.0], [None, None]) == ["1-2", "1-2"]
+
+
+def test_ties_that_do_not_carry_on_are_shown_as_they_are() -> None:
+    chain = places([3.0, 2.6, 2.0], [(2.8, 3.2), (2.2, 2.9), (1.8, 2.3)])
+    wide = places([3.0, 2.5, 2.4], [(2.9, 3.1), (2.4, 2.6), (1.0, 4.0)])
+
+    assert chain == ["1-2", "1-3", "2-3"]
+    assert wide == ["1-2", "2-3", "1-3"]
 
 
 @given(st.lists(st.floats(min_value=0.01, max_value=100), min_size=1), st.floats(0.01, 100))

@@ -48,7 +48,6 @@ def test_three_ratios_by_every_score(score: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("score", "expected"),
     [
-        ("arithmetic", 0.0),
         ("geometric", 1.8 ** (1 / 3)),
         ("win@1.0", 0.25),
         ("fast_p>=1", 0.5),
@@ -143,7 +142,7 @@ def test_overlapping_intervals_tie_and_the_others_are_ranked() -> None:
     (table,) = _tables("geometric", *every)
 
     assert [(line.place, line.author) for line in table.lines] == [
-        ("1=", "ann"), ("1=", "bob"), ("3", "cat"),
+        ("1-2", "ann"), ("1-2", "bob"), ("3", "cat"),
     ]  # fmt: skip
 
 
@@ -164,3 +163,32 @@ def test_a_share_reaches_from_what_is_certain_to_what_may_be() -> None:
 def test_an_unknown_score_is_refused_with_what_there_is(text: str) -> None:
     with pytest.raises(UsageError, match="is no score: write arithmetic, geometric"):
         parse_score(text)
+
+
+def test_the_arithmetic_score_is_the_ranking_everywhere() -> None:
+    failed = row(status="RUNTIME_ERROR", workload_uuid="w9")  # where the baseline was not timed
+
+    (table,) = _tables("arithmetic", *BASELINE, *ALICE, failed)
+
+    assert [(line.author, line.score, line.workloads) for line in table.lines] == [
+        ("alice", 0.0, 3)
+    ]
+
+
+def test_a_failure_after_a_pass_is_a_failure() -> None:
+    early, late = "2026-01-02T10:00:00+00:00", "2026-01-03T10:00:00+00:00"
+    broken = [
+        row(workload_uuid="w1", solution_hash="x", timestamp=early),
+        row(workload_uuid="w1", solution_hash="x", timestamp=late, status="RUNTIME_ERROR"),
+        row(workload_uuid="w2", solution_hash="x", timestamp=early),
+    ]
+    mended = [row(author="bob", solution="b", timestamp=late)]
+    mended += [row(author="bob", solution="b", timestamp=early, status="TIMEOUT")]
+
+    found = {
+        line.author: (line.score, line.success_rate)
+        for table in _tables("fast_p>1", *broken, *mended)
+        for line in table.lines
+    }
+
+    assert found == {"alice": (0.5, 0.5), "bob": (1.0, 1.0)}

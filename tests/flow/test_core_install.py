@@ -11,6 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 DATASET = REPOSITORY / "examples" / "dataset"
+PROBLEMS = REPOSITORY / "examples" / "kernelbench"
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,32 @@ def test_running_without_torch_prints_the_lines_to_type(core: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["decompose", "model.py", "--output", "out"],
+        ["decompose", "batch", "--dataset", str(PROBLEMS), "--level", "1", "--output", "out"],
+        ["decompose", "verify", "."],
+        ["kernelbench", "eval", "model.py", "model.py"],
+        ["import", "kernelbench", "model.py", "--output", "out"],
+        ["attack-test", "--only", "replay_by_shape"],
+        ["validate", "--local", str(DATASET), "--run"],
+    ],
+    ids=" ".join,
+)
+def test_whatever_runs_code_says_the_same_without_torch(
+    core: Path, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "model.py").write_text("import torch\n")
+    command = [str(core / "flashinfer-bench"), *command]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 4, done.stderr
+    assert "needs torch, which is not installed\n  CPU only:  pip install torch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_doctor_says_what_is_missing_without_torch(core: Path) -> None:
     done = call(core, "doctor", "--json")
     told = json.loads(done.stdout)["doctor"]
@@ -69,7 +96,7 @@ def test_the_doctor_says_what_is_missing_without_torch(core: Path) -> None:
     assert any("pip install torch" in advice for advice in told["advice"])
     assert told["noise"]["where"] == "this process"
     missing = {each["language"] for each in told["languages"] if each["missing"]}
-    assert {"cpp", "triton", "tilelang", "cuda"} <= missing
+    assert missing == {"python", "cpp", "triton", "tilelang", "cuda"}
 
 
 def test_plain_callables_are_measured_without_torch(core: Path) -> None:

@@ -22,7 +22,7 @@ from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.plan import Selection
 from flashinfer_bench.data import TraceSet, save_json_file
 from flashinfer_bench.data.layout import Layout
-from flashinfer_bench.errors import BenchError
+from flashinfer_bench.errors import BenchError, MissingPackageError
 from flashinfer_bench.report.attacks import AttackReport, AttackRow
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ def _run_once(bench: Benchmark, entry: Entry) -> Ending:
         return Ending(skipped=reason)
     try:
         steps: list[Step] = list(bench.run(planned))
+    except MissingPackageError:
+        raise  # no other job would fare better
     except BenchError as error:
         bench.close()
         return Ending(broke=f"{type(error).__name__}: {error}")

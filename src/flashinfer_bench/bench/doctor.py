@@ -56,6 +56,7 @@ _WITHOUT_CUDA = {
     "triton": "interpreted on a CPU: right or wrong, but no times that mean anything",
     "tilelang": "compiled to C on a CPU: right or wrong, but no times that mean anything",
 }
+_WITHOUT_TORCH = "torch is not installed: pip install 'flashinfer-bench[torch]'"
 _LEAST_FREE_BYTES = 1 << 30
 _LEAST_SHARED_BYTES = 256 << 20
 _LARGE_NOISE = 0.05
@@ -67,8 +68,9 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
     """Look at everything; takes a few seconds, most of it for the noise floor."""
     state = _machine()  # before anything of ours computes
     devices = _devices()
-    languages = _languages(has_cuda=any(each.name.startswith("cuda:") for each in devices))
     has_torch = importlib.util.find_spec("torch") is not None
+    has_cuda = any(each.name.startswith("cuda:") for each in devices)
+    languages = _languages(has_cuda=has_cuda, has_torch=has_torch)
     found = _noise(has_torch=has_torch) if measures_noise else _Noise(None, None, has_torch)
     can_run = found.can_run and any(each.missing is None for each in languages)
     folders = _folders(dataset)
@@ -102,12 +104,13 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
     )
 
 
-def _languages(*, has_cuda: bool) -> tuple[Language, ...]:
+def _languages(*, has_cuda: bool, has_torch: bool) -> tuple[Language, ...]:
+    nothing_runs = None if has_torch else _WITHOUT_TORCH
     return tuple(
         Language(
             str(language),
             binding,
-            builder.missing_tool(),
+            builder.missing_tool() or nothing_runs,
             None if has_cuda else _WITHOUT_CUDA.get(str(language)),
         )
         for (language, binding), builder in BUILDERS.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import importlib.util
 import multiprocessing
 import os
 import resource
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.decompose.blame import is_full
-from flashinfer_bench.errors import BenchError, UsageError, WorkerError
+from flashinfer_bench.errors import BenchError, MissingPackageError, UsageError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -109,6 +110,8 @@ def run_each(
     tasks: Iterable[Task], limits: Limits | None = None, *, at_once: int = 1
 ) -> Iterator[tuple[Task, Outcome]]:
     """Do tasks, each in a process of its own and several at once; they come back as they end."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackageError("torch", extra="torch", needed_for="running a model")
     limits = limits or Limits()
     waiting = iter(tasks)
     running: list[_Running] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import itertools
 import json
 import time
@@ -16,7 +15,7 @@ from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import read_bytes, whole_lines, write_whole
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
 from flashinfer_bench.decompose.requests import Request
-from flashinfer_bench.errors import BenchError, MissingPackageError
+from flashinfer_bench.errors import BenchError
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.tasks import local_sources
 from flashinfer_bench.report.decompose_batch import BatchRow
@@ -118,8 +117,6 @@ def begin_journal(plan: Plan, kept: dict[Path, BatchRow]) -> None:
 
 def run(plan: Plan, files: Sequence[Path]) -> Iterator[Event]:
     """Take files apart; what one of them does is its own fault, and the others go on."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingPackageError("torch", extra="torch", needed_for="taking models apart")
     began_s: dict[str, float] = {}
     by_name = {str(file): file for file in files}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,7 +10,6 @@ from flashinfer_bench.data import Definition, TensorSpec, Workload
 from flashinfer_bench.data.shapes import AxisConst
 from flashinfer_bench.data.workload import InputSpec, RandomInput, SafetensorsInput, ScalarInput
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
-from flashinfer_bench.errors import MissingPackageError
 from flashinfer_bench.kernelbench.descriptions import Description
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.tasks import OP_TYPE, local_sources
@@ -49,8 +47,6 @@ class Brought(msgspec.Struct, frozen=True):
 
 def look_at_each(problems: Mapping[Path, Path]) -> Iterator[tuple[Path, Brought | str]]:
     """Run problems, each in a process of its own; tensors that stay fixed are left in the folder given with each."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingPackageError("torch", extra="torch", needed_for="running a problem")
     by_name = {str(problem): problem for problem in problems}
     tasks = (
         Task(_JOB, (str(problem.resolve()), str(folder), SEED, "cpu"), name=str(problem))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
-from flashinfer_bench.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,8 +83,6 @@ def describe_each(
 
     They come as they end, described, or with what is wrong with them.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise MissingPackageError("torch", extra="torch", needed_for="running a problem")
     by_name = {str(problem): problem for problem in problems}
     tasks = (
         Task(_JOB, (str(problem.resolve()), str(folder), list(seeds), device), name=str(problem))

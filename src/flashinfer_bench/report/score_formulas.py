@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean
@@ -26,7 +27,6 @@ class Attempt:
     interval: Interval | None
     latency_ms: float | None = None
     latency_interval_ms: Interval | None = None
-    compared_ms: float | None = None
     sol_fraction: float | None = None
 
     @property
@@ -61,8 +61,8 @@ def _coverage(attempts: Sequence[Attempt], _: ScoreName, scope: int) -> Value | 
 
 def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     best = _with_light(attempts)
-    if best is None:
-        return "no speed of light was recorded"
+    if isinstance(best, str):
+        return best
     ends = [_light_ends(each) for each in best]
     shares = [scores.light([each.sol_fraction if each.ratio else None]) for each in best]
     return fmean(shares), scores.arithmetic_interval(list(zip(shares, ends, strict=True)))
@@ -70,9 +70,12 @@ def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
 
 def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     best = _with_light(attempts)
-    if best is None:
-        return "no speed of light was recorded"
-    pairs = [(_gap(each, each.latency_ms), _gap_ends(each)) for each in best]
+    if isinstance(best, str):
+        return best
+    pairs = [
+        (scores.closed_gap(1.0, each.ratio or 0.0, each.sol_fraction or 0.0), _gap_ends(each))
+        for each in best
+    ]
     return fmean(value for value, _ in pairs), scores.arithmetic_interval(pairs)
 
 
@@ -180,12 +183,15 @@ def _interval_of(
     return combine([(each.ratio or 0.0, each.interval) for each in attempts])
 
 
-def _with_light(attempts: Sequence[Attempt]) -> list[Attempt] | None:
-    """Take the fastest of each workload that knows the speed of light, and what failed; None of none."""
-    best = [
-        each for each in _fastest(attempts) if each.ratio is None or each.sol_fraction is not None
-    ]
-    return best if any(each.ratio is not None for each in best) else None
+def _with_light(attempts: Sequence[Attempt]) -> list[Attempt] | str:
+    """Take the fastest of each workload that knows the speed of light, and what failed; or say what is missing."""
+    fastest = _fastest(attempts)
+    if all(each.ratio is None for each in fastest):
+        return "nothing passed"
+    best = [each for each in fastest if each.ratio is None or each.sol_fraction is not None]
+    if all(each.ratio is None for each in best):
+        return "no speed of light was recorded"
+    return best
 
 
 def _light_ends(attempt: Attempt) -> Interval | None:
@@ -198,17 +204,20 @@ def _light_ends(attempt: Attempt) -> Interval | None:
     return min(1.0, at_light / high_ms), min(1.0, at_light / low_ms)
 
 
-def _gap(attempt: Attempt, latency_ms: float | None) -> float:
-    if attempt.ratio is None or not latency_ms or not attempt.latency_ms:
-        return 0.0
-    fraction = (attempt.sol_fraction or 0.0) * attempt.latency_ms / latency_ms
-    return scores.closed_gap(latency_ms, attempt.compared_ms or 0.0, fraction)
-
-
 def _gap_ends(attempt: Attempt) -> Interval | None:
+    """Move the ratio and the share of the speed of light to their ends; distances add in squares."""
     if attempt.ratio is None:
         return (0.0, 0.0)
-    if attempt.latency_interval_ms is None:
+    shares, ratios = _light_ends(attempt), attempt.interval
+    if shares is None or ratios is None:
         return None
-    low_ms, high_ms = attempt.latency_interval_ms
-    return _gap(attempt, high_ms), _gap(attempt, low_ms)
+    ratio, share = attempt.ratio, attempt.sol_fraction or 0.0
+    value = scores.closed_gap(1.0, ratio, share)
+    low, high = (
+        math.hypot(
+            value - scores.closed_gap(1.0, ratios[end], share),
+            value - scores.closed_gap(1.0, ratio, shares[end]),
+        )
+        for end in (0, 1)
+    )
+    return max(0.0, value - low), min(1.0, value + high)

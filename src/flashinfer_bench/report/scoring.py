@@ -128,15 +128,14 @@ def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Att
 
 def _passed(definition: str, row: TraceRow, base: TraceRow | None) -> Attempt:
     ratio: float | None = row.speedup
-    interval, compared_ms = row.speedup_interval, row.reference_latency_ms
+    interval = row.speedup_interval
     if base is not None and base.latency_ms and row.latency_ms:
         ratio, interval = quotient(
             base.latency_ms, base.latency_interval_ms, row.latency_ms, row.latency_interval_ms
         )
-        compared_ms = base.latency_ms
     return Attempt(
         definition, row.solution, row.workload_uuid, ratio or math.nan, interval,
-        row.latency_ms, row.latency_interval_ms, compared_ms, row.sol_fraction,
+        row.latency_ms, row.latency_interval_ms, row.sol_fraction,
     )  # fmt: skip
 
 

@@ -81,3 +81,12 @@ def test_errors_beyond_the_bounds_are_a_reason() -> None:
         "errors beyond the bounds given; the closest is off by 5.0e-01"
         in (found.none_qualifies["d1"])
     )
+
+
+def test_what_failed_after_it_passed_is_not_the_best() -> None:
+    flaky = {"solution": "flaky", "speedup": 9.0, "solution_hash": "x"}
+    broken = row(
+        **flaky | {"speedup": None, "status": "TIMEOUT", "timestamp": "2026-02-02T10:00:00"}
+    )
+
+    assert _best(row(**flaky), broken, row(solution="sound")).solution == "sound"

@@ -129,6 +129,22 @@ def test_half_of_the_gap_is_closed_by_who_is_as_fast_as_the_reference() -> None:
     assert table.lines[0].score == pytest.approx(0.5)
 
 
+def test_the_gap_is_as_uncertain_as_what_it_is_compared_with() -> None:
+    known = {"latency_ms": 1.0, "speedup": 2.0, "sol_fraction": 0.5}
+    surely = row(**known, latency_interval_ms=(1.0, 1.0), speedup_interval=(1.5, 2.5))
+
+    (table,) = _tables("sol-gap", surely)
+
+    assert table.lines[0].score == pytest.approx(1 / (1 + 0.5 / 1.5))
+    assert table.lines[0].interval == pytest.approx((1 / (1 + 0.5 / 1.0), 1 / (1 + 0.5 / 2.0)))
+
+
+def test_who_passed_nothing_is_told_so() -> None:
+    (table,) = _tables("sol", row(status="TIMEOUT"))
+
+    assert table.unscored == {"alice": "nothing passed"}
+
+
 def test_overlapping_intervals_tie_and_the_others_are_ranked() -> None:
     every = [
         row(author=name, solution=name, speedup=speedup, speedup_interval=interval)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -68,6 +69,22 @@ def test_lines_run_over_sizes_and_the_reference_is_a_line_of_its_own() -> None:
     assert by_name["a"].marks[0].y < by_name["a"].marks[1].y < by_name["b"].marks[0].y
     assert found.x_name == "n"
     assert found.numbers.rows == (("n=1", "500 µs", "-"), ("n=64", "1.00 ms", "2.00 ms"))
+
+
+@pytest.mark.parametrize("largest", [8, 64, 300_000, 700_000_000, 40_000_000_000])
+def test_a_tick_under_the_sizes_says_the_size_that_it_stands_at(largest: int) -> None:
+    chart, _ = drawn(sized("a", 1, 1.0), sized("a", largest, 2.0))
+
+    found = latency_plot(chart, None)
+
+    assert found is not None
+    units = {"M": 1_000_000, "G": 1_000_000_000}
+    sizes = [int(t.text.rstrip("MG")) * units.get(t.text[-1], 1) for t in found.x_ticks]
+    first, last = found.series[0].marks
+    for size, tick in zip(sizes, found.x_ticks, strict=True):
+        share = math.log(size) / math.log(largest)
+        assert tick.at == pytest.approx(first.x + share * (last.x - first.x), abs=0.02)
+    assert len(set(sizes)) == len(sizes) > 1
 
 
 def test_one_size_is_no_curve() -> None:

@@ -15,7 +15,7 @@ from flashinfer_bench.report.numbers import (
 )
 from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic
+from flashinfer_bench.report.page.scales import Scale, logarithmic, short
 from flashinfer_bench.report.scores import Beyond, fast_p
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def latency_plot(chart: DefinitionChart, best: str | None) -> Plot | None:
         "a line for each solution, dashed for the reference; lower is faster.",
         x_name=_size_name(points),
         y_name="latency",
-        x_ticks=x.ticks(_size_text),
+        x_ticks=x.ticks(_size_text, is_whole=True),
         y_ticks=y.ticks(latency_text, most=6),
         series=(*series, _reference(points, x, y)),
         numbers=_latency_numbers(chart, points),
@@ -359,12 +359,12 @@ def _size_name(points: Sequence[SizedLatency]) -> str:
 def _size_text(size: float) -> str:
     """Write a size as people say it.
 
-    >>> _size_text(4096.0), _size_text(2_000_000.0)
-    ('4096', '2M')
+    >>> _size_text(4096.0), _size_text(2_000_000.0), _size_text(300_000_000.0)
+    ('4096', '2M', '300M')
     """
     for unit, factor in (("G", 1e9), ("M", 1e6)):
         if size >= factor:
-            return f"{rounded(size / factor).rstrip('0').rstrip('.')}{unit}"
+            return short(f"{rounded(size / factor)} {unit}").replace(" ", "")
     return f"{size:.0f}"
 
 

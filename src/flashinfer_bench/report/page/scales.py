@@ -57,9 +57,13 @@ class Scale:
         )
         return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 2)
 
-    def ticks(self, text: Callable[[float], str], *, most: int = _MOST_TICKS) -> tuple[Tick, ...]:
+    def ticks(
+        self, text: Callable[[float], str], *, most: int = _MOST_TICKS, is_whole: bool = False
+    ) -> tuple[Tick, ...]:
         """Give round numbers inside, every other one minor where there are many."""
         values = self._logarithmic(most) if self.is_logarithmic else self._linear(most)
+        if is_whole:
+            values = [value for value in values if value == round(value)]
         few = len(values) <= (most + 1) // 2
         return tuple(
             Tick(self.at(value), short(text(value)), is_minor=not few and index % 2 == 1)

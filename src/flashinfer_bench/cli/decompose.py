@@ -9,12 +9,14 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.decompose_options import limit_options, overrides_option, writing_options
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.decompose.process import Limits
     from flashinfer_bench.decompose.requests import Request
     from flashinfer_bench.report.model import ModelWorth
 
@@ -59,7 +61,6 @@ class _WithDefault(Group):
 
 
 _FILE = "file"
-_SHARE_OF_MEMORY = 0.75
 
 
 @click.group(
@@ -95,40 +96,17 @@ def decompose() -> None:
     type=click.Path(path_type=Path),
     help="Where the folder called like the model goes; an earlier decomposition there is replaced.",
 )
-@click.option(
-    "--emit",
-    type=click.Choice(["kernels", "fusions", "layers", "all"]),
-    default="kernels",
-    show_default=True,
-    help="Up to which level pieces become definitions of the dataset.",
-)
+@writing_options
 @click.option(
     "--measure",
     "is_measured",
     is_flag=True,
     help="Time the kernels on this machine and say what each is worth.",
 )
-@click.option("--no-verify", is_flag=True, help="Write without verifying.")
-@click.option(
-    "--overrides",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Changes to the grouping, by rule or by name (docs/decompose-overrides.md).",
-)
-@click.option(
-    "--memory-limit",
-    type=float,
-    metavar="GIB",
-    help="What the process that runs the file may take; a model that does not fit is verified on a smaller "
-    "copy.  [default: 3/4 of what is free]",
-)
-@click.option(
-    "--timeout",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long that process may take.",
+@overrides_option("Changes to the grouping, by rule or by name")
+@limit_options(
+    memory="What the process that runs the file may take; a model that does not fit is verified on a smaller copy.",
+    time="How long that process may take.",
 )
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="For --measure.")
 @json_option
@@ -146,6 +124,7 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
+    from flashinfer_bench.decompose.process import Limits  # noqa: PLC0415  # with the command
     from flashinfer_bench.decompose.requests import Request  # noqa: PLC0415  # with the command
 
     request = Request(
@@ -154,9 +133,10 @@ def decompose_file(**options: Any) -> None:
         emit=options["emit"],
         is_verified=not options["no_verify"],
         overrides=options["overrides"],
-        memory_limit_bytes=_limit_bytes(options["memory_limit"]),
+        memory_limit_bytes=options["memory_bytes"],
     )
-    report = _taken_apart(request, timeout_s=options["timeout"])
+    limits = Limits(seconds=options["timeout"], memory_bytes=options["memory_bytes"])
+    report = _taken_apart(request, limits)
     worths = (
         _measured(request.directory / "dataset", options["device"])
         if options["is_measured"]
@@ -166,23 +146,14 @@ def decompose_file(**options: Any) -> None:
     click.get_current_context().exit(1 if report["verified"] == "fail" else 0)
 
 
-def _limit_bytes(gib: float | None) -> int:
-    import psutil  # noqa: PLC0415  # with the command
-
-    if gib is not None:
-        return round(gib * (1 << 30))
-    return int(psutil.virtual_memory().available * _SHARE_OF_MEMORY)
-
-
-def _taken_apart(request: Request, *, timeout_s: float) -> dict[str, Any]:
-    from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415  # with the command
+def _taken_apart(request: Request, limits: Limits) -> dict[str, Any]:
+    from flashinfer_bench.decompose.process import Task, run_alone  # noqa: PLC0415  # with the command
 
     log.inform(f"{request.file}: running its code in a process of its own")
     task = Task(
         "flashinfer_bench.decompose.story:decompose_file", (request,), name=str(request.file)
     )
-    memory = request.memory_limit_bytes or Limits().memory_bytes
-    found: dict[str, Any] = run_alone(task, Limits(seconds=timeout_s, memory_bytes=memory))
+    found: dict[str, Any] = run_alone(task, limits)
     return found
 
 

@@ -11,6 +11,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.decompose_options import limit_options, overrides_option, writing_options
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.kernelbench.batch import Plan
     from flashinfer_bench.report.decompose_batch import BatchRow
 
-_GIB = 1 << 30
-_SHARE_OF_MEMORY = 0.75
-_LEAST_MEMORY = 1 * _GIB  # importing torch alone takes a third of it
+_LEAST_MEMORY = 1 << 30  # importing torch alone takes a third of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class BatchOptions:
     dataset: Path
     output: Path
     jobs: int | None
-    memory_limit: float | None
+    memory_bytes: int
     timeout: float
     emit: Any
     no_verify: bool
@@ -96,34 +95,11 @@ class BatchOptions:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Files at once.  [default: physical cores]"
 )
-@click.option(
-    "--memory-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="GIB",
-    help="What all of them may take together, shared equally.  [default: 3/4 of what is free]",
+@limit_options(
+    memory="What all of them may take together, shared equally.", time="Time for one file."
 )
-@click.option(
-    "--timeout",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time for one file.",
-)
-@click.option(
-    "--emit",
-    type=click.Choice(["kernels", "fusions", "layers", "all"]),
-    default="kernels",
-    show_default=True,
-    help="Up to which level pieces become definitions of the datasets.",
-)
-@click.option("--no-verify", is_flag=True, help="Write without verifying.")
-@click.option(
-    "--overrides",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Changes to the grouping, by rule or by name.",
-)
+@writing_options
+@overrides_option("Changes to the grouping, by rule or by name")
 @click.option(
     "--resume",
     is_flag=True,
@@ -214,17 +190,11 @@ def _files(options: BatchOptions) -> tuple[Path, ...]:
 
 def _shares(options: BatchOptions, count: int) -> tuple[int, int]:
     """Decide how many run at once and what each may take; fewer where memory would not do for all."""
-    import psutil  # noqa: PLC0415  # with the command
-
     from flashinfer_bench.tensors.machine import physical_cores  # noqa: PLC0415  # with the command
 
-    free = psutil.virtual_memory().available
-    together = (
-        free * _SHARE_OF_MEMORY if options.memory_limit is None else options.memory_limit * _GIB
-    )
     wanted = min(options.jobs or physical_cores(), count)
-    at_once = max(1, min(wanted, int(together // _LEAST_MEMORY)))
-    return at_once, int(together / at_once)
+    at_once = max(1, min(wanted, options.memory_bytes // _LEAST_MEMORY))
+    return at_once, options.memory_bytes // at_once
 
 
 def _run(plan: Plan, files: Sequence[Path]) -> dict[Path, BatchRow]:

@@ -9,6 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.decompose_options import limit_options
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.decompose_verify import VerifyReport
 
 _JOB = "flashinfer_bench.decompose.verify:verify_directory"
-_GIB = 1 << 30
 
 
 @click.command(
@@ -40,21 +40,9 @@ _GIB = 1 << 30
     show_default=True,
     help="How many draws of weights and inputs are compared.",
 )
-@click.option(
-    "--memory-limit",
-    metavar="GIB",
-    type=click.FloatRange(min=0.25),
-    default=8.0,
-    show_default=True,
-    help="What the process that runs the files may take; a model that does not fit is verified on a smaller copy.",
-)
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=1),
-    default=600.0,
-    show_default=True,
-    help="How long that process may take.",
+@limit_options(
+    memory="What the process that runs the files may take; a model that does not fit is verified on a smaller copy.",
+    time="How long that process may take.",
 )
 @click.option(
     "--allow-opaque",
@@ -67,7 +55,7 @@ def verify(
     directory: Path,
     model: Path | None,
     seeds: int,
-    memory_limit: float,
+    memory_bytes: int,
     timeout: float,
     *,
     allow_opaque: bool,
@@ -80,7 +68,6 @@ def verify(
 
     Exits with 0 when everything holds, with 1 when something does not, with 2 when it could not be told.
     """
-    memory_bytes = round(memory_limit * _GIB)
     try:
         options = {"seeds": seeds, "model": model, "allow_opaque": allow_opaque}
         report = _verified(directory, options, memory_bytes, timeout)

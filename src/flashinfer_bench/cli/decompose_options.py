@@ -1,0 +1,69 @@
+"""Options that the commands of `decompose` share: what becomes definitions, what is grouped otherwise, limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+
+_GIB = 1 << 30
+_SHARE_OF_FREE_MEMORY = 0.75
+
+
+def writing_options(command: Decorated) -> Decorated:
+    """Add `--emit` and `--no-verify`."""
+    emit = click.option(
+        "--emit",
+        type=click.Choice(["kernels", "fusions", "layers", "all"]),
+        default="kernels",
+        show_default=True,
+        help="Up to which level pieces become definitions of the dataset.",
+    )
+    return emit(click.option("--no-verify", is_flag=True, help="Write without verifying.")(command))
+
+
+def overrides_option(what: str) -> Callable[[Decorated], Decorated]:
+    """Make `--overrides`."""
+    return click.option(
+        "--overrides",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        help=f"{what} (docs/decompose-overrides.md).",
+    )
+
+
+def limit_options(*, memory: str, time: str) -> Callable[[Decorated], Decorated]:
+    """Make `--memory-limit`, which the command is given as `memory_bytes`, and `--timeout`."""
+
+    def with_limits(command: Decorated) -> Decorated:
+        memory_limit = click.option(
+            "--memory-limit",
+            "memory_bytes",
+            metavar="GIB",
+            type=click.FloatRange(min=0.25),
+            callback=lambda _, __, gib: _free_share() if gib is None else round(gib * _GIB),
+            help=f"{memory}  [default: 3/4 of what is free]",
+        )
+        timeout = click.option(
+            "--timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=1),
+            default=600.0,
+            show_default=True,
+            help=time,
+        )
+        return memory_limit(timeout(command))
+
+    return with_limits
+
+
+def _free_share() -> int:
+    import psutil  # noqa: PLC0415  # with the command
+
+    return int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY)

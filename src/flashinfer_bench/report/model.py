@@ -17,7 +17,7 @@ from flashinfer_bench.report.numbers import (
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Profile
     from flashinfer_bench.data.profile import KernelUse
@@ -83,6 +83,18 @@ class ModelWorth:
     speedup: float | None
     """before / after; None where nothing was measured."""
     speedup_interval: Interval | None
+    ambiguous: tuple[tuple[str, int], ...] = ()
+    """Kernels measured at several sizes that the profile does not tell apart; they are in no sum."""
+
+    @property
+    def calls(self) -> int:
+        """Calls in one pass that the sums hold."""
+        return sum(each.count for each in self.kernels)
+
+    @property
+    def left_out_calls(self) -> int:
+        """Calls in one pass that no sum holds."""
+        return sum(count for _, count in (*self.unmeasured, *self.ambiguous))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +137,16 @@ def _worth(
 ) -> ModelWorth:
     found: list[_Measured] = []
     unmeasured: list[tuple[str, int]] = []
+    ambiguous: list[tuple[str, int]] = []
     for use in profile.kernels:
         name, axes = _of(use)
-        measured = _measured(use, name, axes, tallies.get(name, {}))
-        if measured is None:
+        rows = _rows(axes, tallies.get(name, {}))
+        if not rows:
             unmeasured.append((name, use.count))
+        elif any(row.axes != rows[0].axes for row in rows):
+            ambiguous.append((name, use.count))
         else:
-            found.append(measured)
+            found.append(_measured(use, name, rows))
     before_ms = math.fsum(each.before_ms for each in found)
     after_ms = math.fsum(each.after_ms for each in found)
     kernels = [_kernel(each, before_ms, after_ms) for each in found]
@@ -145,6 +160,7 @@ def _worth(
         after_ms=after_ms,
         speedup=before_ms / after_ms if after_ms else None,
         speedup_interval=_interval(found, before_ms, after_ms),
+        ambiguous=tuple(ambiguous),
     )
 
 
@@ -157,21 +173,28 @@ def _of(use: KernelUse) -> tuple[str, Mapping[str, int]]:
     return use.kernel.name, use.kernel.to_workload().axes
 
 
-def _measured(
-    use: KernelUse, name: str, axes: Mapping[str, int], by_solution: Mapping[str, Tally]
-) -> _Measured | None:
-    """Find the fastest passing solution at these sizes, or the reference where it is fastest."""
-    rows = [
-        (row.speedup, tally.solution, row)
+def _rows(axes: Mapping[str, int], by_solution: Mapping[str, Tally]) -> list[TraceRow]:
+    """Collect what passed and was compared at these sizes."""
+    return [
+        row
         for tally in by_solution.values()
-        for row in tally.passed.values()
-        if row.speedup and row.reference_latency_ms and _has(row, axes)
+        for uuid, row in tally.passed.items()
+        if uuid not in tally.failing
+        and row.speedup
+        and row.reference_latency_ms
+        and _has(row, axes)
     ]
-    if not rows:
-        return None
-    speedup, solution, row = max(rows, key=lambda each: (each[0], each[1]))
-    surely = speedup if row.speedup_interval is None else row.speedup_interval[0]
-    return _Measured(use, name, row, solution if surely > 1 else None)
+
+
+def _measured(use: KernelUse, name: str, rows: Sequence[TraceRow]) -> _Measured:
+    """Take the fastest that is surely faster than the reference, or the reference where nothing is."""
+    sure = [row for row in rows if _least_speedup(row) > 1]
+    row = max(sure or rows, key=lambda each: (each.speedup or 0.0, each.solution))
+    return _Measured(use, name, row, row.solution if sure else None)
+
+
+def _least_speedup(row: TraceRow) -> float:
+    return row.speedup_interval[0] if row.speedup_interval else row.speedup or 0.0
 
 
 def _has(row: TraceRow, axes: Mapping[str, int]) -> bool:
@@ -219,23 +242,36 @@ def _blocks(worth: ModelWorth) -> Iterator[Block]:
     yield heading(f"{worth.model} ({worth.framework}) on {worth.hardware}")
     if worth.kernels:
         yield table(_COLUMNS, map(_cells, worth.kernels))
-        gain = speedup_text(worth.speedup, worth.speedup_interval)
-        yield paragraph(
-            "",
-            f"kernel time {latency_text(worth.before_ms)} by references, "
-            f"{latency_text(worth.after_ms)} with the best solutions: {gain}",
-            "twice as fast, at no cost: the model's speedup if this kernel alone took half its reference's "
-            "time, or none",
-        )
-    else:
+        yield paragraph("", *_sum_lines(worth))
+    elif worth.unmeasured or not worth.ambiguous:
         yield paragraph("none of its kernels was measured here: `flashinfer-bench run` does it")
-    if worth.unmeasured:
-        names = [f"{name} × {count}" for name, count in worth.unmeasured[:_SHOWN_UNMEASURED]]
-        more = len(worth.unmeasured) - len(names)
-        names += [f"and {more} more"] if more else []
-        yield paragraph(
-            f"{count_text(len(worth.unmeasured), 'kernel')} not measured, in no sum: {', '.join(names)}"
-        )
+    yield from _names_block(worth.unmeasured, "not measured, in no sum")
+    yield from _names_block(
+        worth.ambiguous,
+        "measured at several sizes, in no sum: the profile's `axes` do not say which size is meant",
+    )
+
+
+def _sum_lines(worth: ModelWorth) -> Iterator[str]:
+    gain = speedup_text(worth.speedup, worth.speedup_interval)
+    yield (
+        f"kernel time {latency_text(worth.before_ms)} by references, "
+        f"{latency_text(worth.after_ms)} with the best solutions: {gain}"
+    )
+    if worth.left_out_calls:
+        calls = worth.calls + worth.left_out_calls
+        yield f"that is of {worth.calls:,} of the model's {calls:,} calls; shares and speedups leave out the others"
+    yield (
+        "twice as fast, at no cost: the model's speedup if this kernel alone took half its reference's "
+        "time, or none"
+    )
+
+
+def _names_block(names: Sequence[tuple[str, int]], what: str) -> Iterator[Block]:
+    if names:
+        shown = [f"{name} × {count:,}" for name, count in names[:_SHOWN_UNMEASURED]]
+        shown += [f"and {len(names) - len(shown)} more"] if len(names) > len(shown) else []
+        yield paragraph(f"{count_text(len(names), 'kernel')} {what}: {', '.join(shown)}")
 
 
 def _cells(each: KernelWorth) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ NOTHING = "-"
 _SIGNIFICANT_DIGITS = 3
 _MOST_DIGITS = 4
 _UNITS = (("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
+_LEAST_PERCENT = 0.005
 _SECONDS_PER_MINUTE = 60
 _SECONDS_PER_HOUR = 3600
 
@@ -56,12 +57,18 @@ def speedup_text(speedup: float | None, interval: Interval | None = None) -> str
 
 
 def percent_text(share: float | None) -> str:
-    """Write a share of one.
+    """Write a share of one; none and all are said of nothing else.
 
-    >>> percent_text(1 / 3)
-    '33%'
+    >>> percent_text(1 / 3), percent_text(0.001), percent_text(0.999), percent_text(1.0)
+    ('33%', '<1%', '>99%', '100%')
     """
-    return NOTHING if share is None else f"{share:.0%}"
+    if share is None:
+        return NOTHING
+    if 0 < share <= _LEAST_PERCENT:
+        return "<1%"
+    if 1 - _LEAST_PERCENT <= share < 1:
+        return ">99%"
+    return f"{share:.0%}"
 
 
 def error_text(error: float | None) -> str:

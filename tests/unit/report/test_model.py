@@ -74,6 +74,57 @@ def test_what_is_not_surely_faster_counts_as_the_reference() -> None:
         assert "the reference" in page_text(model_page([found]))
 
 
+def test_of_several_the_fastest_that_is_surely_faster_counts() -> None:
+    found = worth(
+        [use("mm", 1, n=1)],
+        measured("mm", 4.0, 3.0, solution="wild", speedup_interval=(0.5, 9.0)),
+        measured("mm", 4.0, 2.0, solution="sure", speedup_interval=(1.9, 2.1)),
+    )
+
+    assert (found.kernels[0].best, found.speedup) == ("sure", 2.0)
+
+
+def test_a_profile_must_say_which_of_several_sizes_is_meant() -> None:
+    rows = [
+        measured("mm", 4.0, 2.0, axes={"n": 1}),
+        measured("mm", 8.0, 9.0, axes={"n": 2}, workload_uuid="w2"),
+    ]
+
+    found = worth([use("mm", 5)], *rows)
+
+    assert (found.kernels, found.ambiguous) == ((), (("mm", 5),))
+    assert (
+        "1 kernel measured at several sizes, in no sum: the profile's `axes` do not say"
+        in page_text(model_page([found]))
+    )
+
+
+def test_a_kernel_never_called_weighs_nothing() -> None:
+    found = worth(
+        [use("mm", 0, n=1), use("norm", 2, n=1)],
+        measured("mm", 4.0, 2.0),
+        measured("norm", 1.0, 2.0),
+    )
+
+    assert [(each.kernel, each.share, each.if_free) for each in found.kernels] == [
+        ("norm", 1.0, math.inf),
+        ("mm", 0.0, 1.0),
+    ]
+
+
+def test_a_model_that_calls_nothing_has_no_speedup() -> None:
+    found = worth([use("mm", 0, n=1)], measured("mm", 4.0, 2.0))
+
+    assert (found.speedup, found.speedup_interval) == (None, None)
+    assert "0 ns by references" in page_text(model_page([found]))
+
+
+def test_what_part_of_the_model_was_measured_is_said() -> None:
+    found = worth([use("mm", 1, n=1), use("gone", 3)], measured("mm", 4.0, 2.0))
+
+    assert "that is of 1 of the model's 4 calls" in page_text(model_page([found]))
+
+
 def test_intervals_are_carried_through() -> None:
     found = worth(
         [use("mm", 1, n=1), use("norm", 1, n=1)],

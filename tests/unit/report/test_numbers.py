@@ -65,7 +65,7 @@ def test_errors_show_their_size() -> None:
 def test_durations_and_shares_read_well() -> None:
     texts = [duration_text(59.6), duration_text(0.2), percent_text(0.005), percent_text(None)]
 
-    assert texts == ["1 min 00 s", "0 s", "0%", "-"]
+    assert texts == ["1 min 00 s", "0 s", "<1%", "-"]
 
 
 def test_half_and_double_cancel() -> None:

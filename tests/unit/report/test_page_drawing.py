@@ -152,4 +152,4 @@ def test_more_solutions_than_can_be_told_apart_are_in_the_table_only() -> None:
     assert found is not None
     assert len(found.series) == 12 + 1
     assert len(found.numbers.heads) == 15 + 1
-    assert found.remark == "the 12 fastest of 15 are drawn"
+    assert found.remark == "The 12 fastest of 15 are drawn."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.best import Bounds, best_by_hardware, largest
 from flashinfer_bench.report.page import drawing
-from flashinfer_bench.report.page.roofline import roofline
+from flashinfer_bench.report.page.roofline import roofline, why_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,6 +57,8 @@ class OnHardware:
     """Those that speak for their solutions."""
     reason: str | None
     """Why there is no best solution."""
+    without_roof: str
+    """Why there is no roofline; empty where there is one, or nothing passed."""
 
 
 class Definitions:
@@ -109,6 +111,7 @@ class Definitions:
             figures=_figures(chart, by_solution, jobs, name) if chart else (),
             jobs=tuple(jobs),
             reason=self.reasons.get((hardware, definition)),
+            without_roof=why_none([job for job in jobs if job.row.is_passed]),
         )
 
 

@@ -347,7 +347,7 @@ def _shown(chart: DefinitionChart) -> list[SolutionChart]:
 
 def _left_out(chart: DefinitionChart) -> str:
     count = sum(bool(each.workloads) for each in chart.solutions)
-    return f"the {MOST_SERIES} fastest of {count} are drawn" if count > MOST_SERIES else ""
+    return f"The {MOST_SERIES} fastest of {count} are drawn." if count > MOST_SERIES else ""
 
 
 def _size_name(points: Sequence[SizedLatency]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ _GIGA = 1e9
 _FLOPS, _BYTES = "_gflop_per_s", "_gb_per_s"
 _NAME_HEIGHT = 7.0
 """Per cent of the plot that a name takes."""
-_MEMORY = "memory_gb_per_s"
+_ROOM_FOR_A_NAME = 35.0
+"""Per cent of the plot's width that the name of a slope may take."""
+_ABOVE = "What lies above a ceiling moves less than was counted, or beats what the ceiling was measured with."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,28 @@ class _Reached:
     fraction: float | None
 
 
+def why_none(jobs: Sequence[Job]) -> str:
+    """Say why nothing can be drawn of jobs that passed; empty where something can, or nothing passed."""
+    if any(_bandwidth(job) for job in _under_ceilings(jobs)):
+        return ""
+    if _under_ceilings(jobs):
+        return "No roofline: the traces do not say how many bytes a call moves."
+    return "No roofline: the traces hold no ceilings that were measured with them." if jobs else ""
+
+
+def _under_ceilings(jobs: Sequence[Job]) -> list[Job]:
+    return [
+        job
+        for job in jobs
+        if job.row.latency_ms
+        and job.performance
+        and any(rate > 0 for rate in (job.performance.ceilings or {}).values())
+    ]
+
+
 def roofline(jobs: Sequence[Job], order: Sequence[str], best: str | None) -> Plot | None:
     """Draw what was reached: operations against intensity, or bandwidth where no operations are declared."""
-    timed = [
-        job for job in jobs if job.performance and job.performance.ceilings and job.row.latency_ms
-    ]
+    timed = _under_ceilings(jobs)
     ceilings: dict[str, float] = {}
     for job in timed:
         for name, rate in (job.performance.ceilings or {}).items() if job.performance else ():
@@ -74,16 +94,17 @@ def _arithmetic_plot(
     order: Sequence[str],
     best: str | None,
 ) -> Plot | None:
-    memory = ceilings.get(_MEMORY, 0.0)
+    slopes = {name: rate for name, rate in ceilings.items() if name.endswith(_BYTES) and rate > 0}
     peaks = {name: rate for name, rate in ceilings.items() if name.endswith(_FLOPS) and rate > 0}
-    ridges = [rate / memory for rate in peaks.values()] if memory > 0 else []
+    ridges = [peak / slope for peak in peaks.values() for slope in slopes.values()]
     x = logarithmic([*(each.x for each in reached), *ridges])
-    y = logarithmic([*(each.rate for each in reached), *peaks.values()])
+    bounds = [*peaks.values()] or [rate * each.x for rate in slopes.values() for each in reached]
+    y = logarithmic([*(each.rate for each in reached), *bounds])
     if x is None or y is None:
         return None
-    rules = _roofs(peaks, lambda rate: x.at(rate / memory) if memory > 0 else 0.0, y)
-    if memory > 0:
-        rules.append(_slope(memory, max(peaks.values(), default=y.high), x, y))
+    steepest = max(slopes.values(), default=math.inf)
+    rules = _roofs(peaks, lambda rate: x.at(rate / steepest), y)
+    rules += _slopes(slopes, max(peaks.values(), default=y.high), x, y)
     return Plot(
         key="roofline",
         title="Roofline",
@@ -96,6 +117,7 @@ def _arithmetic_plot(
         series=_series(reached, (x, y), order, best, _flops_text),
         numbers=_numbers(reached, "reached", _flops_text),
         rules=tuple(rules),
+        remark=_remark(reached, "Ceilings: measured on this device."),
     )
 
 
@@ -114,7 +136,7 @@ def _memory_plot(
         key="roofline",
         title="Roofline of memory",
         description="Bytes a second against the bytes a call moves at least, both logarithmic, under the bandwidth "
-        "measured on the same device. The definition declares no operations, so there is no roof of arithmetic.",
+        "measured on the same device: the closer to it, the less is left to gain.",
         x_name="bytes a call moves at least",
         y_name="bandwidth",
         x_ticks=x.ticks(bytes_text),
@@ -122,6 +144,23 @@ def _memory_plot(
         series=_series(reached, (x, y), order, best, _bandwidth_text),
         numbers=_numbers(reached, "bandwidth", _bandwidth_text),
         rules=tuple(_roofs(roofs, lambda _: 0.0, y)),
+        remark=_remark(
+            reached,
+            "Ceilings: measured on this device. No roof of arithmetic: the definition declares no operations.",
+        ),
+    )
+
+
+def _remark(reached: Sequence[_Reached], measured: str) -> str:
+    count = len({each.solution for each in reached})
+    return " ".join(
+        part
+        for part, is_so in (
+            (measured, True),
+            (_ABOVE, any((each.fraction or 0) > 1 for each in reached)),
+            (f"The {MOST_SERIES} fastest of {count} are drawn.", count > MOST_SERIES),
+        )
+        if is_so
     )
 
 
@@ -199,13 +238,30 @@ def _roof_names(group: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{' and '.join(names)}: {text}" for text, names in by_rate.items())
 
 
-def _slope(memory: float, peak: float, x: Scale, y: Scale) -> Rule:
-    """Bandwidth is a slope up to the highest peak: operations a byte times bytes a second."""
-    ends = [max(x.low, y.low / memory), min(x.high, peak / memory)]
-    corners = [(x.at(end), y.at(end * memory)) for end in ends]
-    points = " ".join(f"{10 * a:g},{1000 - 10 * b:g}" for a, b in corners)
-    at, height = corners[0]
-    return Rule(points, f"memory: {_bandwidth_text(memory)}", at, height, anchor="start")
+def _slopes(ceilings: Mapping[str, float], peak: float, x: Scale, y: Scale) -> list[Rule]:
+    """Draw a bandwidth as a slope up to the highest peak: operations a byte times bytes a second.
+
+    All names stand in one line above the steepest, where no point can lie.
+    """
+    text = _roof_names(sorted(ceilings.items(), key=lambda pair: -pair[1]))
+    rules: list[Rule] = []
+    for rate in sorted(set(ceilings.values()), reverse=True):
+        ends = [max(x.low, y.low / rate), min(x.high, peak / rate)]
+        begin, end = ((x.at(each), y.at(each * rate)) for each in ends)
+        points = " ".join(f"{10 * a:g},{1000 - 10 * b:g}" for a, b in (begin, end))
+        rules.append(_named_slope(points, "" if rules else text, begin, end))
+    return rules
+
+
+def _named_slope(
+    points: str, text: str, begin: tuple[float, float], end: tuple[float, float]
+) -> Rule:
+    """Put the name left of the slope's middle where it has room there, else where the slope ends."""
+    if end[0] < _ROOM_FOR_A_NAME:
+        return Rule(points, text, *end, anchor="start")
+    at = max((begin[0] + end[0]) / 2, _ROOM_FOR_A_NAME)
+    share = (at - begin[0]) / ((end[0] - begin[0]) or 1.0)
+    return Rule(points, text, round(at, 2), round(begin[1] + share * (end[1] - begin[1]), 2))
 
 
 def _flops_text(giga: float) -> str:

@@ -87,6 +87,32 @@ def test_a_tick_under_the_sizes_says_the_size_that_it_stands_at(largest: int) ->
     assert len(set(sizes)) == len(sizes) > 1
 
 
+def test_every_chart_says_in_a_sentence_what_it_shows() -> None:
+    chart, found = drawn(
+        sized("a", 1, 0.5, trace_id="t1", reference_latency_ms=2.0),
+        sized("a", 64, 1.0, trace_id="t2", reference_latency_ms=2.0),
+        sized("b", 64, 4.0, trace_id="t3", reference_latency_ms=2.0),
+        samples={"t2": {"solution": [1.0, 1.0, 1.2]}, "t3": {"solution": [4.0]}},
+    )
+    tallies = found.tallies["card"]["d1"]
+
+    figures = (
+        speedup_bars(chart, "a"),
+        latency_plot(chart, "a"),
+        fast_plot(chart, tallies, "a"),
+        fast_plot(chart, tallies, "b"),
+        sample_bars(chart, "a"),
+    )
+
+    assert [each.finding for each in figures if each is not None] == [
+        "The fastest, a is 2.83x; the slowest, b is 0.50x.",
+        "On n=64 a is the fastest: 1.00 ms, the reference 2.00 ms.",
+        "a is right and at least as fast as the reference on 100% of 2 workloads.",
+        "b is right and at least as fast as the reference on 0% of 1 workload.",
+        "a has the lowest median: 1.00 ms.",
+    ]
+
+
 def test_one_size_is_no_curve() -> None:
     chart, _ = drawn(row())
 

@@ -99,6 +99,13 @@ def test_more_than_the_speed_of_light_is_explained() -> None:
     assert "the definition declares no operations" in found.remark
 
 
+def test_who_comes_closest_to_the_speed_of_light_is_said() -> None:
+    found = roofline([job(sol_fraction=0.4), job("b", sol_fraction=0.9)], ["a", "b"], None)
+
+    assert found is not None
+    assert found.finding == "b comes closest: 90% of the speed of light on n=1."
+
+
 def test_solutions_that_are_not_drawn_are_counted() -> None:
     names = [f"s{index}" for index in range(15)]
 

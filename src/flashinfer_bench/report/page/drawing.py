@@ -13,6 +13,7 @@ from flashinfer_bench.report.numbers import (
     rounded,
     speedup_text,
 )
+from flashinfer_bench.report.page import findings
 from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic, short
@@ -40,6 +41,7 @@ def speedup_bars(chart: DefinitionChart, best: str | None) -> Bars | None:
     return Bars(
         key="speedup",
         title="Speedup over the reference",
+        finding=findings.of_speedups(drawn),
         description=f"One bar for each of {count_text(len(drawn), 'solution')}, the fastest first; "
         "the line across its end is the 95% interval. Above 1x a solution is faster than the reference.",
         x_name="speedup, geometric mean over workloads",
@@ -91,6 +93,7 @@ def latency_plot(chart: DefinitionChart, best: str | None) -> Plot | None:
     return Plot(
         key="latency",
         title="Latency against size",
+        finding=findings.of_latencies(chart.solutions),
         description="Median time of one call against the size of the workload, both logarithmic: "
         "a line for each solution, dashed for the reference; lower is faster.",
         x_name=_size_name(points),
@@ -108,7 +111,7 @@ def _latencies(chart: SolutionChart, index: int, x: Scale, y: Scale, best: str |
         Mark(
             x.at(point.size),
             y.at(point.latency_ms),
-            f"{chart.solution}, {axes_text(point.axes)}: {latency_text(point.latency_ms)}",
+            f"{chart.solution}, {findings.axes_text(point.axes)}: {latency_text(point.latency_ms)}",
         )
         for point in chart.workloads
         if point.latency_ms > 0
@@ -150,7 +153,7 @@ def _latency_numbers(chart: DefinitionChart, points: Sequence[SizedLatency]) -> 
     return Numbers(
         ("workload", *names),
         tuple(
-            (axes_text(point.axes), *(times.get((name, uuid), NOTHING) for name in names))
+            (findings.axes_text(point.axes), *(times.get((name, uuid), NOTHING) for name in names))
             for uuid, point in workloads.items()
         ),
     )
@@ -184,6 +187,9 @@ def fast_plot(
     return Plot(
         key="fast",
         title="fast_p",
+        finding=findings.of_shares(
+            best if best in attempted else drawn[0].solution, ratios, attempted
+        ),
         description="Share of the workloads attempted on which a solution is right and at least p times "
         "as fast as the reference, against p: the further up and right, the better.",
         x_name="p: times as fast as the reference",
@@ -267,6 +273,7 @@ def sample_bars(chart: DefinitionChart, best: str | None) -> Bars | None:
     return Bars(
         key="samples",
         title=f"Distribution of samples, {axes}",
+        finding=findings.of_samples(drawn, samples),
         description="How often each time was measured, a histogram a solution on one logarithmic scale; "
         "what is beyond its ends is counted at the edge.",
         x_name="time of one call",
@@ -309,7 +316,7 @@ def _samples(chart: DefinitionChart) -> tuple[str, dict[str, tuple[float, ...]]]
     if not by_workload:
         return None
     workload = max(by_workload, key=lambda uuid: (len(by_workload[uuid]), points[uuid].size, uuid))
-    return axes_text(points[workload].axes), by_workload[workload]
+    return findings.axes_text(points[workload].axes), by_workload[workload]
 
 
 def _without_tails(times_ms: list[float]) -> list[float]:
@@ -366,8 +373,3 @@ def _size_text(size: float) -> str:
         if size >= factor:
             return short(f"{rounded(size / factor)} {unit}").replace(" ", "")
     return f"{size:.0f}"
-
-
-def axes_text(axes: Mapping[str, int]) -> str:
-    """Write a workload's sizes in one line."""
-    return ", ".join(f"{name}={length}" for name, length in axes.items()) or "no axes"

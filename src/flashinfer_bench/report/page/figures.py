@@ -69,7 +69,10 @@ class Plot:
 
     key: str
     title: str
+    finding: str
+    """What it shows, in a sentence."""
     description: str
+    """How it is read."""
     x_name: str
     y_name: str
     x_ticks: tuple[Tick, ...]
@@ -104,7 +107,10 @@ class Bars:
 
     key: str
     title: str
+    finding: str
+    """What it shows, in a sentence."""
     description: str
+    """How it is read."""
     x_name: str
     bars: tuple[Bar, ...]
     x_ticks: tuple[Tick, ...]

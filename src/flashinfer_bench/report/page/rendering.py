@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from flashinfer_bench.report import numbers
 from flashinfer_bench.report.page import content
-from flashinfer_bench.report.page.drawing import axes_text
+from flashinfer_bench.report.page.findings import axes_text
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.roofline import bytes_text
 from flashinfer_bench.report.page.sources import highlighted, visible

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.numbers import NOTHING, percent_text, rounded
-from flashinfer_bench.report.page.drawing import MOST_SERIES, axes_text
+from flashinfer_bench.report.page.drawing import MOST_SERIES
 from flashinfer_bench.report.page.figures import SHAPES, Mark, Numbers, Plot, Rule, Series
+from flashinfer_bench.report.page.findings import axes_text, of_fractions
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic
 
@@ -108,6 +109,7 @@ def _arithmetic_plot(
     return Plot(
         key="roofline",
         title="Roofline",
+        finding=_finding(reached),
         description="Operations a second against operations a byte, both logarithmic, under the ceilings measured "
         "on the same device: the closer to a ceiling, the less is left to gain.",
         x_name="operations a byte",
@@ -135,6 +137,7 @@ def _memory_plot(
     return Plot(
         key="roofline",
         title="Roofline of memory",
+        finding=_finding(reached),
         description="Bytes a second against the bytes a call moves at least, both logarithmic, under the bandwidth "
         "measured on the same device: the closer to it, the less is left to gain.",
         x_name="bytes a call moves at least",
@@ -149,6 +152,10 @@ def _memory_plot(
             "Ceilings: measured on this device. No roof of arithmetic: the definition declares no operations.",
         ),
     )
+
+
+def _finding(reached: Sequence[_Reached]) -> str:
+    return of_fractions([(each.fraction, each.solution, each.axes) for each in reached])
 
 
 def _remark(reached: Sequence[_Reached], measured: str) -> str:

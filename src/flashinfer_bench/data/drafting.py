@@ -173,7 +173,7 @@ def _place_named(axes: _Axes, seen: Seen, wishes: Wishes) -> None:
         if name not in sizes:
             continue  # an output: its turn comes when the inputs' axes are known
         if len(names) != len(sizes[name]):
-            raise UsageError(f"--axes {name}: {len(names)} names for {len(sizes[name])} dimensions")
+            raise _miscounted(name, names, len(sizes[name]))
         for index, axis in enumerate(names):
             if axis != "_":
                 _name(axes, name, index, axis, sizes[name][index])
@@ -249,13 +249,21 @@ def _output_names(seen: Seen, wishes: Wishes) -> list[str]:
     return [f"{name}_" if name in taken else name for name in names]
 
 
+def _miscounted(name: str, axes: Sequence[str], dimensions: int) -> UsageError:
+    """Say that an axis is too many, or missing."""
+    wanted = f"{dimensions} dimension" + ("" if dimensions == 1 else "s")
+    return UsageError(
+        f"--axes {name}={','.join(axes)}: {name!r} has {wanted}; name each, or put `_`"
+    )
+
+
 def _place_outputs(axes: _Axes, seen: Seen, names: Sequence[str], wishes: Wishes) -> None:
     for position, name in enumerate(names):
         shapes = [call.outputs[position].shape or [] for call in seen.calls]
         dimensions: list[Sizes] = list(zip(*shapes, strict=True))
         given = list(wishes.axes.get(name, ["_"] * len(dimensions)))
         if len(given) != len(dimensions):
-            raise UsageError(f"--axes {name}: {len(given)} names for {len(dimensions)} dimensions")
+            raise _miscounted(name, given, len(dimensions))
         axes.shapes[name] = [""] * len(dimensions)
         for index, (sizes, axis) in enumerate(zip(dimensions, given, strict=True)):
             if axis == "_":

@@ -101,8 +101,8 @@ def test_an_open_name_is_told_from_the_sizes() -> None:
     ("axes", "message"),
     [
         ({"y": ["n"]}, "--axes names 'y', which is no tensor of x, weight, output"),
-        ({"x": ["n"]}, "--axes x: 1 names for 2 dimensions"),
-        ({"output": ["n"]}, "--axes output: 1 names for 2 dimensions"),
+        ({"x": ["n"]}, "--axes x=n: 'x' has 2 dimensions; name each"),
+        ({"output": ["n"]}, "--axes output=n: 'output' has 2 dimensions; name each"),
         ({"x": ["n", "n"]}, "'n' is (4, 16) elsewhere, but 64 in dimension 1 of 'x'"),
         ({"x": ["n-1", "_"]}, "'n-1' is no name"),
     ],

@@ -35,6 +35,13 @@ class Tally:
     """Workloads whose newest trace is a failure; that an older one passed does not count."""
 
     @property
+    def counted(self) -> dict[str, TraceRow]:
+        """What speaks for it: the passing trace of each workload that has not failed since."""
+        if not self.failing:
+            return self.passed
+        return {uuid: row for uuid, row in self.passed.items() if uuid not in self.failing}
+
+    @property
     def violation_count(self) -> int:
         """Traces that broke the contract."""
         return sum(row.violation_count > 0 for row in self.failed)

@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 import statistics
 import string
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.charts import ASCII, UNICODE, Ink, bar, scatter, sparkline
+from flashinfer_bench.report.charts import (
+    ASCII,
+    COLLISION,
+    UNICODE,
+    Ink,
+    bar,
+    room_for,
+    scatter,
+    sparkline,
+)
 from flashinfer_bench.report.numbers import (
     count_text,
     geometric_mean,
@@ -17,7 +27,16 @@ from flashinfer_bench.report.numbers import (
     speedup_text,
 )
 from flashinfer_bench.report.pages import left_out_blocks
-from flashinfer_bench.report.tables import Block, Page, heading, paragraph, printable
+from flashinfer_bench.report.tables import (
+    Block,
+    Page,
+    columns_of,
+    heading,
+    in_ascii,
+    padded,
+    paragraph,
+    printable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +49,8 @@ if TYPE_CHECKING:
     SamplesOf = Callable[[str, Sequence[str]], Mapping[str, Mapping[str, Sequence[float]]]]
 
 WIDTH = 100
+Lengths = tuple[int, ...]
+"""Of the axes that vary."""
 _LEAST_BAR = 10
 _MARKS = string.ascii_lowercase + string.ascii_uppercase.replace("R", "")
 _REFERENCE = "R"
@@ -120,11 +141,12 @@ def visualize_page(
             heading("No traces yet"),
             paragraph("`flashinfer-bench run` measures the solutions of a dataset"),
         ]
-    return (*blocks, *left_out_blocks(left_out))
+    page = (*blocks, *left_out_blocks(left_out))
+    return tuple(replace(each, text=in_ascii(each.text)) for each in page) if is_ascii else page
 
 
 def _definition(name: str, tallies: Sequence[Tally], samples_of: SamplesOf) -> DefinitionChart:
-    ids = [row.trace_id for tally in tallies for row in tally.passed.values() if row.trace_id]
+    ids = [row.trace_id for tally in tallies for row in tally.counted.values() if row.trace_id]
     samples = samples_of(name, ids)
     found = [_solution(tally, samples) for tally in tallies]
     return DefinitionChart(name, tuple(sorted(found, key=_fastest_first)))
@@ -135,7 +157,7 @@ def _fastest_first(chart: SolutionChart) -> tuple[float, str]:
 
 
 def _solution(tally: Tally, samples: Mapping[str, Mapping[str, Sequence[float]]]) -> SolutionChart:
-    points = [_sized(row, samples) for row in tally.passed.values()]
+    points = [_sized(row, samples) for row in tally.counted.values()]
     known = [(each.speedup, each.speedup_interval) for each in points if each.speedup]
     return SolutionChart(
         solution=tally.solution,
@@ -173,21 +195,33 @@ def _definition_blocks(chart: DefinitionChart, width: int, ink: Ink) -> list[Blo
 def _bars(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
     """Draw a bar for each solution; where the reference was not timed there is none."""
     ends = [
-        max(each.speedup, *(each.speedup_interval or ())) if each.speedup_interval else each.speedup
+        max(each.speedup, *(each.speedup_interval or (each.speedup,)))
         for each in chart.solutions
         if each.speedup
     ]
     largest = max([1.0, *ends])
-    marked = _marked(chart)
-    margin = max(map(len, marked))
-    texts = [_bar_text(each) for each in chart.solutions]
-    room = max(_LEAST_BAR, width - margin - max(map(len, texts)) - 6)
-    lines = [f"speedup over the reference ({ink.shade} 95% interval, {ink.one} as fast)"]
-    for name, text, each in zip(marked, texts, chart.solutions, strict=True):
-        drawn = bar(
-            each.speedup or 0.0, each.speedup_interval, largest=largest, width=room, ink=ink
-        )
-        lines.append(f"{name:{margin}}  {drawn}  {text}".rstrip())
+
+    def draw(index: int, room: int) -> str:
+        each = chart.solutions[index]
+        return bar(each.speedup or 0.0, each.speedup_interval, largest=largest, width=room, ink=ink)
+
+    rows = list(zip(_marked(chart), map(_bar_text, chart.solutions), strict=True))
+    title = f"speedup over the reference ({ink.shade} 95% interval, {ink.one} as fast)"
+    return [title, *_beside(rows, draw, width)]
+
+
+def _beside(
+    rows: Sequence[tuple[str, str]], draw: Callable[[int, int], str], width: int
+) -> list[str]:
+    """Put what is drawn between name and text; below them where that leaves too little room."""
+    margin, texts = (max(map(columns_of, column)) for column in zip(*rows, strict=True))
+    room = width - margin - texts - 6
+    lines = []
+    for index, (name, text) in enumerate(rows):
+        if room >= _LEAST_BAR:
+            lines.append(f"{padded(name, margin)}  {draw(index, room)}  {text}".rstrip())
+        else:
+            lines += [f"{name}  {text}", f"  {draw(index, width - 4)}".rstrip()]
     return lines
 
 
@@ -214,70 +248,93 @@ def _mark(index: int) -> str:
 
 
 def _sizes(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
-    """Draw latency against size, where there are several sizes; the widest that fit."""
-    by_axes: dict[tuple[tuple[str, int], ...], int] = {
-        tuple(point.axes.items()): point.size
-        for each in chart.solutions
-        for point in each.workloads
+    """Draw latency against size, where there are several sizes; as many as fit, from the least to the largest."""
+    names = _axes_that_vary(chart)
+    by_size = {
+        _lengths(point, names): point.size for each in chart.solutions for point in each.workloads
     }
-    sizes = sorted(by_axes, key=lambda axes: (by_axes[axes], axes))
+    sizes = sorted(by_size, key=lambda lengths: (by_size[lengths], lengths))
     if len(sizes) < 2:  # noqa: PLR2004  # one size is no curve
         return []
-    labels = [_size_label(axes) for axes in sizes]
-    room = max(1, (width - 14) // (max(map(len, labels)) + 2))
-    sizes, labels = sizes[-room:], labels[-room:]
-    drawn = scatter(_points(chart, sizes), labels, ink=ink)
-    names = ", ".join(name for name, _ in sizes[0]) or "size"
-    return [f"latency against {names} (logarithmic; {_REFERENCE} is the reference)", *drawn]
+    shown = spread(sizes, room_for(list(map(_size_label, sizes)), width - 2))
+    drawn = scatter(_points(chart, names, shown), list(map(_size_label, shown)), ink=ink)
+    title = f"latency against {', '.join(names)} (logarithmic; {_REFERENCE} is the reference"
+    if any(COLLISION in line for line in drawn):
+        title += f", {COLLISION} several"
+    if len(shown) < len(sizes):
+        title += f"; {len(shown)} of {len(sizes)} sizes"
+    return [f"{title})", *drawn]
 
 
-def _size_label(axes: tuple[tuple[str, int], ...]) -> str:
-    return "x".join(str(value) for _, value in axes)
+def spread(sizes: Sequence[Lengths], count: int) -> list[Lengths]:
+    """Take so many sizes evenly, with both ends.
+
+    >>> spread([(1,), (2,), (4,), (8,), (16,)], 3)
+    [(1,), (4,), (16,)]
+    """
+    if count >= len(sizes):
+        return list(sizes)
+    if count == 1:
+        return [sizes[-1]]
+    last = len(sizes) - 1
+    return [sizes[round(last * index / (count - 1))] for index in range(count)]
+
+
+def _axes_that_vary(chart: DefinitionChart) -> tuple[str, ...]:
+    points = [point for each in chart.solutions for point in each.workloads]
+    names = dict.fromkeys(name for point in points for name in point.axes)
+    return tuple(name for name in names if len({point.axes.get(name) for point in points}) > 1)
+
+
+def _lengths(point: SizedLatency, names: Sequence[str]) -> Lengths:
+    return tuple(point.axes.get(name, 0) for name in names)
+
+
+def _size_label(lengths: Lengths) -> str:
+    return "x".join(map(str, lengths))
 
 
 def _points(
-    chart: DefinitionChart, sizes: Sequence[tuple[tuple[str, int], ...]]
+    chart: DefinitionChart, names: Sequence[str], sizes: Sequence[Lengths]
 ) -> dict[str, dict[int, float]]:
-    columns = {axes: index for index, axes in enumerate(sizes)}
-    points: dict[str, dict[int, float]] = {}
-    references: dict[int, list[float]] = {}
+    """Give times by mark and column: the median where several workloads are of one size."""
+    columns = {lengths: index for index, lengths in enumerate(sizes)}
+    times: defaultdict[str, defaultdict[int, list[float]]]
+    times = defaultdict(lambda: defaultdict(list))
     for index, each in enumerate(chart.solutions):
         for point in each.workloads:
-            column = columns.get(tuple(point.axes.items()))
+            column = columns.get(_lengths(point, names))
             if column is None:
                 continue
-            points.setdefault(_mark(index), {})[column] = point.latency_ms
+            times[_mark(index)][column].append(point.latency_ms)
             if point.reference_latency_ms:
-                references.setdefault(column, []).append(point.reference_latency_ms)
-    points[_REFERENCE] = {
-        column: statistics.median(times_ms) for column, times_ms in references.items()
+                times[_REFERENCE][column].append(point.reference_latency_ms)
+    marks = sorted(times, key=lambda mark: mark == _REFERENCE)
+    return {
+        mark: {at: statistics.median(each) for at, each in times[mark].items()} for mark in marks
     }
-    return points
 
 
 def _sparks(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
     """Draw the samples of each solution's largest workload that has some."""
-    drawn: list[tuple[str, str, str]] = []
+    found: list[tuple[str, SizedLatency]] = []
     for name, each in zip(_marked(chart), chart.solutions, strict=True):
-        kept = [point for point in each.workloads if point.samples_ms]
-        if kept:
-            samples_ms = kept[-1].samples_ms or ()
-            axes = ", ".join(f"{axis}={value}" for axis, value in kept[-1].axes.items())
-            ends = f"{latency_text(min(samples_ms))} to {latency_text(max(samples_ms))}"
-            drawn.append((name, f"{ends}  {axes}", kept[-1].workload))
-    if not drawn:
+        found += [(name, point) for point in each.workloads if point.samples_ms][-1:]
+    if not found:
         return []
-    margin = max(len(name) for name, _, _ in drawn)
-    room = max(_LEAST_BAR, width - margin - max(len(text) for _, text, _ in drawn) - 6)
-    samples = {
-        (name, point.workload): point.samples_ms or ()
-        for name, each in zip(_marked(chart), chart.solutions, strict=True)
-        for point in each.workloads
-    }
-    longest = max(len(samples[name, workload]) for name, _, workload in drawn)
-    lines = [f"samples in the order they were taken ({count_text(longest, 'sample')} at most)"]
-    for name, text, workload in drawn:
+    samples = [point.samples_ms or () for _, point in found]
+    longest = max(map(len, samples))
+
+    def draw(index: int, room: int) -> str:
         cells = min(room, longest)
-        line = sparkline(samples[name, workload], width=cells, ink=ink)
-        lines.append(f"{name:{margin}}  {line:{cells}}  {text}".rstrip())
-    return lines
+        return sparkline(samples[index], width=cells, ink=ink).ljust(cells)
+
+    rows = [(name, _ends_text(point)) for name, point in found]
+    title = f"samples in the order they were taken ({count_text(longest, 'sample')} at most)"
+    return [title, *_beside(rows, draw, width)]
+
+
+def _ends_text(point: SizedLatency) -> str:
+    samples_ms = point.samples_ms or ()
+    axes = ", ".join(f"{axis}={value}" for axis, value in point.axes.items())
+    return f"{latency_text(min(samples_ms))} to {latency_text(max(samples_ms))}  {axes}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.standing import Standing, standing
+from flashinfer_bench.report.standing import Standing, of_present_code, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +90,11 @@ class Content:
         return {id(job.row): job for jobs in self.jobs.values() for job in jobs}
 
     @cached_property
+    def _of_present_code(self) -> set[int]:
+        rows = [job.row for jobs in self.jobs.values() for job in jobs if not job.row.interpreted]
+        return {id(row) for row in of_present_code(rows, self._current_hash)}
+
+    @cached_property
     def _standing_failures(self) -> set[int]:
         return {
             id(row)
@@ -99,9 +104,19 @@ class Content:
             for row in tally.failed
         }
 
-    def stands(self, failure: Job) -> bool:
-        """Tell whether a failure still counts."""
-        return id(failure.row) in self._standing_failures
+    def left_out(self, job: Job) -> str | None:
+        """Say why a job counts nowhere; None where it does."""
+        row = job.row
+        if row.interpreted:
+            return "interpreted"
+        if id(row) not in self._of_present_code:
+            return "replaced code"
+        if not row.is_passed:
+            return None if id(row) in self._standing_failures else "passed later"
+        tally = self.standing.tallies[row.hardware][row.definition][row.solution]
+        if row.workload_uuid in tally.failing:
+            return "failed later"
+        return None if tally.passed[row.workload_uuid] is row else "not the fastest"
 
     def job_of(self, row: TraceRow) -> Job:
         """Find the job of one of the standing's own rows."""

@@ -98,7 +98,7 @@ class Definitions:
         jobs = [
             self._content.job_of(row)
             for tally in by_solution.values()
-            for row in (*tally.passed.values(), *tally.failed)
+            for row in (*tally.counted.values(), *tally.failed)
         ]
         solutions = chart.solutions if chart else ()
         order = {each.solution: place for place, each in enumerate(solutions)}
@@ -118,7 +118,7 @@ class Definitions:
 def _line(
     chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[Job]
 ) -> SolutionLine:
-    rows = list(tally.passed.values())
+    rows = list(tally.counted.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
     lights = [
         job.performance.sol_fraction

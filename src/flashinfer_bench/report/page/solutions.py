@@ -70,7 +70,9 @@ class Line:
     author: str | None
     language: str | None
     hardware: str | None
-    """None where it was not measured."""
+    """None where nothing counts."""
+    where: str
+    """The hardware, or why there is none."""
     speedup: float | None
     speedup_interval: Interval | None
     passed: int
@@ -87,6 +89,7 @@ def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) ->
             author=each.author,
             language=each.language,
             hardware=hardware,
+            where=hardware,
             speedup=each.speedup,
             speedup_interval=each.speedup_interval,
             passed=len(each.workloads),
@@ -97,14 +100,27 @@ def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) ->
         for each in chart.solutions
     ]
     measured = {line.name for line in found}
-    found += [
-        Line(
-            name, each.definition, each.author, each.spec.language.value, None, None, None, 0, 0, 0
-        )
-        for name, each in content.solutions.items()
-        if name not in measured
-    ]
+    found += [_unmeasured(content, name) for name in content.jobs_by_solution if name not in measured]
     return sorted(found, key=lambda line: (line.definition, line.name, line.hardware or ""))
+
+
+def _unmeasured(content: Content, name: str) -> Line:
+    solution = content.solutions.get(name)
+    jobs = content.jobs_by_solution[name]
+    interpreted = sorted({job.row.hardware for job in jobs})
+    return Line(
+        name=name,
+        definition=solution.definition if solution else jobs[0].row.definition,
+        author=solution.author if solution else None,
+        language=solution.spec.language.value if solution else None,
+        hardware=None,
+        where=f"{', '.join(interpreted)}: interpreted only" if interpreted else "not measured",
+        speedup=None,
+        speedup_interval=None,
+        passed=0,
+        failed=0,
+        violations=0,
+    )
 
 
 def builds(solution: Solution | None, jobs: Sequence[Job]) -> list[Build]:
@@ -134,27 +150,10 @@ def jobs_by_hardware(content: Content, jobs: Sequence[Job]) -> list[JobsOn]:
         here = [job for job in jobs if job.row.hardware == hardware]
         if here:
             here.sort(key=lambda job: (job.row.definition, job.size, job.row.timestamp))
-            left_out = _left_out(content, here)
+            found_out = ((place, content.left_out(job)) for place, job in enumerate(here))
+            left_out = {place: reason for place, reason in found_out if reason}
             found.append(JobsOn(hardware, tuple(here), _failures(here, left_out), left_out))
     return found
-
-
-def _left_out(content: Content, jobs: Sequence[Job]) -> dict[int, str]:
-    """Say which jobs of a solution on one kind of hardware do not count, and why."""
-    reasons: dict[int, str] = {}
-    solution = content.solutions.get(jobs[0].row.solution)
-    present = solution.hash() if solution else None
-    is_measured = any(
-        job.row.solution_hash == present for job in content.jobs_by_solution[jobs[0].row.solution]
-    )
-    for place, job in enumerate(jobs):
-        if job.row.interpreted:
-            reasons[place] = "interpreted"
-        elif is_measured and present and job.row.solution_hash not in {None, present}:
-            reasons[place] = "replaced code"
-        elif not job.row.is_passed and not content.stands(job):
-            reasons[place] = "passed later"
-    return reasons
 
 
 def _failures(jobs: Sequence[Job], left_out: Mapping[int, str]) -> tuple[Failure, ...]:

@@ -164,7 +164,7 @@ def test_a_program_that_knows_nothing_is_applied_when_it_is_run_through_the_modu
     done = run(UNKNOWING, *command, cwd=tmp_path, FIB_DATASET_PATH=str(folder))
 
     assert done.stdout.strip() == "[False, True, True] ['one', 'two']", done.stderr
-    assert "apply: 2 hits, 1 misses" in done.stderr
+    assert "apply: 2 hits, 1 miss;" in done.stderr
 
 
 def test_a_program_that_is_not_there_and_a_missing_dataset_are_said_without_traceback(
@@ -176,11 +176,14 @@ def test_a_program_that_is_not_there_and_a_missing_dataset_are_said_without_trac
     nothing = run("", *module, cwd=tmp_path, FIB_DATASET_PATH=str(folder))
     typo = run("", *module, "typo.py", cwd=tmp_path, FIB_DATASET_PATH=str(folder))
     nowhere = run("", *module, "program.py", cwd=tmp_path, **no_dataset)
+    asked = run("", *module, "--help", cwd=tmp_path, **no_dataset)
 
-    assert [each.returncode for each in (nothing, typo, nowhere)] == [2, 2, 3]
+    assert [each.returncode for each in (nothing, typo, nowhere, asked)] == [2, 2, 3, 0]
+    assert "FIB_DATASET_PATH=my_dataset python -m" in asked.stdout
     assert nothing.stderr.startswith("usage:")
     assert "no program 'typo.py'" in typo.stderr
     assert "no such dataset" in nowhere.stderr
+    assert "FIB_DATASET_PATH names the dataset" in nowhere.stderr
     assert "Traceback" not in nothing.stderr + typo.stderr + nowhere.stderr
 
 

@@ -88,8 +88,14 @@ class ApplyStats:
         return asdict(self)
 
     def __str__(self) -> str:
-        saved = f"about {self.time_saved_ms:.1f} ms saved by the traces' medians"
-        lines = [f"{self.hits} hits, {self.misses} misses; {saved}"]
+        from flashinfer_bench.report.numbers import count_text, latency_text  # noqa: PLC0415  # for people only
+
+        time = latency_text(abs(self.time_saved_ms))
+        saved = (
+            f"about {time} {'lost' if self.time_saved_ms < 0 else 'saved'} by the traces' medians"
+        )
+        misses = f"{self.misses:,} miss" + ("" if self.misses == 1 else "es")
+        lines = [f"{count_text(self.hits, 'hit')}, {misses}; {saved}"]
         for title, counts in (
             ("hit", self.hits_by_definition),
             ("miss", self.misses_by_definition),
@@ -100,8 +106,8 @@ class ApplyStats:
                 ]
         for solution, found in self.compared.items():
             lines.append(
-                f"  compared {solution}: {found.calls} calls, {found.disagreements} disagreed; "
-                f"{found.solution_ms:.3f} ms against {found.original_ms:.3f} ms"
+                f"  compared {solution}: {count_text(found.calls, 'call')}, {found.disagreements} disagreed; "
+                f"{latency_text(found.solution_ms)} against {latency_text(found.original_ms)}"
             )
         lines += [f"  quarantined {name}: {why}" for name, why in self.quarantined.items()]
         return "\n".join(lines)

@@ -154,7 +154,7 @@ def test_stats_read_as_text_and_as_json() -> None:
     assert stats.time_saved_ms == pytest.approx(2 * (1.0 - 0.5))
     assert stats.to_dict()["misses_by_definition"] == {"add": {"M=99: not measured": 1}}
     assert str(stats).splitlines() == [
-        "2 hits, 1 misses; about 1.0 ms saved by the traces' medians",
+        "2 hits, 1 miss; about 1.00 ms saved by the traces' medians",
         "  hit          2  add  right",
         "  miss         1  add  M=99: not measured",
     ]

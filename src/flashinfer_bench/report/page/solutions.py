@@ -100,7 +100,9 @@ def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) ->
         for each in chart.solutions
     ]
     measured = {line.name for line in found}
-    found += [_unmeasured(content, name) for name in content.jobs_by_solution if name not in measured]
+    found += [
+        _unmeasured(content, name) for name in content.jobs_by_solution if name not in measured
+    ]
     return sorted(found, key=lambda line: (line.definition, line.name, line.hardware or ""))
 
 

@@ -84,3 +84,76 @@ def test_a_file_that_never_ends_exits_with_2_when_its_time_is_up(handmade: Path)
 
     assert ended.returncode == 2
     assert "took more than 12 s" in ended.stderr
+
+
+GATED = """
+import torch
+from torch import nn
+
+
+def long_gate(x):
+    for _ in range(10):
+        x = torch.sin(x) * 0.5 + x
+    return x
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.down(long_gate(self.up(x)))
+
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("decision", "severities"),
+    [("rules: {composites: {max_ops: 40}}", []), ("scopes: {long_gate: kernel}", ["warning"])],
+)
+def test_what_was_grouped_by_overrides_passes_with_them_and_not_without(
+    tmp_path: Path, decision: str, severities: list[str]
+) -> None:
+    file, overrides = tmp_path / "gated.py", tmp_path / "mine.yaml"
+    file.write_text(GATED)
+    overrides.write_text(decision)
+    command = [
+        sys.executable,
+        "-m",
+        "flashinfer_bench",
+        "decompose",
+        str(file),
+        "--output",
+        str(tmp_path),
+    ]
+    subprocess.run(
+        [*command, "--overrides", str(overrides)], check=True, capture_output=True, timeout=120
+    )
+
+    with_them = verify(tmp_path / "gated", "--seeds", 1, "--overrides", overrides, "--json")
+    without = verify(tmp_path / "gated", "--seeds", 1, "--json")
+
+    found = json.loads(with_them.stdout)["verification"]["findings"]
+    (refused,) = json.loads(without.stdout)["verification"]["findings"]
+    assert [each["severity"] for each in found] == severities
+    assert (with_them.returncode, without.returncode) == (0, 1)
+    assert (refused["code"], refused["severity"]) == ("GRAPH-kernel", "error")
+
+
+def test_overrides_that_mean_nothing_exit_with_2_and_name_the_place(tmp_path: Path) -> None:
+    overrides = tmp_path / "mine.yaml"
+    overrides.write_text("rules: {composite: off}")
+
+    ended = verify(HANDMADE, "--overrides", overrides)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "mine.yaml: rules: no rule named 'composite'; did you mean 'composites'?" in ended.stderr

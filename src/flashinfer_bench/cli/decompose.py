@@ -133,9 +133,9 @@ def decompose_file(**options: Any) -> None:
         emit=options["emit"],
         is_verified=not options["no_verify"],
         overrides=options["overrides"],
-        memory_limit_bytes=options["memory_bytes"],
+        memory_limit_bytes=options["memory_limit_bytes"],
     )
-    limits = Limits(seconds=options["timeout"], memory_bytes=options["memory_bytes"])
+    limits = Limits(seconds=options["timeout"], memory_bytes=options["memory_limit_bytes"])
     report = _taken_apart(request, limits)
     worths = (
         _measured(request.directory / "dataset", options["device"])

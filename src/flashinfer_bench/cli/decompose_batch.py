@@ -42,7 +42,7 @@ class BatchOptions:
     dataset: Path
     output: Path
     jobs: int | None
-    memory_bytes: int
+    memory_limit_bytes: int
     timeout: float
     emit: Any
     no_verify: bool
@@ -193,8 +193,8 @@ def _shares(options: BatchOptions, count: int) -> tuple[int, int]:
     from flashinfer_bench.tensors.machine import physical_cores  # noqa: PLC0415  # with the command
 
     wanted = min(options.jobs or physical_cores(), count)
-    at_once = max(1, min(wanted, options.memory_bytes // _LEAST_MEMORY))
-    return at_once, options.memory_bytes // at_once
+    at_once = max(1, min(wanted, options.memory_limit_bytes // _LEAST_MEMORY))
+    return at_once, options.memory_limit_bytes // at_once
 
 
 def _run(plan: Plan, files: Sequence[Path]) -> dict[Path, BatchRow]:

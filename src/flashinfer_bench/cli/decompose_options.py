@@ -39,12 +39,12 @@ def overrides_option(what: str) -> Callable[[Decorated], Decorated]:
 
 
 def limit_options(*, memory: str, time: str) -> Callable[[Decorated], Decorated]:
-    """Make `--memory-limit`, which the command is given as `memory_bytes`, and `--timeout`."""
+    """Make `--memory-limit`, which the command is given as `memory_limit_bytes`, and `--timeout`."""
 
     def with_limits(command: Decorated) -> Decorated:
         memory_limit = click.option(
             "--memory-limit",
-            "memory_bytes",
+            "memory_limit_bytes",
             metavar="GIB",
             type=click.FloatRange(min=0.25),
             callback=lambda _, __, gib: _free_share() if gib is None else round(gib * _GIB),

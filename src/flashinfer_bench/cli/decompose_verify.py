@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.decompose_options import limit_options
+from flashinfer_bench.cli.decompose_options import limit_options, overrides_option
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 
@@ -47,19 +47,20 @@ _JOB = "flashinfer_bench.decompose.verify:verify_directory"
 @click.option(
     "--allow-opaque",
     is_flag=True,
-    help="Leaves of several kernels that say why they are kept whole are warnings: those of --overrides.",
+    help="Leaves of several kernels that say why they are kept whole are warnings.",
+)
+@overrides_option(
+    "Changes to the grouping that were asked for: a kernel is what they say, and --allow-opaque holds"
 )
 @json_option
 @log_level_option
 def verify(
     directory: Path,
-    model: Path | None,
-    seeds: int,
-    memory_bytes: int,
-    timeout: float,
     *,
-    allow_opaque: bool,
+    timeout: float,
+    overrides: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Verify that a decomposition is the model it was made from.
 
@@ -68,9 +69,11 @@ def verify(
 
     Exits with 0 when everything holds, with 1 when something does not, with 2 when it could not be told.
     """
+    from flashinfer_bench.decompose.grouping import load_overrides  # noqa: PLC0415  # with the command
+
     try:
-        options = {"seeds": seeds, "model": model, "allow_opaque": allow_opaque}
-        report = _verified(directory, options, memory_bytes, timeout)
+        options["overrides"] = load_overrides(overrides) if overrides else None
+        report = _verified(directory, options, seconds=timeout)
     except DeviceError:
         raise
     except BenchError as error:
@@ -85,15 +88,13 @@ def verify(
     click.get_current_context().exit(report.exit_code)
 
 
-def _verified(
-    directory: Path, options: dict[str, Any], memory_bytes: int, seconds: float
-) -> VerifyReport:
+def _verified(directory: Path, options: dict[str, Any], *, seconds: float) -> VerifyReport:
     import msgspec  # noqa: PLC0415  # with the command
 
     from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
     from flashinfer_bench.report.decompose_verify import VerifyReport  # noqa: PLC0415
 
-    options = {**options, "memory_limit_bytes": memory_bytes}
     task = Task(_JOB, (directory,), options, name=str(directory))
-    found = run_alone(task, Limits(seconds=seconds, memory_bytes=memory_bytes))
+    limits = Limits(seconds=seconds, memory_bytes=options["memory_limit_bytes"])
+    found = run_alone(task, limits)
     return msgspec.convert(msgspec.to_builtins(found), VerifyReport)

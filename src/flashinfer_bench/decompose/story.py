@@ -36,6 +36,8 @@ class Decomposition:
     source: ModelSource
     captured: Captured
     tree: Node
+    overrides: Overrides | None = None
+    """What was grouped otherwise than by rule."""
 
     @property
     def trace(self) -> Trace:
@@ -63,7 +65,9 @@ class Decomposition:
         """Verify what was written into a folder against this module, with its weights moved on a copy."""
         from flashinfer_bench.decompose.verify import verify_directory  # noqa: PLC0415
 
-        return verify_directory(directory, seeds=seeds, source=self.source)
+        return verify_directory(
+            directory, seeds=seeds, source=self.source, overrides=self.overrides
+        )
 
     def __str__(self) -> str:
         """Draw the tree."""
@@ -95,7 +99,7 @@ def take_apart(source: ModelSource, overrides: Overrides | None = None) -> Decom
     captured = capture(source)
     tree = decompose_trace(captured.trace, overrides)
     check_tree(captured.trace, tree)
-    return Decomposition(source, captured, tree)
+    return Decomposition(source, captured, tree, overrides)
 
 
 def decompose_file(request: Request) -> dict[str, Any]:
@@ -105,7 +109,9 @@ def decompose_file(request: Request) -> dict[str, Any]:
     found = take_apart(source, _overrides(request.overrides))
     written = found.write(request.directory, levels=request.levels)
     seconds = time.process_time() - began_s
-    verified, why_not = _verified(request) if request.is_verified else (None, "--no-verify")
+    verified, why_not = (
+        _verified(request, found.overrides) if request.is_verified else (None, "--no-verify")
+    )
     return _report(request, found, written, verified) | {
         "not_verified_because": why_not,
         "cpu_seconds": round(seconds, 3),
@@ -117,7 +123,9 @@ def _overrides(path: Path | str | None) -> Overrides | None:
     return None if path is None else load_overrides(Path(path))
 
 
-def _verified(request: Request) -> tuple[VerifyReport | None, str | None]:
+def _verified(
+    request: Request, overrides: Overrides | None
+) -> tuple[VerifyReport | None, str | None]:
     from flashinfer_bench.decompose.verify import TooBigError, verify_directory  # noqa: PLC0415
 
     try:
@@ -125,7 +133,7 @@ def _verified(request: Request) -> tuple[VerifyReport | None, str | None]:
             request.directory,
             seeds=request.seeds,
             memory_limit_bytes=request.memory_limit_bytes,
-            allow_opaque=request.overrides is not None,
+            overrides=overrides,
         )
     except TooBigError as error:
         return None, str(error)

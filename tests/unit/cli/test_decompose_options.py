@@ -11,18 +11,18 @@ from flashinfer_bench.cli.decompose import decompose
 from flashinfer_bench.cli.decompose_options import limit_options
 
 SHARED = {
-    "memory_bytes": {"file", "batch", "verify"},
+    "memory_limit_bytes": {"file", "batch", "verify"},
     "timeout": {"file", "batch", "verify"},
     "emit": {"file", "batch"},
     "no_verify": {"file", "batch"},
-    "overrides": {"file", "batch"},
+    "overrides": {"file", "batch", "verify"},
 }
 
 
 @click.command()
 @limit_options(memory="Memory.", time="Time.")
-def limited(memory_bytes: int, timeout: float) -> None:
-    click.echo(f"{memory_bytes} {timeout}")
+def limited(memory_limit_bytes: int, timeout: float) -> None:
+    click.echo(f"{memory_limit_bytes} {timeout}")
 
 
 def _command(name: str) -> click.Command:

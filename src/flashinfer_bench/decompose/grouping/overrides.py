@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -92,6 +92,11 @@ class Overrides:
         """What a frame is to be called, if that was decided."""
         rule = self.of(frame)
         return rule.name if rule else None
+
+    def without_kernels(self) -> Overrides:
+        """The same, with no scope made one kernel: what such a kernel holds can be told apart."""
+        kept = tuple(rule for rule in self.scopes if rule.treatment != "kernel")
+        return replace(self, scopes=kept)
 
     def check_used(self, frames: Iterable[Frame]) -> None:
         """Refuse a pattern that matches nothing in the model: it is a typing error."""

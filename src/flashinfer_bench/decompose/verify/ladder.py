@@ -32,6 +32,7 @@ from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.ir import Trace
 
 SEEDS = 2
@@ -45,13 +46,15 @@ def climb(
     source: ModelSource | None = None,
     memory_limit_bytes: int | None = None,
     allow_opaque: bool = False,
+    overrides: Overrides | None = None,
     exports: bool = True,
 ) -> VerifyReport:
     """Verify a decomposition rung by rung; a rung that cannot be reached is `not run`."""
     started = time.monotonic()
     original = load_model_file(model) if model else source
     ladder = Ladder(folder, seeds, original, memory_limit_bytes)
-    ladder.exports, ladder.allows_opaque = exports, allow_opaque
+    ladder.exports, ladder.overrides = exports, overrides
+    ladder.allows_opaque = allow_opaque or overrides is not None
     layout = read_layout(folder)
     if isinstance(layout, list):
         ladder.report_all(layout)
@@ -97,7 +100,7 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
 def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
     source = ladder.source or _original(ladder, layout)
     run = run_original(source, Draws(0), "meta")
-    tree = decompose_trace(run.trace)
+    tree = decompose_trace(run.trace, ladder.overrides and ladder.overrides.without_kernels())
     small = shrunk(source, run.trace, ladder.memory_limit_bytes)
     if small is not None:
         ladder.shrunk = small.words

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
     from flashinfer_bench.report.decompose_verify import Coverage, Finding
@@ -26,6 +27,8 @@ class Ladder:
     memory_limit_bytes: int | None = None
     allows_opaque: bool = False
     """Whether leaves may be kept whole: then they are warnings."""
+    overrides: Overrides | None = None
+    """What a person asked for: other limits of what a kernel is."""
     exports: bool = True
     """Whether operations are counted by `torch.export` too; a second or more."""
     exported: str = ""

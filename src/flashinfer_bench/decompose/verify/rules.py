@@ -117,7 +117,7 @@ RULES: dict[str, Rule] = {
         ),
         (
             "GRAPH-kernel", GRAPH, "A leaf is one logical operation.",
-            "Split it: one file for each of the operations, and a parent that calls them.",
+            "Split it: a file for each operation, and a parent that calls them; or verify with the --overrides used.",
         ),
         (
             "BIND-unmapped", COVERAGE,

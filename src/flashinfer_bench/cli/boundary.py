@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ def faults_in_one_line(ctx: click.Context) -> Iterator[None]:
 
     `--log-level DEBUG` shows the traceback as well.
     """
+    _forgive_encodings()
     with _termination_interrupts(), _warnings_logged():
         try:
             yield
@@ -43,6 +45,13 @@ def faults_in_one_line(ctx: click.Context) -> Iterator[None]:
             _fail(ctx, "out of memory", DeviceError.exit_code)
         except Exception as error:  # noqa: BLE001  # a fault of ours, whatever it is
             _fail(ctx, _internal_text(error), DeviceError.exit_code)
+
+
+def _forgive_encodings() -> None:
+    """Let what a stream cannot say become a question mark there, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _fail(ctx: click.Context, message: str, code: int) -> None:

@@ -28,7 +28,7 @@ from flashinfer_bench.report.pages import best_page, summary_page
 from flashinfer_bench.report.score_names import parse_score
 from flashinfer_bench.report.standing import standing
 from flashinfer_bench.report.summary import summarize
-from flashinfer_bench.report.visualize import WIDTH, charts, visualize_page
+from flashinfer_bench.report.visualize import charts, visualize_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
@@ -179,10 +179,8 @@ def best(
 @click.option(
     "--width",
     type=click.IntRange(min=60),
-    default=WIDTH,
-    show_default=True,
     metavar="COLUMNS",
-    help="How wide charts may be.",
+    help="How wide charts may be.  [default: as the terminal, 100 elsewhere]",
 )
 @click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII characters only.")
 @mix_hardware_option
@@ -191,7 +189,7 @@ def best(
 def visualize(  # noqa: PLR0917  # options arrive by name
     local: tuple[str, ...],
     definitions: tuple[str, ...],
-    width: int,
+    width: int | None,
     is_ascii: bool,
     mix_hardware: bool,
     as_json: bool,
@@ -214,7 +212,13 @@ def visualize(  # noqa: PLR0917  # options arrive by name
     if as_json:
         screen.show_json({"schema_version": 1, "by_hardware": groups, "left_out": found.left_out})
     else:
-        screen.show(visualize_page(groups, found.left_out, width=width, is_ascii=is_ascii))
+        page = visualize_page(
+            groups,
+            found.left_out,
+            width=width or screen.width(),
+            is_ascii=is_ascii or screen.is_plain(),
+        )
+        screen.show(page)
 
 
 def _named(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[str]:

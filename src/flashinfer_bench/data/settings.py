@@ -41,6 +41,12 @@ def is_color_refused() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
+def is_locale_plain() -> bool:
+    """Whether the locale is named, and is C or POSIX, which have ASCII only."""
+    names = (os.environ.get(variable) for variable in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return next((name for name in names if name), "") in {"C", "POSIX"}
+
+
 def environment_copy() -> dict[str, str]:
     """Give the whole environment, for starting a process."""
     return dict(os.environ)

@@ -106,11 +106,7 @@ def _best_of(
 
 
 def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
-    rows = [
-        row
-        for uuid, row in tally.passed.items()
-        if uuid not in tally.failing and row.latency_ms and bounds.admit(row)
-    ]
+    rows = [row for row in tally.counted.values() if row.latency_ms and bounds.admit(row)]
     if not rows:
         return None
     rows.sort(key=lambda row: (sorted(row.axes.items()), row.workload_uuid))
@@ -142,12 +138,7 @@ def _order(best: Best) -> tuple[bool, float, float, str]:
 def _reason(by_solution: Mapping[str, Tally], bounds: Bounds) -> str:
     if not by_solution:
         return "only interpreted kernels, whose times mean nothing"
-    passed = [
-        row
-        for tally in by_solution.values()
-        for uuid, row in tally.passed.items()
-        if uuid not in tally.failing
-    ]
+    passed = [row for tally in by_solution.values() for row in tally.counted.values()]
     failed = Counter(row.status for tally in by_solution.values() for row in tally.failed)
     if not passed:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))

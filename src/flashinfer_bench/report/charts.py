@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.report.numbers import Interval
 
+COLLISION = "*"
 _PLOT_ROWS = 9
 _LEAST_STEP = 6
-_COLLISION = "*"
+_LABEL = 9  # the widest tick, "1.23 ms", and the axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ def bar(
     >>> bar(0.5, None, largest=4.0, width=16)
     '██ ┊            '
     """
-    if not largest > 0 or not math.isfinite(value):
+    if not 0 < largest < math.inf or not math.isfinite(value):
         return " " * width
     low, high = interval or (value, value)
     solid, end = (round(width * min(each, largest) / largest) for each in (low, high))
     shaded = max(0, end - solid)
     cells = list((ink.solid * solid + ink.shade * shaded).ljust(width))
-    one = round(width / largest) - 1
-    if 0 <= one < width and cells[one] == " ":
+    one = max(0, round(width / largest) - 1)
+    if one < width and cells[one] == " ":
         cells[one] = ink.one
     return "".join(cells)
 
@@ -90,15 +91,24 @@ def scatter(
     if not times:
         return []
     low, high = math.log(min(times)), math.log(max(times))
-    step = max(_LEAST_STEP, *(len(name) + 2 for name in columns))
+    step = _step(columns)
     grid = [[" "] * (step * len(columns)) for _ in range(_PLOT_ROWS)]
     for mark, series in points_ms.items():
         for column, time in series.items():
             if time > 0:
                 row = _row(math.log(time), low, high)
                 place = step * column + step // 2
-                grid[row][place] = mark if grid[row][place] in {" ", mark} else _COLLISION
+                grid[row][place] = mark if grid[row][place] in {" ", mark} else COLLISION
     return _framed(grid, columns, step, (low, high), ink)
+
+
+def room_for(columns: Sequence[str], width: int) -> int:
+    """Say how many columns with such names fit beside the axis."""
+    return max(1, (width - _LABEL) // _step(columns))
+
+
+def _step(columns: Sequence[str]) -> int:
+    return max(_LEAST_STEP, *(len(name) + 2 for name in columns))
 
 
 def _row(value: float, low: float, high: float) -> int:

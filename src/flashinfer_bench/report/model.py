@@ -178,11 +178,8 @@ def _rows(axes: Mapping[str, int], by_solution: Mapping[str, Tally]) -> list[Tra
     return [
         row
         for tally in by_solution.values()
-        for uuid, row in tally.passed.items()
-        if uuid not in tally.failing
-        and row.speedup
-        and row.reference_latency_ms
-        and _has(row, axes)
+        for row in tally.counted.values()
+        if row.speedup and row.reference_latency_ms and _has(row, axes)
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 _GAP = "  "
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _INDENT = "  "
+_IN_ASCII = {
+    "µ": "u", "×": "x", "·": "*", "…": "...", "∞": "inf", "–": "-", "—": "-", "→": "->", "±": "+-", "≥": ">=",
+    "≤": "<=", "▒": "+", "█": "#", "┊": "|", "│": "|", "└": "+", "├": "+", "─": "-",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,8 @@ class Block:
 
     text: str
     kind: Literal["heading", "text"] = "text"
+    cells: tuple[tuple[str, ...], ...] = ()
+    """Of a table: its head, then its rows."""
 
 
 Page = tuple[Block, ...]
@@ -35,12 +42,13 @@ class Column:
 
 def heading(text: str) -> Block:
     """Make a heading."""
-    return Block(text, "heading")
+    return Block(printable(text), "heading")
 
 
 def paragraph(*lines: str) -> Block:
     """Make a block of indented lines."""
-    return Block("\n".join(_INDENT + line if line else "" for line in lines))
+    parts = [printable(part) for line in lines for part in line.split("\n")]
+    return Block("\n".join(_INDENT + part if part else "" for part in parts))
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Block:
@@ -49,9 +57,45 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Block:
     kept = [index for index in range(len(columns)) if any(row[index] for row in cells)]
     lines = [[columns[index].head for index in kept]]
     lines += [[row[index] for index in kept] for row in cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
     are_numbers = [columns[index].is_number for index in kept]
-    return paragraph(*(_line(line, widths, are_numbers) for line in lines))
+    drawn = paragraph(*(_line(line, widths, are_numbers) for line in lines))
+    return replace(drawn, cells=tuple(map(tuple, lines)))
+
+
+def fitted(page: Page, width: int) -> Page:
+    """Make a page fit: a table that is too wide becomes a list of its rows, and long lines are wrapped."""
+    return tuple(_fitted(block, width) for block in page)
+
+
+def columns_of(text: str) -> int:
+    """Count the columns of a terminal that a text takes: wide characters take two, marks on others none.
+
+    >>> columns_of("norm"), columns_of("规范"), columns_of("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in text
+    )
+
+
+def padded(text: str, width: int) -> str:
+    """Fill a text up with blanks to so many columns."""
+    return text + " " * (width - columns_of(text))
+
+
+def in_ascii(text: str) -> str:
+    """Write a text with the characters that every terminal has.
+
+    >>> in_ascii("12.3 µs × 4…")
+    '12.3 us x 4...'
+    """
+    for character, plain in _IN_ASCII.items():
+        text = text.replace(character, plain)
+    return text.encode("ascii", "replace").decode()
 
 
 def page_text(page: Page) -> str:
@@ -89,8 +133,40 @@ def first_line(text: str, *, limit: int = 120) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def _fitted(block: Block, width: int) -> Block:
+    if all(columns_of(line) <= width for line in block.text.splitlines()):
+        return block
+    text = "\n".join(_records(block.cells)) if len(block.cells) > 1 else block.text
+    lines = [part for line in text.split("\n") for part in _wrapped(line, width)]
+    return replace(block, text="\n".join(lines), cells=())
+
+
+def _records(cells: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Give each row some lines: what it is about, then a line for every other cell that says something."""
+    heads, *rows = cells
+    margin = max(map(columns_of, heads))
+    for row in rows:
+        yield f"{_INDENT}{heads[0]} {row[0]}"
+        for head, cell in zip(heads[1:], row[1:], strict=True):
+            if cell:
+                yield f"{_INDENT * 2}{padded(head, margin)}  {cell}"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Break a line between words, further lines indented; a longer word stays whole."""
+    first, *words = re.findall(r"\s*\S+", line) or [line]
+    indent = first[: len(first) - len(first.lstrip())] + _INDENT
+    lines = [first]
+    for word in words:
+        if columns_of(lines[-1] + word) <= width:
+            lines[-1] += word
+        else:
+            lines.append(indent + word.lstrip())
+    return lines
+
+
 def _line(cells: Sequence[str], widths: Sequence[int], are_numbers: Sequence[bool]) -> str:
     return _GAP.join(
-        cell.rjust(width) if is_number else cell.ljust(width)
+        " " * (width - columns_of(cell)) + cell if is_number else padded(cell, width)
         for cell, width, is_number in zip(cells, widths, are_numbers, strict=True)
     ).rstrip()

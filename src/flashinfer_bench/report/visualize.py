@@ -31,6 +31,7 @@ from flashinfer_bench.report.tables import (
     Block,
     Page,
     columns_of,
+    fitted,
     heading,
     in_ascii,
     padded,
@@ -141,7 +142,7 @@ def visualize_page(
             heading("No traces yet"),
             paragraph("`flashinfer-bench run` measures the solutions of a dataset"),
         ]
-    page = (*blocks, *left_out_blocks(left_out))
+    page = fitted((*blocks, *left_out_blocks(left_out)), width)
     return tuple(replace(each, text=in_ascii(each.text)) for each in page) if is_ascii else page
 
 
@@ -258,7 +259,7 @@ def _sizes(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
         return []
     shown = spread(sizes, room_for(list(map(_size_label, sizes)), width - 2))
     drawn = scatter(_points(chart, names, shown), list(map(_size_label, shown)), ink=ink)
-    title = f"latency against {', '.join(names)} (logarithmic; {_REFERENCE} is the reference"
+    title = f"latency against {', '.join(names)} (logarithmic, {_REFERENCE} the reference"
     if any(COLLISION in line for line in drawn):
         title += f", {COLLISION} several"
     if len(shown) < len(sizes):

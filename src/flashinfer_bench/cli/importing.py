@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli import log, screen, sol_execbench
 from flashinfer_bench.cli.commands import Command, Group
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.cli.report_merge import write_merged
@@ -36,6 +36,7 @@ output_option = click.option(
     examples=[
         "flashinfer-bench import flashinfer-trace old_dataset --output my_dataset",
         "flashinfer-bench import kernelbench examples/kernelbench/level1 --output problems",
+        "flashinfer-bench import sol-execbench sol_problems --output my_dataset",
     ],
 )
 def import_() -> None:
@@ -99,6 +100,9 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
         screen.show_json({"schema_version": 1, **document})
     else:
         screen.show((heading(f"{count_text(len(names), 'definition')} in {output}"),))
+
+
+import_.add_command(sol_execbench.bring)
 
 
 def _problem_files(place: Path) -> list[Path]:

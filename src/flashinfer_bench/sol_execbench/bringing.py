@@ -1,0 +1,199 @@
+"""Problems of SOL-ExecBench become a dataset; inputs that their own functions make are made once, and stored."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.data.blobs import path_inside
+from flashinfer_bench.data.files import save_json_file
+from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.data.layout import name as part_of_path
+from flashinfer_bench.data.trace import Trace
+from flashinfer_bench.data.trace_set import TraceSet
+from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, ScalarInput
+from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.errors import DatasetError, MissingPackageError, UsageError
+from flashinfer_bench.sol_execbench.entities import REFERENCE_FILE
+from flashinfer_bench.sol_execbench.mapping import OP_TYPE, workload_of
+from flashinfer_bench.sol_execbench.reading import (
+    InputsWanted,
+    LeftOut,
+    plain_values,
+    problem_folders,
+    read_problem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from flashinfer_bench.sol_execbench.entities import SolWorkload
+    from flashinfer_bench.sol_execbench.reading import Problem
+
+SEED = 42
+_JOB = "flashinfer_bench.sol_execbench.inputs:make_inputs"
+_LIMITS = Limits(seconds=600.0, memory_bytes=1 << 50)
+
+
+@dataclass(slots=True)
+class Brought:
+    """What an import brought, and what it did not."""
+
+    definitions: list[str] = field(default_factory=list)
+    workloads: int = 0
+    solutions: list[str] = field(default_factory=list)
+    made_inputs: int = 0
+    """Workloads with inputs that a problem's own function made."""
+    seed: int = SEED
+    """What that function drew from."""
+    notes: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def bring(root: Path, draft: Path) -> Brought:
+    """Write a dataset of all problems below a folder."""
+    trace_set, brought = TraceSet.create(draft), Brought()
+    for folder in problem_folders(root):
+        problem = read_problem(folder, root, brought.left_out)
+        if problem is None:
+            continue
+        try:
+            _bring(problem, trace_set, brought)
+        except (DatasetError, UsageError) as error:
+            brought.left_out.append(LeftOut(problem.label, "problem", problem.label, str(error)))
+    return brought
+
+
+def _bring(problem: Problem, trace_set: TraceSet, brought: Brought) -> None:
+    assert trace_set.root is not None
+    definition, layout = problem.definition, Layout(trace_set.root)
+    if definition.name in trace_set.definitions:
+        first = trace_set.definitions[definition.name].tags[0]
+        raise UsageError(f"another problem is called {definition.name!r} too: {first}")
+    file = layout.definition_file(definition)
+    blobs = layout.blob_workloads / OP_TYPE / part_of_path(definition.name)
+    made = list(_with_inputs(problem, blobs, brought))
+    if not made:
+        raise UsageError("none of its workloads can be brought")
+    stored = _copied(problem, made, blobs, trace_set.root)
+    save_json_file(definition, file)
+    trace_set.definitions[definition.name] = definition
+    workloads = [workload_of(found, definition, stored, inputs) for found, inputs in made]
+    trace_set.add_workload_traces(
+        [Trace(definition=definition.name, workload=workload) for workload in workloads]
+    )
+    brought.definitions.append(definition.name)
+    brought.workloads += len(workloads)
+    brought.notes.extend(problem.notes)
+    _save_solutions(problem, layout, brought)
+
+
+def _with_inputs(
+    problem: Problem, blobs: Path, brought: Brought
+) -> Iterator[tuple[SolWorkload, dict[str, InputSpec]]]:
+    """Give the workloads, each with those of its inputs that the problem's function made."""
+    wanted = {
+        found.uuid: [name for name, each in found.inputs.items() if each.type == "custom"]
+        for found in problem.workloads
+    }
+    outcomes = dict(_made(problem, wanted, blobs))
+    for found in problem.workloads:
+        outcome = outcomes.get(found.uuid)
+        match outcome:
+            case None:
+                yield found, {}
+            case str():
+                name = f"workload {found.uuid}"
+                brought.left_out.append(LeftOut(problem.label, "workload", name, outcome))
+            case _:
+                brought.made_inputs += 1
+                yield found, outcome
+
+
+def _made(
+    problem: Problem, wanted: dict[str, list[str]], blobs: Path
+) -> Iterator[tuple[str, dict[str, InputSpec] | str]]:
+    """Make custom inputs, each workload's in a process of its own; a sentence where that failed."""
+    tasks = [
+        _task(problem, found, wanted[found.uuid], blobs)
+        for found in problem.workloads
+        if wanted[found.uuid]
+    ]
+    if tasks and importlib.util.find_spec("torch") is None:
+        raise MissingPackageError("torch", extra="torch", needed_for="making custom inputs")
+    for task, outcome in run_each(tasks, _LIMITS):
+        match outcome:
+            case Done(value=scalars):
+                path = _inputs_file(blobs, task.name)
+                place = path.relative_to(blobs.parents[3]).as_posix()
+                yield (
+                    task.name,
+                    {
+                        name: ScalarInput(value=scalars[name])
+                        if name in scalars
+                        else SafetensorsInput(path=place, tensor_key=name)
+                        for name in wanted[task.name]
+                    },
+                )
+            case Refused(message=message) | Ended(message=message):
+                yield task.name, message
+
+
+def _task(problem: Problem, found: SolWorkload, names: list[str], blobs: Path) -> Task:
+    definition = problem.definition
+    shapes = dict(zip(definition.inputs, definition.get_input_shapes(found.axes), strict=True))
+    wanted = {
+        name: {"shape": shapes[name], "dtype": str(definition.inputs[name].dtype)} for name in names
+    }
+    assert problem.custom_inputs is not None
+    asked = InputsWanted(
+        source=definition.reference,
+        file=problem.folder / REFERENCE_FILE,
+        function=problem.custom_inputs,
+        values=plain_values(definition, found),
+        inputs=wanted,
+        seed=SEED,
+        target=_inputs_file(blobs, found.uuid),
+    )
+    return Task(_JOB, (asked,), name=found.uuid)
+
+
+def _inputs_file(blobs: Path, uuid: str) -> Path:
+    return blobs / f"custom_seed{SEED}_{part_of_path(uuid)}.safetensors"
+
+
+def _copied(
+    problem: Problem, made: list[tuple[SolWorkload, Any]], blobs: Path, root: Path
+) -> dict[str, str]:
+    """Copy the files of stored inputs that are needed; give where they lie."""
+    paths = {
+        each.path
+        for found, _ in made
+        for each in found.inputs.values()
+        if each.type == "safetensors"
+    }
+    places = {}
+    for path in sorted(paths):
+        target = path_inside(blobs, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(problem.files[path], target)
+        places[path] = target.relative_to(root).as_posix()
+    return places
+
+
+def _save_solutions(problem: Problem, layout: Layout, brought: Brought) -> None:
+    for solution in problem.solutions:
+        if solution.name in brought.solutions:
+            reason = f"another solution is called {solution.name!r} too"
+            brought.left_out.append(LeftOut(problem.label, "solution", solution.name, reason))
+            continue
+        try:
+            save_json_file(solution, layout.solution_file(solution, OP_TYPE))
+        except UsageError as error:  # a name that is no file's
+            reason = str(error)
+            brought.left_out.append(LeftOut(problem.label, "solution", solution.name, reason))
+            continue
+        brought.solutions.append(solution.name)

@@ -1,0 +1,225 @@
+"""A dataset as problems of SOL-ExecBench; what has no form there is left out by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.data.blobs import path_inside
+from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.data.layout import name as part_of_path
+from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
+from flashinfer_bench.errors import DatasetError, UsageError
+from flashinfer_bench.judging.choice import judge_name
+from flashinfer_bench.sol_execbench.entities import (
+    DEFINITION_FILE,
+    REFERENCE_FILE,
+    SOLUTIONS_FOLDER,
+    WORKLOAD_FILE,
+    SolDefinition,
+    SolSolution,
+    SolWorkload,
+)
+from flashinfer_bench.sol_execbench.mapping import LANGUAGES, MODEL_TAG, SOURCE_TAG
+from flashinfer_bench.sol_execbench.reading import LeftOut
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data.definition import Definition
+    from flashinfer_bench.data.entity import Entity
+    from flashinfer_bench.data.solution import Solution
+    from flashinfer_bench.data.trace_set import TraceSet
+    from flashinfer_bench.data.workload import Workload
+
+_NAMES = frozenset({DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE, SOLUTIONS_FOLDER})
+E = TypeVar("E", bound="Entity")
+
+
+@dataclass(slots=True)
+class Written:
+    """What an export wrote, and what it did not."""
+
+    definitions: list[str] = field(default_factory=list)
+    workloads: int = 0
+    solutions: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def write(trace_set: TraceSet, draft: Path) -> Written:
+    """Write a folder for each definition."""
+    written = Written()
+    for name, definition in trace_set.definitions.items():
+        label = _label(definition)
+        try:
+            _write_problem(trace_set, definition, path_inside(draft, label), written)
+        except (DatasetError, UsageError) as error:
+            written.left_out.append(LeftOut(label, "problem", name, str(error)))
+    return written
+
+
+def _write_problem(
+    trace_set: TraceSet, definition: Definition, folder: Path, written: Written
+) -> None:
+    problem = _definition(definition)
+    if folder.exists():
+        raise UsageError("another definition comes from the same problem")
+    files: dict[str, str] = {}
+    lines = []
+    for trace in trace_set.workloads.get(definition.name, []):
+        try:
+            lines.append(_workload(trace_set, definition, trace.workload, files))
+        except (DatasetError, UsageError) as error:
+            name = trace.workload.uuid
+            written.left_out.append(LeftOut(_label(definition), "workload", name, str(error)))
+    if not lines:
+        raise UsageError("no workload of it can be written")
+    folder.mkdir(parents=True)
+    (folder / DEFINITION_FILE).write_text(f"{problem.to_json(indent=2)}\n", encoding="utf-8")
+    (folder / REFERENCE_FILE).write_text(definition.reference, encoding="utf-8", newline="")
+    (folder / WORKLOAD_FILE).write_text(
+        "".join(f"{each.to_json()}\n" for each in lines), encoding="utf-8"
+    )
+    _copy(trace_set, files, folder)
+    written.definitions.append(definition.name)
+    written.workloads += len(lines)
+    _write_solutions(trace_set, definition, folder, written)
+
+
+def _write_solutions(
+    trace_set: TraceSet, definition: Definition, folder: Path, written: Written
+) -> None:
+    for solution in trace_set.solutions.get(definition.name, []):
+        try:
+            file = folder / SOLUTIONS_FOLDER / f"{part_of_path(solution.name)}.json"
+            text = f"{_solution(solution).to_json(indent=2)}\n"
+        except (DatasetError, UsageError) as error:
+            left = LeftOut(_label(definition), "solution", solution.name, str(error))
+            written.left_out.append(left)
+            continue
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        written.solutions.append(solution.name)
+
+
+def _label(definition: Definition) -> str:
+    """Tell the folder a definition came from, or goes to."""
+    tagged = [tag.removeprefix(SOURCE_TAG) for tag in definition.tags if tag.startswith(SOURCE_TAG)]
+    return tagged[0] if tagged else f"{definition.op_type}/{definition.name}"
+
+
+def _definition(definition: Definition) -> SolDefinition:
+    judge = judge_name(definition)
+    if judge != "elementwise":
+        raise UsageError(f"its judge, {judge}, has no form there")
+    models = [tag.removeprefix(MODEL_TAG) for tag in definition.tags if tag.startswith(MODEL_TAG)]
+    tensors = {
+        kind: {name: _without(spec.to_dict(), "role") for name, spec in specs.items()}
+        for kind, specs in (("inputs", definition.inputs), ("outputs", definition.outputs))
+    }
+    return _made(
+        SolDefinition,
+        {
+            "name": definition.name,
+            "description": definition.description,
+            "hf_id": models[0] if models else None,
+            "axes": {name: axis.to_dict() for name, axis in definition.axes.items()},
+            **tensors,
+            "reference": definition.reference,
+        },
+    )
+
+
+def _workload(
+    trace_set: TraceSet, definition: Definition, workload: Workload, files: dict[str, str]
+) -> SolWorkload:
+    """Write a workload with the tolerance that is in force here; `files` takes what it needs stored."""
+    missing = [name for name in definition.inputs if name not in workload.inputs]
+    if missing:
+        raise UsageError(f"it does not say where input {missing[0]!r} comes from")
+    needed: dict[str, str] = {}
+    inputs = {}
+    for name in definition.inputs:
+        source = workload.inputs[name]
+        if isinstance(source, RandomInput):
+            if source.distribution is not None:
+                raise UsageError(f"input {name!r} has a distribution, which has no form there")
+            inputs[name] = {"type": "random"}
+        elif isinstance(source, SafetensorsInput):
+            if source.scaled:
+                raise UsageError(
+                    f"input {name!r} is scaled anew for each call, as nothing is there"
+                )
+            path = _path_there(trace_set, definition, source.path)
+            needed[path] = source.path
+            inputs[name] = {"type": "safetensors", "path": path, "tensor_key": source.tensor_key}
+        else:
+            inputs[name] = source.to_dict()
+    rules = BenchmarkConfig.default().resolve_eval_config(definition, workload)
+    tolerance = {
+        "max_atol": rules.atol,
+        "max_rtol": rules.rtol,
+        "required_matched_ratio": rules.required_matched_ratio or 1.0,
+    }
+    axes = {name: workload.axes[name] for name in definition.var_axes if name in workload.axes}
+    made = _made(
+        SolWorkload,
+        {"uuid": workload.uuid, "axes": axes, "inputs": inputs, "tolerance": tolerance},
+    )
+    files.update(needed)
+    return made
+
+
+def _path_there(trace_set: TraceSet, definition: Definition, stored: str) -> str:
+    """Name a stored file by its path in the problem's folder."""
+    if not trace_set.find_blob(stored).is_file():
+        raise DatasetError(f"its file {stored} is not there")
+    folder = Layout(Path()).blob_workloads / definition.op_type / definition.name
+    path = stored.removeprefix(f"{folder.as_posix()}/")
+    if PurePosixPath(path).parts[0] in _NAMES:
+        raise UsageError(f"its file would be {path}, which is the problem's own")
+    return path
+
+
+def _copy(trace_set: TraceSet, files: dict[str, str], folder: Path) -> None:
+    for path, stored in files.items():
+        target = path_inside(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(trace_set.find_blob(stored), target)
+
+
+def _solution(solution: Solution) -> SolSolution:
+    spec = solution.spec
+    if spec.prepare or spec.plan:
+        raise UsageError("it has a prepare or plan function, which nobody would call there")
+    named = [name for name, ours in LANGUAGES.items() if ours == (str(spec.language), spec.dsl)]
+    if not named:
+        dsl = f" with {spec.dsl}" if spec.dsl else ""
+        raise UsageError(f"its language, {spec.language}{dsl}, has no name there")
+    content = solution.to_dict()
+    content["spec"] = {
+        "languages": named,
+        "target_hardware": spec.target_hardware,
+        "entry_point": spec.entry_point,
+        "dependencies": spec.dependencies,
+        "destination_passing_style": spec.destination_passing_style,
+        "binding": spec.effective_binding,
+    }
+    return _made(SolSolution, content)
+
+
+def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: each for name, each in content.items() if name != key}
+
+
+def _made(cls: type[E], content: Any) -> E:
+    try:
+        return cls.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+    place = ".".join(map(str, fault["loc"]))
+    raise UsageError(f"{place}: {str(fault['msg']).removeprefix('Value error, ')}")

@@ -1,0 +1,480 @@
+"""SOL-ExecBench's problems, as they were described: brought here strictly, judged by their tolerances, and back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flashinfer_bench.cli.main import cli
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data.workload import SafetensorsInput
+
+torch = pytest.importorskip("torch", reason="custom inputs are tensors")
+
+REFERENCE = """\
+import torch
+
+
+def make(axes, device):
+    return {"index": torch.randint(0, axes["m"], (axes["n"],), device=device)}
+
+
+def run(table, index, alpha):
+    return table[index] * alpha
+"""
+DEFINITION: dict[str, Any] = {
+    "name": "gather",
+    "description": "Rows of a table.",
+    "hf_id": "org/model",
+    "axes": {
+        "n": {"type": "var", "description": "rows taken"},
+        "m": {"type": "const", "value": 8},
+        "twice": {"type": "expr", "expression": "2 * n"},
+    },
+    "inputs": {
+        "table": {"shape": ["m"], "dtype": "float32", "description": "what is taken from"},
+        "index": {"shape": ["n"], "dtype": "int64"},
+        "alpha": {"shape": None, "dtype": "float32"},
+    },
+    "outputs": {"out": {"shape": ["n"], "dtype": "float32"}},
+    "custom_inputs_entrypoint": "make",
+}
+WORKLOAD: dict[str, Any] = {
+    "uuid": "w5",
+    "axes": {"n": 5},
+    "inputs": {
+        "table": {"type": "random"},
+        "index": {"type": "custom"},
+        "alpha": {"type": "scalar", "value": 0.5},
+    },
+    "tolerance": {"max_atol": 1e-6, "max_rtol": 1e-3, "required_matched_ratio": 1.0},
+}
+SOLUTION: dict[str, Any] = {
+    "name": "gather_torch",
+    "definition": "gather",
+    "author": "somebody",
+    "description": "as the reference does",
+    "spec": {
+        "languages": ["pytorch"],
+        "target_hardware": ["cpu"],
+        "entry_point": "main.py::run",
+        "dependencies": ["torch"],
+        "destination_passing_style": False,
+        "compile_options": None,
+    },
+    "sources": [
+        {"path": "main.py", "content": "def run(t, i, a):\n    return t[i] * a * 1.0001\n"}
+    ],
+}
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Path:
+    folder = tmp_path / "problems" / "L1" / "gather"
+    folder.mkdir(parents=True)
+    put(folder / "definition.json", DEFINITION)
+    (folder / "reference.py").write_text(REFERENCE)
+    put(folder / "workload.jsonl", WORKLOAD)
+    put(folder / "solution.json", SOLUTION)
+    return folder
+
+
+def put(file: Path, content: object) -> None:
+    file.write_text(f"{json.dumps(content)}\n")
+
+
+def changed(content: dict[str, Any], place: str, value: object) -> dict[str, Any]:
+    """Copy with another value at a dotted place."""
+    copied = copy.deepcopy(content)
+    here: Any = copied
+    *above, last = place.split(".")
+    for part in above:
+        here = here[part]
+    here[last] = value
+    return copied
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(each) for each in arguments])
+
+
+def bring(problem: Path, output: Path) -> Result:
+    return call("import", "sol-execbench", problem.parents[1], "--output", output, "--json")
+
+
+def index_of(dataset: Path) -> Any:
+    trace_set = TraceSet.from_path(dataset)
+    (trace,) = trace_set.workloads["gather"]
+    source = trace.workload.inputs["index"]
+    assert isinstance(source, SafetensorsInput)
+    return trace_set.get_workload_blob_tensor(source.path)[source.tensor_key]
+
+
+def test_a_problem_becomes_a_definition_with_workloads_and_solutions(
+    problem: Path, tmp_path: Path
+) -> None:
+    done = bring(problem, tmp_path / "out")
+
+    dataset = TraceSet.from_path(tmp_path / "out")
+    definition = dataset.definitions["gather"]
+    (trace,) = dataset.workloads["gather"]
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["import"]["left_out"] == []
+    assert definition.reference == REFERENCE
+    assert definition.tags == ["source:sol-execbench/L1/gather", "hf_id:org/model"]
+    assert definition.resolve_axes({"n": 5}) == {"n": 5, "m": 8, "twice": 10}
+    assert trace.workload.uuid == "w5"
+    assert trace.workload.tolerance.to_dict() == {
+        "rtol": 1e-3,
+        "atol": 1e-6,
+        "required_matched_ratio": 1.0,
+    }
+    assert dataset.get_solution("gather_torch").spec.language == "python"
+
+
+def test_custom_inputs_are_made_once_from_a_recorded_seed(problem: Path, tmp_path: Path) -> None:
+    bring(problem, tmp_path / "out")
+    bring(problem, tmp_path / "again")
+
+    index = index_of(tmp_path / "out")
+    (file,) = (tmp_path / "out" / "blob").rglob("*.safetensors")
+    torch.manual_seed(42)
+    assert torch.equal(index, torch.randint(0, 8, (5,)))
+    assert torch.equal(index, index_of(tmp_path / "again"))
+    assert file.name == "custom_seed42_w5.safetensors"
+
+
+@pytest.mark.parametrize(("max_rtol", "status"), [(1e-3, "PASSED"), (1e-6, "INCORRECT_NUMERICAL")])
+def test_an_answer_is_judged_by_the_tolerance_of_its_workload(
+    problem: Path, tmp_path: Path, max_rtol: float, status: str
+) -> None:
+    put(problem / "workload.jsonl", changed(WORKLOAD, "tolerance.max_rtol", max_rtol))
+    bring(problem, tmp_path / "out")
+    quick = ("--iterations", 2, "--num-trials", 1, "--warmup-runs", 0, "--exit-zero")
+
+    call("run", "--local", tmp_path / "out", "--device", "cpu", *quick)
+
+    (trace,) = TraceSet.from_path(tmp_path / "out").traces["gather"]
+    assert trace.evaluation.status == status
+
+
+def test_what_was_brought_is_written_back_as_it_was(problem: Path, tmp_path: Path) -> None:
+    bring(problem, tmp_path / "out")
+
+    done = call(
+        "export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "sol"
+    )
+
+    back = tmp_path / "sol" / "L1" / "gather"
+    definition = json.loads((back / "definition.json").read_text())
+    workload = json.loads((back / "workload.jsonl").read_text())
+    solution = json.loads((back / "solutions" / "gather_torch.json").read_text())
+    stored = {
+        "type": "safetensors",
+        "path": "custom_seed42_w5.safetensors",
+        "tensor_key": "index",
+    }
+    assert done.exit_code == 0, done.stderr
+    assert definition == {
+        **{key: each for key, each in DEFINITION.items() if key != "custom_inputs_entrypoint"},
+        "reference": REFERENCE,
+    }
+    assert (back / "reference.py").read_text() == REFERENCE
+    assert workload == changed(WORKLOAD, "inputs.index", stored)
+    assert changed(solution, "spec.compile_options", None) == SOLUTION
+
+
+def test_a_dataset_that_was_brought_survives_there_and_back(problem: Path, tmp_path: Path) -> None:
+    bring(problem, tmp_path / "out")
+    call("export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "sol")
+
+    call("import", "sol-execbench", tmp_path / "sol", "--output", tmp_path / "back")
+
+    assert (
+        TraceSet.from_path(tmp_path / "back").to_dict()
+        == TraceSet.from_path(tmp_path / "out").to_dict()
+    )
+    assert torch.equal(index_of(tmp_path / "back"), index_of(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("op_type", "gemm", "definition.json:1:"),
+        ("op_type", "gemm", "SolDefinition.op_type: unknown key; remove it if it changes neither"),
+        ("axes.n", {"value": 5}, "SolDefinition.axes.n"),
+        ("axes.twice.expression", "ceil(n)", "'ceil(n)' is not arithmetic over axes"),
+        ("inputs.table.dtype", "uint8", "not 'uint8'"),
+        ("inputs.table.dtype", "float4_e2m1", "count elements or pairs"),
+        ("inputs.table.shape", ["k"], "unknown axis 'k'"),
+        ("reference", "def run():\n    pass\n", "differs from reference.py"),
+        ("custom_inputs_entrypoint", "other", "the reference has no function 'other'"),
+        ("custom_inputs_entrypoint", None, "has no custom_inputs_entrypoint"),
+    ],
+)
+def test_what_is_not_known_of_a_problem_is_refused_by_name(
+    problem: Path, tmp_path: Path, place: str, value: object, words: str
+) -> None:
+    put(problem / "definition.json", changed(DEFINITION, place, value))
+
+    done = bring(problem, tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert "nothing was written: no problem is left" in done.stderr
+    assert words in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("seed", 1, "workload.jsonl:2:"),
+        ("seed", 1, "SolWorkload.seed: unknown key"),
+        ("inputs.table", {"type": "random", "mean": 1}, "inputs.table.random.mean: unknown key"),
+        ("inputs.table", {"type": "zeros"}, "unknown type 'zeros'"),
+        ("inputs.table", {"type": "scalar", "value": 1}, "input 'table' is a tensor"),
+        ("inputs.alpha", {"type": "random"}, "input 'alpha' is a scalar"),
+        ("inputs.more", {"type": "random"}, "input 'more' is none of the problem's"),
+        ("axes", {}, "axis 'n' is missing"),
+        ("axes.m", 9, "axis 'm' is 8, not 9"),
+        ("tolerance.max_atol", 0, "write 1e-30"),
+        ("tolerance.max_error_cap", 2.0, "what the cap is measured in"),
+        ("tolerance.allow_negative_inf", True, "which elements may be -inf"),
+        ("tolerance.required_matched_ratio", None, "required_matched_ratio"),
+        ("uuid", "w5", "uuid 'w5' occurs twice"),
+        ("uuid", "../w", "cannot be a file or folder name"),
+    ],
+)
+def test_what_is_not_known_of_a_workload_leaves_out_that_workload(
+    problem: Path, tmp_path: Path, place: str, value: object, words: str
+) -> None:
+    other = changed(changed(WORKLOAD, "uuid", "w6"), place, value)
+    with (problem / "workload.jsonl").open("a") as file:
+        file.write(json.dumps(other))
+
+    done = bring(problem, tmp_path / "out")
+
+    (left,) = json.loads(done.stdout)["import"]["left_out"]
+    assert words in left["reason"]
+    assert [
+        each.workload.uuid for each in TraceSet.from_path(tmp_path / "out").workloads["gather"]
+    ] == ["w5"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("spec.languages", ["mojo"], "'mojo' is not known (pytorch, triton, cuda_cpp"),
+        ("spec.languages", ["triton", "cute_dsl"], "has one language here"),
+        ("spec.languages", ["cuda_cpp"], "'main.py' is no file in cuda_cpp"),
+        (
+            "spec",
+            {**SOLUTION["spec"], "languages": ["cuda_cpp"], "entry_point": "main.cu::run"},
+            "spec.binding: is required for compiled code",
+        ),
+        ("spec.compile_options", {"cuda_cflags": ["-use_fast_math"]}, "do without -use_fast_math"),
+        (
+            "spec.compile_options",
+            {"nvcc": []},
+            "SolSolution.spec.compile_options.nvcc: unknown key",
+        ),
+        ("definition", "other", "solves 'other', and lies with 'gather'"),
+        ("sources", [], "sources"),
+        ("spec.entry_point", "run", "'run' is no file in pytorch"),
+        ("spec.destination_passing_style", None, "destination_passing_style"),
+    ],
+)
+def test_a_solution_that_would_run_otherwise_here_is_left_out(
+    problem: Path, tmp_path: Path, place: str, value: object, words: str
+) -> None:
+    put(problem / "solution.json", changed(SOLUTION, place, value))
+
+    done = bring(problem, tmp_path / "out")
+
+    (left,) = json.loads(done.stdout)["import"]["left_out"]
+    assert (left["kind"], left["problem"]) == ("solution", "L1/gather")
+    assert words in left["reason"]
+    assert TraceSet.from_path(tmp_path / "out").get_solution("gather_torch") is None
+
+
+@pytest.mark.parametrize(
+    ("languages", "dsl", "count"),
+    [
+        (["triton"], None, 0),
+        (["pytorch", "triton"], None, 0),
+        (["cute_dsl"], "cute", 0),
+        (["cutile"], "cutile", 1),
+        (["cudnn_frontend"], "cudnn_frontend", 1),
+    ],
+)
+def test_languages_that_nothing_was_tried_with_are_brought_and_named(
+    problem: Path, tmp_path: Path, languages: list[str], dsl: str | None, count: int
+) -> None:
+    put(problem / "solution.json", changed(SOLUTION, "spec.languages", languages))
+
+    done = bring(problem, tmp_path / "out")
+
+    solution = TraceSet.from_path(tmp_path / "out").get_solution("gather_torch")
+    assert solution is not None
+    assert solution.spec.dsl == dsl
+    assert len(json.loads(done.stdout)["import"]["notes"]) == count
+    assert done.stderr.count("which nothing here was tried with") == count
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ("torch.zeros(5)", "gives a Tensor, not inputs by name"),
+        ("{}", "does not make 'index'"),
+        ("{'index': torch.zeros(5)}", "float32 [5], where int64 [5] is declared"),
+        ("{'index': torch.zeros(4, dtype=torch.int64)}", "int64 [4], where int64 [5]"),
+        ("{'index': torch.zeros(5, dtype=torch.int64), 'table': 1}", "also makes 'table'"),
+        ("{'index': [0]}", "a list, not a tensor"),
+        ("axes['height']", "KeyError"),
+        ("__import__('os')._exit(7)", "exit code 7"),
+        ("__import__('sys').exit(3)", "exit(3)"),
+    ],
+)
+def test_what_a_problems_function_does_is_its_own_fault_and_no_other_problems(
+    problem: Path, tmp_path: Path, returned: str, words: str
+) -> None:
+    source = REFERENCE.replace(
+        '{"index": torch.randint(0, axes["m"], (axes["n"],), device=device)}', returned
+    )
+    assert source != REFERENCE
+    other = problem.with_name("other")
+    other.mkdir()
+    put(other / "definition.json", changed(DEFINITION, "name", "other"))
+    put(other / "workload.jsonl", WORKLOAD)
+    (other / "reference.py").write_text(source)
+
+    done = bring(problem, tmp_path / "out")
+
+    left = json.loads(done.stdout)["import"]["left_out"]
+    assert [(each["problem"], each["kind"]) for each in left] == [
+        ("L1/other", "workload"),
+        ("L1/other", "problem"),
+    ]
+    assert words in left[0]["reason"]
+    assert list(TraceSet.from_path(tmp_path / "out").definitions) == ["gather"]
+
+
+def stored_beside(problem: Path) -> None:
+    save(problem / "t.safetensors", torch.arange(8.0))
+
+
+def stored_at_the_root(problem: Path) -> None:
+    save(problem.parents[1] / "t.safetensors", torch.arange(8.0))
+
+
+def stored_twice(problem: Path) -> None:
+    stored_beside(problem)
+    stored_at_the_root(problem)
+
+
+def stored_too_short(problem: Path) -> None:
+    save(problem / "t.safetensors", torch.arange(7.0))
+
+
+def stored_as_a_pointer(problem: Path) -> None:
+    (problem / "t.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
+
+
+def save(file: Path, tensor: Any) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"table": tensor}, file)
+
+
+@pytest.mark.parametrize("place", [stored_beside, stored_at_the_root])
+def test_stored_inputs_are_found_beside_the_problem_or_at_the_root(
+    problem: Path, tmp_path: Path, place: Callable[[Path], None]
+) -> None:
+    place(problem)
+    source = {"type": "safetensors", "path": "t.safetensors", "tensor_key": "table"}
+    put(problem / "workload.jsonl", changed(WORKLOAD, "inputs.table", source))
+
+    bring(problem, tmp_path / "out")
+
+    dataset = TraceSet.from_path(tmp_path / "out")
+    (trace,) = dataset.workloads["gather"]
+    stored = dataset.get_workload_blob_tensor(trace.workload.inputs["table"].path)["table"]
+    assert torch.equal(stored, torch.arange(8.0))
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "words"),
+    [
+        (stored_twice, "t.safetensors", "remove one of them"),
+        (stored_too_short, "t.safetensors", "float32 [7], where float32 [8] is declared"),
+        (stored_as_a_pointer, "t.safetensors", "git lfs pull"),
+        (stored_beside, "other.safetensors", "no such file"),
+        (stored_beside, "../../../t.safetensors", "leaves the dataset"),
+        (stored_beside, "definition.json", "no header"),
+    ],
+)
+def test_a_stored_input_that_is_not_clear_is_refused(
+    problem: Path, tmp_path: Path, place: Callable[[Path], None], path: str, words: str
+) -> None:
+    place(problem)
+    source = {"type": "safetensors", "path": path, "tensor_key": "table"}
+    put(problem / "workload.jsonl", changed(WORKLOAD, "inputs.table", source))
+
+    done = bring(problem, tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_many_workloads_with_one_fault_are_one_line(problem: Path, tmp_path: Path) -> None:
+    faulty = changed(WORKLOAD, "tolerance.max_error_cap", 2.0)
+    lines = [WORKLOAD, *(changed(faulty, "uuid", f"w{n}") for n in range(20, 40))]
+    (problem / "workload.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    done = call("import", "sol-execbench", problem, "--output", tmp_path / "out")
+
+    assert done.exit_code == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warning: L1/gather: 20 workloads were left out; the first: ")
+
+
+def test_files_that_nobody_described_are_named(problem: Path, tmp_path: Path) -> None:
+    (problem / "notes.md").write_text("x")
+
+    done = bring(problem, tmp_path / "out")
+
+    (left,) = json.loads(done.stdout)["import"]["left_out"]
+    assert (left["kind"], left["name"]) == ("file", "notes.md")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("definition", {"op_type": "sampling"}, "its judge, sampling, has no form there"),
+        ("workload", {"type": "random", "distribution": {"type": "uniform"}}, "has a distribution"),
+    ],
+)
+def test_what_has_no_form_there_is_left_out_and_named(
+    problem: Path, tmp_path: Path, file: str, change: dict[str, Any], words: str
+) -> None:
+    bring(problem, tmp_path / "out")
+    (path,) = (tmp_path / "out" / f"{file}s").rglob("gather.json*")
+    content = json.loads(path.read_text())
+    if file == "definition":
+        content |= change
+    else:
+        content["workload"]["inputs"]["table"] = change
+    put(path, content)
+
+    done = call(
+        "export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "sol"
+    )
+
+    assert done.exit_code == 2
+    assert words in done.stderr

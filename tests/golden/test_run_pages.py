@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_stopped_run_says_so(jobs: tuple[JobResult, ...], compare: Compare) ->
     compare("run-page-stopped.txt", page_text(run_page(report, lists_failures=False)))
 
 
+def test_a_check_says_what_notes_saw(jobs: tuple[JobResult, ...], compare: Compare) -> None:
+    noted = tuple(
+        replace(job, notes=("unusual_draw",), note_evidence={"unusual_draw": evidence})
+        for job, evidence in zip(
+            [job for job in jobs if job.is_passed][:3],
+            ("large: output 'y' differs", "zeros: output 'y' is NaN", "large: output 'y' differs"),
+            strict=True,
+        )
+    )
+
+    compare("check-page-notes.txt", page_text(check_page(_check_report("gemm_n8", noted))))
+
+
 @pytest.mark.parametrize(
     ("name", "definition"),
     [("check-page.txt", "gemm_n8"), ("check-page-violation.txt", "rmsnorm_h8")],
@@ -71,7 +85,13 @@ def test_a_stopped_run_says_so(jobs: tuple[JobResult, ...], compare: Compare) ->
 def test_a_check_shows_logs_of_failures_once_and_violations_apart(
     jobs: tuple[JobResult, ...], compare: Compare, name: str, definition: str
 ) -> None:
-    report = CheckReport(
+    found = tuple(job for job in jobs if job.definition == definition)
+
+    compare(name, page_text(check_page(_check_report(definition, found))))
+
+
+def _check_report(definition: str, jobs: tuple[JobResult, ...]) -> CheckReport:
+    return CheckReport(
         kernel="kernel.py",
         definition=definition,
         language="python",
@@ -80,9 +100,7 @@ def test_a_check_shows_logs_of_failures_once_and_violations_apart(
         num_trials=1,
         iterations=20,
         warmup_runs=3,
-        jobs=tuple(job for job in jobs if job.definition == definition),
+        jobs=jobs,
         skipped=(),
         dataset_faults=(),
     )
-
-    compare(name, page_text(check_page(report)))

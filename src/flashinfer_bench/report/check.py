@@ -63,6 +63,7 @@ def check_page(report: CheckReport) -> Page:
     blocks.append(paragraph(*_settings(report)))
     if report.jobs:
         blocks += [paragraph(""), table(_COLUMNS, map(_cells, report.jobs))]
+    blocks += _note_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed])
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
@@ -111,6 +112,19 @@ def _times(job: JobResult) -> tuple[str, str, str]:
         latency_text(job.reference_latency_ms),
         speedup_text(job.speedup, job.speedup_interval),
     )
+
+
+def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
+    """Say what each note saw, once, and with which workloads."""
+    axes_by_note: dict[tuple[str, str], list[str]] = {}
+    for job in jobs:
+        for note in job.note_evidence.items():
+            axes_by_note.setdefault(note, []).append(axes_text(job))
+    lines = [
+        f"{code} with {'; '.join(axes)}: {evidence}"
+        for (code, evidence), axes in axes_by_note.items()
+    ]
+    return [heading("Notes"), paragraph(*lines)] if lines else []
 
 
 def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:

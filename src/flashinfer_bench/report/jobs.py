@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.best import largest
@@ -72,6 +72,8 @@ class JobResult:
     """What disturbed the machine during blocks that count: that it was throttled, or busy with something else."""
     interpreted: bool = False
     """Whether something stood in for a GPU: such times mean nothing and are not shown."""
+    note_evidence: dict[str, str] = field(default_factory=dict)
+    """What was seen, by the code of each note."""
 
     @property
     def is_passed(self) -> bool:
@@ -148,6 +150,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         log=evaluation.log,
         disturbed=tuple((performance.blocks_disturbed if performance else None) or ()),
         interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
+        note_evidence={note.code: note.evidence for note in evaluation.notes},
     )
 
 

@@ -16,8 +16,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.scopes import is_users_file
+from flashinfer_bench.decompose.capture.values import Values, place_in
 from flashinfer_bench.decompose.held import Held, held_tensors
-from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Ref, Scope, Trace, Value
+from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Ref, Scope, Trace
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, call, tensors_in
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class _Reader:
             for each in held_tensors(model).values()
             for name in (each.name, *each.aliases)
         }
-        self._values: dict[str, Value] = {}
+        self._values = Values()
         self._ops: list[Op] = []
         self._ids: dict[str, str] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
@@ -111,7 +112,7 @@ class _Reader:
             values={key: value for key, value in self._values.items() if key in used},
             ops=ops,
             inputs=given,
-            input_structure=structured(inputs, lambda each: _place(tensors, each)),
+            input_structure=structured(inputs, lambda each: place_in(tensors, each)),
             outputs=outputs,
             output_structure=self._output_structure(results, outputs),
             dropped=dropped,
@@ -227,18 +228,7 @@ class _Reader:
             raise NotRecordableError("a size depends on data")
         if tensor.layout is not torch.strided:
             raise NotRecordableError(f"a tensor has the layout {tensor.layout}")
-        letter = kind[0] if kind != "inter" else "v"
-        number = sum(each.startswith(letter) for each in self._values)
-        self._values[f"{letter}{number}"] = Value(
-            id=f"{letter}{number}",
-            shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            kind=kind,
-            name=name,
-            aliases=aliases,
-            strides=None if tensor.is_contiguous() else tuple(int(x) for x in tensor.stride()),
-        )
-        return f"{letter}{number}"
+        return self._values.add(kind, tensor, name, aliases)
 
 
 def _needed(ops: list[Op], outputs: tuple[str, ...]) -> tuple[tuple[Op, ...], tuple[Dropped, ...]]:
@@ -269,10 +259,6 @@ def _source(node: fx.Node) -> str:
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [(path, line) for path, line in frames if is_users_file(path)]
     return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
-
-
-def _place(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
-    return next(number for number, each in enumerate(tensors) if each is tensor)
 
 
 __all__ = ["export_counts", "exported_trace"]

@@ -13,9 +13,10 @@ from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.objects import Entry, Objects, layout_of, shares_memory
 from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent
+from flashinfer_bench.decompose.capture.values import Values, place_in
 from flashinfer_bench.decompose.capture.views import link_of
 from flashinfer_bench.decompose.capture.writes import pure_form
-from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Value
+from flashinfer_bench.decompose.ir import Dropped, Op
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 Watch = Callable[[Op, tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]], None]
 """Called after each operation of a real run with what it made and what it was given."""
 
-_LETTERS: Mapping[Kind, str] = {
-    "input": "i", "param": "p", "buffer": "b", "const": "c", "inter": "v",
-}  # fmt: skip
 _TRAINING = DROPOUTS | {
     "batch_norm", "instance_norm", "lstm", "gru", "rnn_tanh", "rnn_relu",
     "scaled_dot_product_attention",
@@ -69,7 +67,7 @@ class Ledger:
         self, scopes: Scopes, device: str, held: Mapping[int, Held], watch: Watch | None
     ) -> None:
         self.recorded: list[Recorded] = []
-        self.values: dict[str, Value] = {}
+        self.values = Values()
         self.dropped: list[Dropped] = []
         self.specialisations: list[str] = []
         self.constants: dict[str, torch.Tensor] = {}
@@ -78,7 +76,6 @@ class Ledger:
         self._held = held
         self._watch = watch
         self._objects = Objects(emit=self._restate, keep=device == "meta")
-        self._numbers: dict[str, int] = {}
 
     # values
 
@@ -87,7 +84,7 @@ class Ledger:
         known = self._objects.find(tensor)
         if known is not None:
             return known.value
-        return self._objects.add_given(tensor, self._new_value("input", tensor, name)).value
+        return self._objects.add_given(tensor, self.values.add("input", tensor, name)).value
 
     def lookup(self, tensor: torch.Tensor) -> str:
         """Say which value an object holds now."""
@@ -109,27 +106,10 @@ class Ledger:
     def _lifted(self, tensor: torch.Tensor, held: Held | None) -> Entry:
         if held is None:
             raise NotRecordableError("a tensor appears that no recorded operation made")
-        value = self._new_value(held.kind, tensor, held.name, held.aliases)
+        value = self.values.add(held.kind, tensor, held.name, held.aliases)
         if held.kind == "const":
             self.constants[value] = held.tensor
         return self._objects.add_given(tensor, value)
-
-    def _new_value(
-        self, kind: Kind, tensor: torch.Tensor, name: str, aliases: tuple[str, ...] = ()
-    ) -> str:
-        letter = _LETTERS[kind]
-        number = self._numbers[letter] = self._numbers.get(letter, -1) + 1
-        value = Value(
-            id=f"{letter}{number}",
-            shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            kind=kind,
-            name=name,
-            aliases=aliases,
-            strides=None if tensor.is_contiguous() else tuple(tensor.stride()),
-        )
-        self.values[value.id] = value
-        return value.id
 
     # calls
 
@@ -146,10 +126,10 @@ class Ledger:
     def _note_pure(self, happened: Happened) -> None:
         result, outs = happened.result, happened.outs
         call = tidy(happened.call, result)
-        values = tuple(self._new_value("inter", each, call.last) for each in outs)
+        values = tuple(self.values.add("inter", each, call.last) for each in outs)
         structure = None
         if not isinstance(result, torch.Tensor):
-            structure = structured(result, lambda out: _place(outs, out))
+            structure = structured(result, lambda out: place_in(outs, out))
         op = self._op(call, values, structure)
         for number, (out, value) in enumerate(zip(outs, values, strict=True)):
             if any(out is each for each in happened.given):
@@ -171,7 +151,7 @@ class Ledger:
         was_first = happened.layout is not None and happened.given[0] is target
         before = happened.layout if happened.layout and was_first else layout_of(target)
         pure = tidy(pure_form(tidy(call, target), target, before), target)
-        op = self._op(pure, (self._new_value("inter", target, pure.last),), None)
+        op = self._op(pure, (self.values.add("inter", target, pure.last),), None)
         state = next((each for each in self._objects.chain(entry) if each.is_state), None)
         entry.layout = layout_of(target)
         name = self.values[state.first].name if state else ""
@@ -235,7 +215,7 @@ class Ledger:
         """Record what aliasing did: a base that was written through a view, or a view of it."""
         shape, strides, _ = holder.layout
         made = torch.empty_strided(shape, strides, dtype=holder.dtype, device="meta")
-        value = self._new_value("inter", made, fn.rpartition(".")[2])
+        value = self.values.add("inter", made, fn.rpartition(".")[2])
         scope, source = self._scopes.here()
         op = Op(len(self.recorded), fn, args, kwargs, (value,), scope, source)
         self.recorded.append(Recorded(op, restates=True))
@@ -281,7 +261,3 @@ def _draws(call: Call) -> bool:
     if call.last == "scaled_dot_product_attention":
         return bool(call.argument(4, "dropout_p", 0.0))
     return is_recurrent(call.fn) and draws(call.args)
-
-
-def _place(outs: list[torch.Tensor], out: torch.Tensor) -> int:
-    return next(number for number, each in enumerate(outs) if each is out)

@@ -9,7 +9,7 @@ from flashinfer_bench.data.trace import Environment, Evaluation
 from flashinfer_bench.report.page.content import Content, Job
 from flashinfer_bench.report.page.definitions import Definitions
 from flashinfer_bench.report.page.solutions import lines
-from flashinfer_bench.report.visualize import charts
+from flashinfer_bench.report.visualize import DefinitionChart, charts
 
 from .rows import row
 
@@ -56,6 +56,14 @@ def content(*jobs: Job) -> Content:
     )
 
 
+def drawn_of(made: Content) -> dict[tuple[str, str], DefinitionChart]:
+    return {
+        (group.hardware, chart.definition): chart
+        for group in charts(made.standing, made.samples_of)
+        for chart in group.definitions
+    }
+
+
 EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
 
 
@@ -88,11 +96,7 @@ def test_a_workload_that_failed_since_counts_as_failed_everywhere() -> None:
         job(status="TIMEOUT"),
         job(workload_uuid="w2", speedup=2.0),
     )
-    drawn = {
-        (group.hardware, chart.definition): chart
-        for group in charts(made.standing, made.samples_of)
-        for chart in group.definitions
-    }
+    drawn = drawn_of(made)
 
     ((line,),) = (on.solutions for on in Definitions(made).of("d1", drawn))
     (listed,) = lines(made, drawn)
@@ -100,6 +104,18 @@ def test_a_workload_that_failed_since_counts_as_failed_everywhere() -> None:
     assert (line.passed, line.attempted, line.speedup) == (1, 2, 2.0)
     assert line.speedup == Definitions(made).best["card", "d1"].speedup
     assert (listed.speedup, listed.passed) == (2.0, 1)
+
+
+def test_a_definition_names_the_solutions_that_were_not_measured_on_the_hardware() -> None:
+    made = content(
+        job(solution="there", hardware="other card"),
+        job(solution="guessed", interpreted=True),
+        job(solution="here"),
+    )
+
+    here, _ = Definitions(made).of("d1", drawn_of(made))
+
+    assert (here.hardware, here.interpreted, here.absent) == ("card", ("guessed",), ("a", "there"))
 
 
 @pytest.mark.parametrize("name", ["a", "known to traces only"])

@@ -57,6 +57,10 @@ class OnHardware:
     """Those that speak for their solutions."""
     reason: str | None
     """Why there is no best solution."""
+    interpreted: tuple[str, ...]
+    """Solutions that were run here, and only by an interpreter."""
+    absent: tuple[str, ...]
+    """Solutions of which nothing that counts was run here."""
     without_roof: str
     """Why there is no roofline; empty where there is one, or nothing passed."""
 
@@ -94,25 +98,42 @@ class Definitions:
     ) -> OnHardware:
         chart = charts.get((hardware, definition))
         best = self.best.get((hardware, definition))
-        name = best.solution if best else None
-        jobs = [
-            self._content.job_of(row)
-            for tally in by_solution.values()
-            for row in (*tally.counted.values(), *tally.failed)
-        ]
         solutions = chart.solutions if chart else ()
-        order = {each.solution: place for place, each in enumerate(solutions)}
-        jobs.sort(key=lambda job: (job.size, order[job.row.solution], job.row.timestamp))
+        jobs = self._jobs(by_solution, [each.solution for each in solutions])
+        others = [
+            name
+            for name in self._content.solutions_by_definition.get(definition, ())
+            if name not in by_solution
+        ]
+        interpreted = {
+            job.row.solution
+            for job in self._content.jobs.get(definition, ())
+            if job.row.interpreted and job.row.hardware == hardware
+        }
         return OnHardware(
             hardware=hardware,
             solutions=tuple(
                 _line(each, by_solution[each.solution], best, jobs) for each in solutions
             ),
-            figures=_figures(chart, by_solution, jobs, name) if chart else (),
+            figures=_figures(chart, by_solution, jobs, best.solution if best else None)
+            if chart
+            else (),
             jobs=tuple(jobs),
             reason=self.reasons.get((hardware, definition)),
+            interpreted=tuple(name for name in others if name in interpreted),
+            absent=tuple(name for name in others if name not in interpreted),
             without_roof=why_none([job for job in jobs if job.row.is_passed]),
         )
+
+    def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[Job]:
+        """Give what speaks for the solutions: the smallest workload first, the fastest solution first."""
+        place = {name: index for index, name in enumerate(order)}
+        jobs = [
+            self._content.job_of(row)
+            for tally in by_solution.values()
+            for row in (*tally.counted.values(), *tally.failed)
+        ]
+        return sorted(jobs, key=lambda job: (job.size, place[job.row.solution], job.row.timestamp))
 
 
 def _line(

@@ -44,7 +44,7 @@ def speedup_bars(chart: DefinitionChart, best: str | None) -> Bars | None:
         finding=findings.of_speedups(drawn),
         description=f"One bar for each of {count_text(len(drawn), 'solution')}, the fastest first; "
         "the line across its end is the 95% interval. Above 1x a solution is faster than the reference.",
-        x_name="speedup, geometric mean over workloads",
+        x_name="geometric mean over workloads; dashed: the reference",
         bars=tuple(_speedup_bar(each, scale, best) for each in drawn),
         x_ticks=scale.ticks(lambda value: f"{value:g}x"),
         numbers=Numbers(

@@ -12,8 +12,9 @@ from flashinfer_bench.report import numbers
 from flashinfer_bench.report.page import content
 from flashinfer_bench.report.page.findings import axes_text
 from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.page.overview import minute
 from flashinfer_bench.report.page.roofline import bytes_text
-from flashinfer_bench.report.page.sources import highlighted, visible
+from flashinfer_bench.report.page.sources import highlighted, line_numbers, visible
 from flashinfer_bench.report.tables import first_line
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _FILTERS = {
     "error": numbers.error_text,
     "first_line": first_line,
     "latency": numbers.latency_text,
+    "line_numbers": line_numbers,
+    "minute": minute,
     "percent": numbers.percent_text,
     "slug": slug,
     "visible": visible,

@@ -43,9 +43,18 @@ def readable_log(log: str) -> str:
     return f"{text[:begin]}\n… {left_out:,} characters left out …\n{text[-end:]}"
 
 
+def line_numbers(text: str) -> str:
+    r"""Number a text's lines, one number a line.
+
+    >>> line_numbers("a\nb\n")
+    '1\n2'
+    """
+    return "\n".join(map(str, range(1, len(visible(text).removesuffix("\n").split("\n")) + 1)))
+
+
 @cache
 def highlighted(path: str, text: str) -> Markup:
-    """Colour a source by the language its file name tells; a line that is linked to bears its number."""
+    """Colour a source by the language its file name tells."""
     from pygments import highlight  # noqa: PLC0415  # read only where a page is written
 
     lexer = _lexer(path if len(text) <= _LONGEST else "x.txt")

@@ -148,7 +148,7 @@ const fib = (() => {
         const known = [...new Set(rows.map((row) => row.cells[column].textContent.trim()))].sort();
         if (known.length < 2) continue;
         const name = heads[column].textContent;
-        const select = element("select", {}, element("option", { value: "" }, `any ${name}`), ...known.map((each) => element("option", {}, each)));
+        const select = element("select", {}, element("option", { value: "" }, `any ${name}`), ...known.map((each) => element("option", { value: each }, each)));
         select.setAttribute("aria-label", `Only this ${name}`);
         const key = `is.${table.id}.${column}`;
         if (known.includes(state.get(key))) select.value = state.get(key);
@@ -156,6 +156,7 @@ const fib = (() => {
         choices.push([column, select]);
         bar.append(select);
       }
+      input.style.width = `${input.placeholder.length + 2}ch`;
       bar.append(count);
       (table.closest(".scroll") ?? table).before(bar);
     }

@@ -173,6 +173,30 @@ def test_an_interrupted_batch_keeps_what_is_done_and_leaves_no_process(tmp_path:
     assert not running(str(tmp_path))
 
 
+def test_ctrl_c_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(GOOD["1_Relu.py"])
+    (tmp_path / "logs").mkdir()
+    command = [sys.executable, "-m", "flashinfer_bench", "decompose", str(file)]
+    process = subprocess.Popen(
+        [*command, "--output", str(tmp_path / "out")],
+        env={**os.environ, "TMPDIR": str(tmp_path / "logs")},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr
+    assert "a process of its own" in process.stderr.readline()
+    time.sleep(0.6)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
+    said = process.communicate(timeout=30)[1]
+
+    assert (process.returncode, said) == (130, "error: interrupted\n")
+    assert not list((tmp_path / "logs").glob("*.log"))
+    assert not (tmp_path / "out").exists()
+
+
 def running(text: str) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -13,6 +13,7 @@ import importlib.util
 import multiprocessing
 import os
 import resource
+import select
 import signal
 import sys
 import tempfile
@@ -126,7 +127,7 @@ def run_each(
                 yield ended.task, ended.outcome()
     finally:
         for each in running:
-            each.kill()
+            each.discard()
 
 
 @dataclass(eq=False)
@@ -145,6 +146,12 @@ class _Running:
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
         self.process.join()
+
+    def discard(self) -> None:
+        """End the process; nobody asks any more what became of the task."""
+        self.kill()
+        self.answers.close()
+        self.output_path.unlink(missing_ok=True)
 
     def outcome(self) -> Outcome:
         """Read what became of the task, and clear away."""
@@ -202,7 +209,12 @@ def _start(task: Task, limits: Limits) -> _Running:
     handle, path = tempfile.mkstemp(prefix="flashinfer-bench-", suffix=".log")
     os.close(handle)
     process = context.Process(target=_work, args=(task, limits, theirs, path), daemon=True)
-    process.start()
+    try:
+        process.start()
+    except BaseException:  # an interruption too, while the server imports torch
+        ours.close()
+        Path(path).unlink(missing_ok=True)
+        raise
     theirs.close()
     deadline = time.monotonic() + limits.seconds
     return _Running(task, limits, process, ours, deadline, Path(path))
@@ -214,7 +226,20 @@ def _context() -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
+    _start_server()
     return context
+
+
+def _start_server() -> None:
+    """Start the server deaf to Ctrl-C, which is for us: else it prints a traceback of its imports."""
+    from multiprocessing import forkserver, resource_tracker  # noqa: PLC0415  # where there is one
+
+    resource_tracker.ensure_running()  # first: starting it unblocks what is blocked here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _drained(path: Path) -> str:
@@ -238,6 +263,8 @@ def _too_big(name: str, limits: Limits) -> str:
 
 def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> None:
     """Do a task under its limits and send what became of it."""
+    if not _is_awaited(answers):
+        return
     _confine(limits, output_path)
     outcome = _done(task, limits)
     sys.stdout.flush()
@@ -249,8 +276,16 @@ def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> 
     answers.close()
 
 
+def _is_awaited(answers: Connection) -> bool:
+    """Tell whether anyone will read the answer; who was interrupted before we began will not."""
+    watch = select.poll()
+    watch.register(answers.fileno(), 0)
+    return not watch.poll(0)
+
+
 def _confine(limits: Limits, output_path: str) -> None:
     os.setsid()  # so that what it starts can be ended with it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the server's, for Ctrl-C
     log = os.open(output_path, os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)

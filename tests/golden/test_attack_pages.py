@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from flashinfer_bench.cli import screen
 from flashinfer_bench.report.attacks import AttackReport, AttackRow, attack_line, attacks_page
 from flashinfer_bench.report.tables import page_text
 
@@ -98,6 +101,12 @@ def test_progress_is_a_line_each(compare: Compare) -> None:
     rows = (STOPPED, THROUGH, ELSEWHERE, ACCUSED)
 
     compare("attack-test-lines.txt", "".join(f"{attack_line(row)}\n" for row in rows))
+
+
+def test_a_document_is_what_it_was(compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+    screen.show_json({"schema_version": 1, "exit_code": 0, "attack_test": REPORT})
+
+    compare("attack-test.json", capsys.readouterr().out)
 
 
 def test_only_documented_ends_and_no_leftovers_are_a_success() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.run import document
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results
@@ -88,6 +90,18 @@ def test_a_check_shows_logs_of_failures_once_and_violations_apart(
     found = tuple(job for job in jobs if job.definition == definition)
 
     compare(name, page_text(check_page(_check_report(definition, found))))
+
+
+@pytest.mark.parametrize("name", ["run", "check"])
+def test_a_document_is_what_it_was(
+    name: str, jobs: tuple[JobResult, ...], compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = {"schema_version": 1, "exit_code": 1, "check": _check_report("relu_h8", jobs[-3:])}
+    run = document(_run_report(jobs[:1] + jobs[-3:]), exit_code=1)
+
+    screen.show_json({"run": run, "check": check}[name])
+
+    compare(f"{name}.json", capsys.readouterr().out)
 
 
 def _check_report(definition: str, jobs: tuple[JobResult, ...]) -> CheckReport:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from flashinfer_bench.cli import screen
 from flashinfer_bench.data import (
     ClockInfo,
     Correctness,
@@ -155,9 +158,9 @@ def evaluation(
     )
 
 
-def replayed(recorded: Evaluation, now: Evaluation, *warnings: str) -> str:
+def replayed(recorded: Evaluation, now: Evaluation, *warnings: str) -> ReplayReport:
     compared = compare_evaluations(recorded, now, has_same_inputs=True)
-    report = ReplayReport(
+    return ReplayReport(
         trace_id="4f1c9a",
         definition="rmsnorm_h8",
         solution="rmsnorm_h8_alice",
@@ -174,6 +177,9 @@ def replayed(recorded: Evaluation, now: Evaluation, *warnings: str) -> str:
         log=now.log,
         has_failed=now.status != "PASSED",
     )
+
+
+def page_of(report: ReplayReport) -> str:
     return page_text(replay_page(report))
 
 
@@ -229,18 +235,29 @@ def test_a_machine_that_can_run_nothing_says_so(compare: Compare) -> None:
 
 
 def test_a_replay_that_agrees_is_a_table(compare: Compare) -> None:
-    compare("replay-page.txt", replayed(evaluation(), evaluation(latency_ms=0.26)))
+    compare("replay-page.txt", page_of(replayed(evaluation(), evaluation(latency_ms=0.26))))
 
 
 def test_a_failure_that_comes_again_is_shown_once(compare: Compare) -> None:
     failed = evaluation("INCORRECT_NUMERICAL", 0.5)
 
-    compare("replay-page-failing.txt", replayed(failed, failed))
+    compare("replay-page-failing.txt", page_of(replayed(failed, failed)))
 
 
 def test_a_replay_that_differs_shows_both_logs(compare: Compare) -> None:
-    text = replayed(
+    report = replayed(
         evaluation(), evaluation("INCORRECT_NUMERICAL", 0.5), "definition has changed since"
     )
 
-    compare("replay-page-differs.txt", text)
+    compare("replay-page-differs.txt", page_of(report))
+
+
+@pytest.mark.parametrize("name", ["ab", "doctor", "replay"])
+def test_a_document_is_what_it_was(
+    name: str, compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = {"ab": AB, "doctor": DOCTOR, "replay": replayed(evaluation(), evaluation())}
+
+    screen.show_json({"schema_version": 1, "exit_code": 0, name: reports[name]})
+
+    compare(f"{name}.json", capsys.readouterr().out)

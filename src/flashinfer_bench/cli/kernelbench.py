@@ -65,10 +65,11 @@ def fetch(folder: Path, revision: str | None, repository: str | None, *, as_json
     if as_json:
         screen.show_json({"schema_version": 1, "fetch": fetched})
     else:
-        screen.show(_fetched_page(fetched))
+        screen.show(fetched_page(fetched))
 
 
-def _fetched_page(fetched: Fetched) -> Page:
+def fetched_page(fetched: Fetched) -> Page:
+    """Show what was brought, and what was not to be had."""
     how = "the commit in manifest.txt" if fetched.was_pinned else fetched.revision
     by_level = ", ".join(
         f"{sum(name.startswith(f'level{level}/') for name in fetched.files)} of level {level}"

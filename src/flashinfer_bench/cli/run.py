@@ -292,7 +292,7 @@ def _measure_and_show(
     exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
     report = _report(collected, options, targets, is_complete=stopped is None)
     if options.as_json:
-        screen.show_json(_document(report, exit_code))
+        screen.show_json(document(report, exit_code))
     elif stopped is None or report.jobs:
         _show(report, view)
     warn_unheld(collected.unheld)
@@ -421,7 +421,8 @@ def _next_command(options: RunOptions) -> str:
     return f"flashinfer-bench report summary {arguments}"
 
 
-def _document(report: RunReport, exit_code: int) -> dict[str, object]:
+def document(report: RunReport, exit_code: int) -> dict[str, object]:
+    """Make the JSON document of a run: counts first, then all of it."""
     counts = {
         "planned": report.planned,
         "passed": report.passed,

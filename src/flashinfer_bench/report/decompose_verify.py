@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from flashinfer_bench.report.numbers import count_text, duration_text
+from flashinfer_bench.report.numbers import count_text, duration_text, percent_text
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _summary(report: VerifyReport) -> Iterator[str]:
     if report.coverage is not None:
         held = report.coverage
         yield (
-            f"{held.share:.0%} of {count_text(held.operations, 'operation')} accounted for: "
+            f"{percent_text(held.share)} of {count_text(held.operations, 'operation')} accounted for: "
             f"{held.in_leaves} in kernels, {held.plumbing} plumbing, {held.dropped} side effects or dead"
         )
     if report.equality:

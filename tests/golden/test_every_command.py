@@ -1,0 +1,81 @@
+"""Every command has golden pages: its text, and its document where it takes `--json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from flashinfer_bench.cli.main import cli
+
+RECORDED = Path(__file__).parent / "recorded"
+ELSEWHERE = {
+    "report html": "a folder of pages: test_site.py",
+    "export parquet --json": "as csv's",
+    "export markdown --json": "as csv's",
+    "new definition": "it runs what it was given: tests/flow/test_dataset_tools.py",
+    "import kernelbench": "it runs what it was given: tests/flow/test_import_kernelbench.py",
+    "import sol-execbench": "tests/flow/test_sol_execbench.py",
+    "export sol-execbench": "tests/flow/test_sol_execbench.py",
+    "schema": "JSON alone",
+}
+NAMES = {
+    "run": "run-page",
+    "check": "check-page",
+    "ab": "ab-page",
+    "doctor": "doctor-page",
+    "attack-test": "attack-test-page",
+    "replay": "replay-page",
+    "trace": "trace-page",
+    "decompose verify": "decompose-verify-page",
+    "decompose batch": "decompose-batch-page",
+    "kernelbench eval": "kernelbench-eval-page",
+    "kernelbench fetch": "kernelbench-fetch-page",
+    "report compare": "compare-runs",
+    "report compare --json": "compare-runs",
+    "report visualize --json": "visualize-gemm",
+    "export csv": "export.csv",
+    "export csv --json": "export",
+    "export markdown": "export.md",
+    "validate-render": "validate",
+}
+
+
+def commands(command: click.Command, ctx: click.Context, path: str = "") -> Iterator[str]:
+    """Name every command; with ` --json` again if it takes that."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            found = command.get_command(ctx, name)
+            assert found is not None
+            inner = click.Context(found, parent=ctx, info_name=name)
+            yield from commands(found, inner, f"{path} {name}".strip())
+        return
+    yield path
+    if any("--json" in option.opts for option in command.params):
+        yield f"{path} --json"
+
+
+def file_of(command: str) -> str:
+    plain = command.removesuffix(" --json").removeprefix("report ").replace(" ", "-")
+    name = NAMES.get(command, plain)
+    return name if "." in name else f"{name}.{'json' if command.endswith('--json') else 'txt'}"
+
+
+@pytest.mark.parametrize("command", list(commands(cli, click.Context(cli))))
+def test_it_is_recorded(command: str) -> None:
+    is_elsewhere = command in ELSEWHERE or command.removesuffix(" --json") in ELSEWHERE
+
+    assert is_elsewhere or (RECORDED / file_of(command)).is_file(), file_of(command)
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.name)
+def test_documents_are_strict_json(file: Path) -> None:
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    document = json.loads(file.read_text(), parse_constant=refuse)
+
+    assert isinstance(document, dict)

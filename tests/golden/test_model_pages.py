@@ -1,0 +1,243 @@
+"""What `trace`, `decompose` and `kernelbench` say, from fixed findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.kernelbench import fetched_page
+from flashinfer_bench.kernelbench.fetching import Fetched
+from flashinfer_bench.report.decompose_batch import (
+    BatchReport,
+    BatchRow,
+    MergeReport,
+    batch_page,
+    row_line,
+    totals_of,
+)
+from flashinfer_bench.report.decompose_verify import (
+    Coverage,
+    Finding,
+    Rung,
+    VerifyReport,
+    verify_page,
+)
+from flashinfer_bench.report.decomposition import decomposition_page
+from flashinfer_bench.report.kernelbench import (
+    AgainstBaseline,
+    BaselineReport,
+    EvalReport,
+    FastShare,
+    ProblemReport,
+    SampleReport,
+    eval_page,
+)
+from flashinfer_bench.report.tables import Page, page_text
+from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
+
+Compare = Callable[[str, str], None]
+
+TRACED = TracedRun(
+    command="python serve.py",
+    exit_code=0,
+    processes=2,
+    dataset="my_dataset",
+    profile="my_dataset/profiles/PyTorch/serve.json",
+    uses=(
+        TracedUse("rmsnorm_h4096", {"batch_size": 1}, 2048),
+        TracedUse("gemm_n128_k256", {"M": 16}, 32),
+    ),
+    workloads={"rmsnorm_h4096": 1, "gemm_n128_k256": 1},
+    repeated={"rmsnorm_h4096": 1},
+    lost={"gemm_n128_k256": 1},
+    blob_bytes=3 << 20,
+    unknown={"torch.nn.functional.softmax": 64},
+    failure=None,
+)
+DECOMPOSITION: dict[str, Any] = {
+    "model": "block.py",
+    "classified": "layer",
+    "tree": ["Block            layer   3 kernels", "├── norm         kernel"],
+    "counts": {
+        "level_0_kernel": {"nodes": 3, "instances": 12},
+        "level_1_fusion": {"nodes": 0, "instances": 0},
+    },
+    "operations": 7,
+    "coverage": 1.0,
+    "verified": "pass",
+    "equality": "bit-equal",
+    "findings": [],
+    "not_verified_because": None,
+    "shrunk": None,
+    "specialisations": ["batch size 4"],
+    "notes": [],
+    "directory": "out/block",
+    "files": ["a.py", "b.py"],
+    "left_out": [["view", "it computes nothing"]],
+    "definitions": ["norm_h8"],
+}
+VERIFICATION = VerifyReport(
+    model="block.py",
+    folder="out/block",
+    passed=False,
+    rungs=(
+        Rung("schema", "pass", "decomposition_tree.json"),
+        Rung("equal", "fail", "3 levels, 2 seeds"),
+        Rung("run", "not run", ""),
+    ),
+    findings=(
+        Finding("level_0_kernel/norm.py", "EQ-01", "output 0 differs", "look at eps", line=12),
+        Finding("original.py", "EQ-09", "draws random numbers", "seed it", severity="warning"),
+    ),
+    seeds=2,
+    equality="within tolerance: 1.2e-06",
+    coverage=Coverage(8, 6, 1, 1, ("aten.add",), ()),
+    nodes=4,
+    leaf_calls=12,
+    shrunk="batch 64 -> 8",
+    notes=("the model draws random numbers",),
+    elapsed_s=12.4,
+)
+GOOD = BatchRow(
+    problem="1/19",
+    file="level1/19_ReLU.py",
+    directory="out/1/19_ReLU",
+    classified="kernel",
+    kernels=1,
+    different_kernels=1,
+    operations=1,
+    coverage=1.0,
+    verified="pass",
+    equality="bit-equal",
+    cpu_seconds=1.25,
+    seconds=2.5,
+    peak_memory_bytes=400 << 20,
+    definitions=1,
+    has_dataset=True,
+)
+WRONG = replace(
+    GOOD,
+    problem="3/2",
+    file="level3/2_Net.py",
+    directory="out/3/2_Net",
+    classified="model",
+    layers=2,
+    fusions=3,
+    kernels=900,
+    operations=1000,
+    coverage=0.999,
+    verified="fail",
+    equality="",
+    findings=("EQ-01: output 0 differs",),
+)
+LOST = BatchRow(
+    problem="3/7", file="level3/7_No.py", directory="out/3/7_No", fault="no class Model"
+)
+ROWS = (GOOD, WRONG, LOST)
+BATCH = BatchReport(
+    output="out",
+    rows=ROWS,
+    resumed=1,
+    seconds=61.0,
+    merged=MergeReport("kernels", 2, 3, 1, 4),
+    totals=totals_of(ROWS),
+)
+RIGHT = SampleReport(
+    level=1,
+    problem_id=19,
+    sample_id=0,
+    compiled=True,
+    correctness=True,
+    runtime=0.5,
+    runtime_stats={"mean": 0.5, "std": 0.01, "min": 0.49, "max": 0.52, "num_trials": 100},
+    ref_runtime=1.0,
+    ref_runtime_stats={"mean": 1.0, "std": 0.02, "min": 0.98, "max": 1.1, "num_trials": 100},
+    metadata={"hardware": "AMD EPYC"},
+    problem="1/19",
+    path="relu.py",
+    status="PASSED",
+    latency_ms=0.5,
+    latency_interval_ms=(0.49, 0.51),
+    speedups={"eager": AgainstBaseline(2.0, (1.9, 2.1), 1.0)},
+    max_absolute_error=0.0,
+    max_relative_error=0.0,
+    violations=(),
+    notes=(),
+    log="",
+)
+EVALUATION = EvalReport(
+    hardware="AMD EPYC",
+    device="cpu",
+    seeds=(42,),
+    problems=(
+        ProblemReport("1/19", "19_ReLU.py", 1e-4, 1e-4, 0, False, ("x",), (), False),
+    ),
+    samples=(
+        RIGHT,
+        replace(
+            RIGHT, sample_id=1, compiled=False, correctness=False, runtime=-1.0, path="broken.py",
+            status="COMPILE_ERROR", latency_ms=None, latency_interval_ms=None, speedups={},
+            max_absolute_error=None, max_relative_error=float("nan"), log="SyntaxError: line 3",
+        ),
+    ),
+    baselines=(BaselineReport("1/19", "eager", "PASSED", 1.0, (0.98, 1.02), ""),),
+    fast_p=(FastShare("eager", 0.0, 0.5, 0.5), FastShare("eager", 1.0, 0.5, 0.5)),
+    pass_at_k={1: 0.5, 2: 1.0},
+)  # fmt: skip
+FETCHED = Fetched(
+    folder="problems",
+    repository="https://example.org/KernelBench",
+    revision="main",
+    commit="423217d9fda91e0c2d67e4a43bf62f96f6d104f1",
+    files=("level1/19_ReLU.py", "level3/2_Net.py"),
+    changed=("level1/19_ReLU.py",),
+    missing=("*/1_Gone.py",),
+    was_pinned=False,
+)
+PAGES: dict[str, Page] = {
+    "trace": traced_page(TRACED),
+    "decompose": decomposition_page(DECOMPOSITION),
+    "decompose-verify": verify_page(VERIFICATION),
+    "decompose-batch": batch_page(BATCH),
+    "kernelbench-eval": eval_page(EVALUATION),
+    "kernelbench-fetch": fetched_page(FETCHED),
+}
+DOCUMENTS: dict[str, dict[str, object]] = {
+    "trace": {"trace": TRACED},
+    "decompose": {"decomposition": DECOMPOSITION, "measured": []},
+    "decompose-verify": {"exit_code": 1, "verification": VERIFICATION},
+    "decompose-batch": {"exit_code": 1, "batch": BATCH},
+    "kernelbench-eval": {"exit_code": 1, "eval": EVALUATION},
+    "kernelbench-fetch": {"fetch": FETCHED},
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_it_was(name: str, compare: Compare) -> None:
+    compare(f"{name}-page.txt", page_text(PAGES[name]))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_what_it_was(
+    name: str, compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen.show_json({"schema_version": 1, **DOCUMENTS[name]})
+
+    compare(f"{name}.json", capsys.readouterr().out)
+
+
+def test_a_batch_says_a_line_for_each_file(compare: Compare) -> None:
+    compare("decompose-batch-lines.txt", "".join(f"{row_line(row)}\n" for row in ROWS))
+
+
+def test_nothing_traced_is_said(compare: Compare) -> None:
+    pages = [
+        traced_page(replace(TRACED, uses=(), processes=0)),
+        traced_page(replace(TRACED, uses=(), failure="torch is not installed")),
+    ]
+
+    compare("trace-page-nothing.txt", "\n".join(map(page_text, pages)))

@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Tas
 from flashinfer_bench.decompose.requests import Request
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.tasks import local_sources
+from flashinfer_bench.kernelbench.sources import local_sources
 from flashinfer_bench.report.decompose_batch import BatchRow
 
 if TYPE_CHECKING:

@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.data import Definition, TensorSpec, Workload
-from flashinfer_bench.data.shapes import AxisConst
-from flashinfer_bench.data.workload import InputSpec, RandomInput, SafetensorsInput, ScalarInput
+from flashinfer_bench.data import Definition, Workload
+from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
 from flashinfer_bench.kernelbench.descriptions import Description
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.tasks import OP_TYPE, local_sources
+from flashinfer_bench.kernelbench.sources import local_sources
+from flashinfer_bench.kernelbench.specs import (
+    axes_of,
+    definition_name,
+    input_specs,
+    output_specs,
+    workload_inputs,
+)
+from flashinfer_bench.kernelbench.tasks import OP_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _JOB = "flashinfer_bench.kernelbench.parameters:describe_model"
@@ -65,19 +72,12 @@ def look_at_each(problems: Mapping[Path, Path]) -> Iterator[tuple[Path, Brought 
 def definition_of(problem: Path, brought: Brought) -> Definition:
     """Make the definition: what forward takes, then the model's weights and buffers."""
     found = brought.found
-    shapes = [each.shape or () for each in found.inputs]
-    shapes += [each.shape for each in brought.parameters] + [each.shape for each in found.outputs]
-    axes = {
-        f"n{size}": AxisConst(value=size) for size in sorted({s for each in shapes for s in each})
-    }
-    inputs = {each.name: _spec(each.shape, each.dtype) for each in found.inputs}
-    weights = {each.name: _spec(each.shape, each.dtype, "static") for each in brought.parameters}
     return Definition(
-        name=label_of(problem).replace("/", "_"),
+        name=definition_name(problem),
         op_type=OP_TYPE,
-        axes=dict(axes),
-        inputs={**inputs, **weights},
-        outputs={f"y{i}": _spec(each.shape, each.dtype) for i, each in enumerate(found.outputs)},
+        axes=axes_of([*found.inputs, *brought.parameters, *found.outputs]),
+        inputs={**input_specs(found.inputs), **input_specs(brought.parameters, role="static")},
+        outputs=output_specs(found.outputs),
         reference=_reference(problem, brought),
         tags=[f"source:kernelbench/{label_of(problem)}"],
         description=f"{problem.name}; its weights and buffers are the inputs named p_…",
@@ -86,18 +86,7 @@ def definition_of(problem: Path, brought: Brought) -> Definition:
 
 def workload_of(brought: Brought, folder: str) -> Workload:
     """Make the workload of KernelBench's sizes; what is stored lies in `folder`, relative to the dataset."""
-    inputs: dict[str, InputSpec] = {}
-    for each in brought.found.inputs:
-        if each.source == "scalar":
-            assert each.value is not None
-            inputs[each.name] = ScalarInput(value=each.value)
-        elif each.source == "file":
-            path = f"{folder}/inputs_{SEED}.safetensors"
-            inputs[each.name] = SafetensorsInput(
-                path=path, tensor_key=each.name, scaled=each.is_scaled
-            )
-        else:
-            inputs[each.name] = RandomInput.model_validate({"distribution": each.distribution})
+    inputs = workload_inputs(brought.found, folder, SEED)
     for weight in brought.parameters:
         inputs[weight.name] = (
             SafetensorsInput(path=f"{folder}/parameters.safetensors", tensor_key=weight.name)
@@ -174,9 +163,3 @@ def _reference(problem: Path, brought: Brought) -> str:
         state=", ".join(state),
         shared=list(found.shared),
     )
-
-
-def _spec(shape: Sequence[int] | None, dtype: str, role: str | None = None) -> TensorSpec:
-    named = None if shape is None else [f"n{size}" for size in shape]
-    content = {"shape": named, "dtype": dtype, **({"role": role} if role else {})}
-    return TensorSpec.model_validate(content)

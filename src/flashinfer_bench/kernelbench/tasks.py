@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile, TensorSpec, Workload
-from flashinfer_bench.data.shapes import AxisConst, DType
-from flashinfer_bench.data.workload import (
-    InputSpec,
-    RandomInput,
-    SafetensorsInput,
-    ScalarInput,
-)
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.data.shapes import DType
+from flashinfer_bench.data.workload import InputSpec, ScalarInput
 from flashinfer_bench.kernelbench.library import label_of
+from flashinfer_bench.kernelbench.sources import local_sources, read_source
+from flashinfer_bench.kernelbench.specs import (
+    axes_of,
+    definition_name,
+    input_specs,
+    output_specs,
+    workload_inputs,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from flashinfer_bench.kernelbench.descriptions import Description
@@ -28,7 +29,6 @@ OP_TYPE = "kernelbench"
 SEED = "weight_seed"
 COMPILED = "torch_compile"
 _DSL = re.compile(r"^\s*(?:import|from)\s+(triton|tilelang)\b", re.MULTILINE)
-_MOST_FILES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,18 @@ class Task:
     @property
     def name(self) -> str:
         """Its definition's name."""
-        return label_of(self.problem).replace("/", "_")
+        return definition_name(self.problem)
 
 
 def definition_of(task: Task) -> Definition:
     """Make the definition: its reference builds the problem's model under a seed that is its last input."""
     found = task.description
-    shapes = [each.shape or () for each in found.inputs] + [each.shape for each in found.outputs]
-    sizes = sorted({size for shape in shapes for size in shape})
-    axes = {f"n{size}": AxisConst(value=size) for size in sizes}
-    inputs = {each.name: _tensor(each.shape, each.dtype) for each in found.inputs}
-    outputs = {f"y{i}": _tensor(each.shape, each.dtype) for i, each in enumerate(found.outputs)}
     return Definition(
         name=task.name,
         op_type=OP_TYPE,
-        axes=dict(axes),
-        inputs={**inputs, SEED: TensorSpec(shape=None, dtype=DType.INT64)},
-        outputs=outputs,
+        axes=axes_of([*found.inputs, *found.outputs]),
+        inputs={**input_specs(found.inputs), SEED: TensorSpec(shape=None, dtype=DType.INT64)},
+        outputs=output_specs(found.outputs),
         reference=_reference(task),
         tags=[f"source:kernelbench/{label_of(task.problem)}"],
         description=f"{task.problem.name}, whose weights {SEED} decides",
@@ -68,18 +63,8 @@ def definition_of(task: Task) -> Definition:
 
 def workload_of(task: Task, seed: int) -> Workload:
     """Make the workload of one seed of the weights."""
-    inputs: dict[str, InputSpec] = {SEED: ScalarInput(value=seed)}
-    for each in task.description.inputs:
-        if each.source == "scalar":
-            assert each.value is not None
-            inputs[each.name] = ScalarInput(value=each.value)
-        elif each.source == "file":
-            path = f"{task.folder}/inputs_{seed}.safetensors"
-            inputs[each.name] = SafetensorsInput(
-                path=path, tensor_key=each.name, scaled=each.is_scaled
-            )
-        else:
-            inputs[each.name] = RandomInput.model_validate({"distribution": each.distribution})
+    given = workload_inputs(task.description, task.folder, seed)
+    inputs: dict[str, InputSpec] = {SEED: ScalarInput(value=seed), **given}
     return Workload(axes={}, inputs=inputs, uuid=f"{task.name}_seed{seed}")
 
 
@@ -102,31 +87,6 @@ def compiled_of(task: Task, device_kind: str) -> Solution:
         language="python",
         device_kind=device_kind,
     )
-
-
-def local_sources(path: Path) -> dict[str, str]:
-    """Read a file and the modules beside it that it imports, by their place relative to it."""
-    folder = path.parent
-    found = {path.name: read_source(path)}
-    waiting = [path.name]
-    while waiting:
-        for name in _imported(found[waiting.pop()]):
-            for file in _files_of_module(folder, name):
-                relative = str(file.relative_to(folder))
-                if relative not in found and len(found) < _MOST_FILES:
-                    found[relative] = read_source(file)
-                    waiting.append(relative)
-    return found
-
-
-def read_source(path: Path) -> str:
-    """Read Python source."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read as Python source: {error}") from None
 
 
 def _solution(
@@ -194,31 +154,3 @@ def _packing(found: Description) -> str:
         f"Packing({found.template!r}, is_random={found.is_random}, "
         f"written={found.written!r}, shared={found.shared!r})"
     )
-
-
-def _tensor(shape: Sequence[int] | None, dtype: str) -> TensorSpec:
-    names: Any = None if shape is None else [f"n{size}" for size in shape]
-    return TensorSpec(shape=names, dtype=DType(dtype))
-
-
-def _imported(text: str) -> set[str]:
-    """Name the modules that a file imports, as far as it parses."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return set()
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names.add(node.module)
-    return {name.partition(".")[0] for name in names}
-
-
-def _files_of_module(folder: Path, name: str) -> Iterable[Path]:
-    file = folder / f"{name}.py"
-    if file.is_file():
-        return [file]
-    package = folder / name
-    return sorted(package.rglob("*.py")) if (package / "__init__.py").is_file() else []

@@ -48,3 +48,15 @@ def test_an_empty_dataset_is_reported_too(
     ]
 
     compare("empty.txt", "\n".join(said))
+
+
+@pytest.mark.parametrize(("author", "exit_code"), [("alise", 2), ("alice", 0)])
+def test_a_mistyped_author_brings_the_nearest(author: str, exit_code: int, dataset: Path) -> None:
+    arguments = ["report", "summary", "--local", str(dataset), "--baseline-author", author]
+
+    said = CliRunner().invoke(cli, arguments)
+
+    assert said.exit_code == exit_code
+    assert said.stderr == "error: no author named 'alise'; did you mean 'alice'?\n" * (
+        exit_code > 0
+    )

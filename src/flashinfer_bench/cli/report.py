@@ -6,6 +6,7 @@ import fnmatch
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
@@ -96,6 +97,7 @@ def summary(
     wanted = parse_score(score)
     with collector_paused():
         trace_set = load_dataset(local)
+        _require_author(trace_set, baseline_author)
         summed = summarize(
             trace_set.rows(),
             current_hashes(trace_set),
@@ -233,6 +235,14 @@ def _named(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[str]:
             raise UnknownNameError("definition", pattern, trace_set.definitions)
         kept |= set(matched)
     return [name for name in known if name in kept]
+
+
+def _require_author(trace_set: TraceSet, author: str) -> None:
+    """Refuse a baseline author who was asked for and wrote nothing here."""
+    source = click.get_current_context().get_parameter_source("baseline_author")
+    known = {each.author for solutions in trace_set.solutions.values() for each in solutions}
+    if source is not ParameterSource.DEFAULT and known and author not in known:
+        raise UnknownNameError("author", author, known)
 
 
 def _solutions_by(trace_set: TraceSet, author: str) -> dict[str, tuple[str, ...]]:

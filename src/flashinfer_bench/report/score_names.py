@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
 from dataclasses import dataclass
@@ -77,8 +78,12 @@ def parse_score(text: str) -> ScoreName:
         return ScoreName(word, Family.WIN, (float(at[2]),))
     if at is not None and at[2].isdigit() and int(at[2]) > 0:
         return ScoreName(word, Family.PASS, tries=int(at[2]))
-    plain = ", ".join([*_PLAIN, *(preset.name for preset in PRESETS)])
-    raise UsageError(f"{text!r} is no score: write {plain}, fast_p>1, fast_p>=1, win@1.0 or pass@5")
+    plain = [*_PLAIN, *(preset.name for preset in PRESETS)]
+    near = difflib.get_close_matches(word, plain, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(
+        f"{text!r} is no score: write {', '.join(plain)}, fast_p>1, fast_p>=1, win@1.0 or pass@5{hint}"
+    )
 
 
 def _of_preset(preset: Preset) -> ScoreName:

@@ -208,3 +208,8 @@ def test_a_failure_after_a_pass_is_a_failure() -> None:
     }
 
     assert found == {"alice": (0.5, 0.5), "bob": (1.0, 1.0)}
+
+
+def test_a_mistyped_score_brings_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'geometric'"):
+        parse_score("geometrc")

@@ -241,3 +241,12 @@ def test_nothing_traced_is_said(compare: Compare) -> None:
     ]
 
     compare("trace-page-nothing.txt", "\n".join(map(page_text, pages)))
+
+
+def test_a_baseline_that_was_not_timed_shows_no_empty_log() -> None:
+    untimed = BaselineReport("1/19", "eager", "not timed: no candidate passed", None, None, "")
+
+    text = page_text(eval_page(replace(EVALUATION, baselines=(untimed,))))
+
+    assert "eager           -  not timed: no candidate passed" in text
+    assert "(no log)" not in text

@@ -233,7 +233,7 @@ def _baseline_blocks(baselines: Sequence[BaselineReport]) -> list[Block]:
     ]
     blocks = [heading("Baselines"), table(columns, rows)]
     for each in baselines:
-        if each.status != "PASSED":
+        if each.status != "PASSED" and each.log:
             blocks.append(paragraph("", f"{each.problem}, {each.name}:", *log_lines(each.log)))
     return blocks
 

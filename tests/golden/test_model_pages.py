@@ -250,3 +250,13 @@ def test_a_baseline_that_was_not_timed_shows_no_empty_log() -> None:
 
     assert "eager           -  not timed: no candidate passed" in text
     assert "(no log)" not in text
+
+
+def test_a_trace_that_met_no_definition_says_so() -> None:
+    met_nothing = replace(TRACED, uses=(), workloads={}, repeated={}, lost={}, unknown={})
+
+    text = page_text(traced_page(met_nothing))
+
+    assert (
+        "nothing was traced: no call of it is one that definitions of my_dataset describe" in text
+    )

@@ -71,7 +71,7 @@ def load_profiles(trace_set: TraceSet, path: str | None) -> list[Profile]:
     if not found:
         folders = ", ".join(f"{root}/profiles" for root in trace_set.roots)
         raise UsageError(
-            f"no profile under {folders}: name one with --profile; `flashinfer-bench decompose` writes them"
+            f"no profile under {folders}: name one with --profile; `flashinfer-bench trace` and `decompose` write them"
         )
     return [Profile.load(each) for each in found]
 

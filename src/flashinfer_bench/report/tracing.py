@@ -79,6 +79,9 @@ def _sentences(run: TracedRun) -> Iterator[str]:
     if not run.processes:
         yield "nothing was traced: no Python process of it imported torch and ended in order"
         return
+    if not run.uses and not run.unknown:
+        yield f"nothing was traced: no call of it is one that definitions of {run.dataset} describe"
+        return
     new, repeated, lost = (sum(each.values()) for each in (run.workloads, run.repeated, run.lost))
     blobs = f", {run.blob_bytes / _MIB:.1f} MiB of tensors" if run.blob_bytes else ""
     known = f"; {repeated} more were there already" if repeated else ""

@@ -9,6 +9,8 @@ import pytest
 
 from flashinfer_bench.report.page.names import slug
 
+from .conftest import visitor_of
+
 MODEL = f"models/{slug('SGLang/meta-llama/Llama-3.1-8B')}.html"
 PAGES = [
     "index.html",
@@ -19,6 +21,11 @@ PAGES = [
     "definitions/rmsnorm_h4096.html",
     "solutions/rmsnorm_h4096_in_place.html",
     MODEL,
+]
+STATES = [
+    "leaderboard.html#score=sol-gap&hw=NVIDIA+H200",
+    "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200&pin=rmsnorm_h4096_cuda",
+    "solutions/rmsnorm_h4096_half.html#diff=rmsnorm_h4096_in_place",
 ]
 
 
@@ -192,29 +199,55 @@ def test_a_narrow_window_needs_no_scrolling_sideways(narrow, address: str) -> No
     assert wide <= 360
 
 
-@pytest.mark.parametrize("address", PAGES)
-def test_a_page_has_no_serious_fault_of_accessibility(visitor, address: str) -> None:
+@pytest.mark.parametrize("address", [*PAGES, *STATES])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_has_no_serious_fault_of_accessibility(
+    browser, site: Path, scheme: str, address: str
+) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
-    page = visitor.go(address)
-    page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")
+    for visitor in visitor_of(browser, site, color_scheme=scheme):
+        page = visitor.go(address)
+        page.wait_for_selector(".diff" if "diff=" in address else "main", state="attached")
+        page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")
 
-    found = axe.Axe().run(page, options={"preload": False}).response["violations"]
+        found = axe.Axe().run(page, options={"preload": False}).response["violations"]
 
-    serious = [
-        (each["id"], each["nodes"][0]["html"])
-        for each in found
-        if each["impact"] in {"serious", "critical"}
-    ]
-    assert serious == []
+        serious = [
+            (each["id"], each["nodes"][0]["html"])
+            for each in found
+            if each["impact"] in {"serious", "critical"}
+        ]
+        assert serious == []
 
 
-def test_the_dark_pages_have_enough_contrast(in_the_dark) -> None:
+def test_the_scan_sees_every_kind_of_page(site: Path) -> None:
+    scanned = {kind_of(site / address) for address in PAGES}
+
+    assert scanned == {kind_of(path) for path in site.rglob("*.html")}
+
+
+def kind_of(page: Path) -> str:
+    found = re.search(r'data-page="(\w+)"', page.read_text(encoding="utf-8"))
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_opens_over_a_page_has_no_serious_fault_either(
+    browser, site: Path, scheme: str
+) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
-    page = in_the_dark.go("definitions/rmsnorm_h4096.html#pin=rmsnorm_h4096_cpp")
+    for visitor in visitor_of(browser, site, color_scheme=scheme):
+        page = visitor.go("solutions.html")
+        page.keyboard.press("/")
+        page.keyboard.type("rms")
+        page.locator("#found li").first.wait_for()
+        searching = axe.Axe().run(page, options={"preload": False}).response["violations"]
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Keyboard").click()
+        helping = axe.Axe().run(page, options={"preload": False}).response["violations"]
 
-    found = axe.Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
-
-    assert found == []
+        assert [each["id"] for each in (*searching, *helping) if each["impact"] != "minor"] == []
 
 
 def test_charts_say_in_words_what_they_draw_and_their_numbers_are_a_table(visitor) -> None:

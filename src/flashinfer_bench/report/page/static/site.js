@@ -194,6 +194,7 @@ const fib = (() => {
       tip.hidden = !text;
       if (!text) return;
       tip.textContent = text;
+      tip.style.left = "0"; // as wide as it wants to be, whatever is right of where it was
       tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
       tip.style.top = `${event.clientY > 60 ? event.clientY - tip.offsetHeight - 10 : event.clientY + 16}px`;
     });

@@ -19,6 +19,15 @@ class HubServer(ThreadingHTTPServer):
         self.commits: dict[str, Path] = {}
         self.refs: dict[str, str] = {}
         self.requests: list[str] = []
+        self.tokens: set[str] = set()
+        self.status: int | None = None
+        """Answered to everything, when set."""
+        self.file_status: int | None = None
+        """Answered to what asks for a file, when set."""
+        self.cut: str | None = None
+        """Ending of the files whose second half is not sent."""
+        self.strange_paths: list[str] = []
+        """Paths that the repository's list of files has too."""
 
     @property
     def endpoint(self) -> str:
@@ -26,7 +35,7 @@ class HubServer(ThreadingHTTPServer):
 
     def publish(self, folder: Path, ref: str = "main") -> str:
         """Make a folder's content a commit, and the ref point to it."""
-        listed = "".join(f"{path}{_oid(path)}" for path in _files(folder))
+        listed = "".join(f"{path.relative_to(folder)}{_oid(path)}" for path in _files(folder))
         commit = hashlib.sha1(listed.encode()).hexdigest()
         self.commits[commit] = folder
         self.refs[ref] = commit
@@ -64,7 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _respond(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.server.requests.append(f"{self.command} {path}")
+        self.server.tokens.add(self.headers.get("Authorization", ""))
         name = self.server.name
+        if self.server.status is not None:
+            return self._send(self.server.status, b"", {})
         for prefix, answer in (
             (f"/api/datasets/{name}/revision/", self._info),
             (f"/api/datasets/{name}/tree/", self._tree),
@@ -83,20 +95,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _tree(self, commit: str, _: str) -> None:
         root = self.server.commits[commit]
+        listed = [(path.relative_to(root).as_posix(), path) for path in _files(root)]
+        listed += [(name, _files(root)[0]) for name in self.server.strange_paths]
         self._send_json(
             [
-                {
-                    "type": "file",
-                    "oid": _oid(path),
-                    "size": path.stat().st_size,
-                    "path": path.relative_to(root).as_posix(),
-                }
-                for path in _files(root)
+                {"type": "file", "oid": _oid(path), "size": path.stat().st_size, "path": name}
+                for name, path in listed
             ]
         )
 
     def _file(self, commit: str, name: str) -> None:
-        path = self.server.commits[commit] / name
+        root = self.server.commits[commit]
+        path = _files(root)[0] if name in self.server.strange_paths else root / name
+        if self.server.file_status is not None:
+            return self._send(self.server.file_status, b"", {})
         if not path.is_file():
             return self._refuse("EntryNotFound")
         headers = {"X-Repo-Commit": commit, "ETag": f'"{_oid(path)}"'}
@@ -114,5 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        is_cut = self.server.cut is not None and self.path.endswith(self.server.cut)
         if self.command == "GET":
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+            self.close_connection = is_cut

@@ -111,7 +111,7 @@ def test_without_a_network_the_last_pull_is_used_and_said_to_be(call: Call, hub:
     done = call("report", "summary", "--hub", NAME, "--json", HF_ENDPOINT="http://127.0.0.1:9")
 
     assert done.returncode == 0, done.stderr
-    assert f"the hub was not reached: {NAME}" in done.stderr
+    assert f"http://127.0.0.1:9 is not reached: {NAME}" in done.stderr
     assert folder.name[:12] in done.stderr
 
 
@@ -176,7 +176,7 @@ def test_the_cache_is_never_written_to(call: Call) -> None:
     done = call("run", "--hub", NAME, "--device", "cpu")
 
     assert done.returncode == 2
-    assert "--output DIR" in done.stderr
+    assert "--output kernels-traces" in done.stderr
 
 
 def test_traces_say_which_revision_they_were_measured_on(call: Call, tmp_path: Path) -> None:
@@ -193,3 +193,86 @@ def test_traces_say_which_revision_they_were_measured_on(call: Call, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     assert {trace.evaluation.provenance.dataset_revision for trace in traces} == {folder.name}
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "answered", "remedy"),
+    [
+        (401, "answered 401 Unauthorized", "log in with `hf auth login`, or check HF_TOKEN"),
+        (403, "answered 403 Forbidden", "log in with `hf auth login`, or check HF_TOKEN"),
+        (404, "answered 404 Not Found", "check HF_ENDPOINT"),
+        (429, "answered 429 Too Many Requests", "pull again later"),
+        (500, "answered 500 Internal Server Error", "pull again later"),
+    ],
+)
+def test_what_the_hub_answers_instead_is_said(
+    call: Call, hub: HubServer, status: int, answered: str, remedy: str
+) -> None:
+    hub.status = status
+
+    done = call("hub", "pull", NAME)
+
+    assert done.returncode == 4
+    assert answered in done.stderr
+    assert remedy in done.stderr
+
+
+def test_an_interrupted_pull_is_never_taken_for_a_whole_one(call: Call, hub: HubServer) -> None:
+    hub.cut = ".jsonl"
+    broken = call("hub", "pull", NAME)
+    hub.cut = None
+    commit = hub.refs["main"]
+
+    looked_at = call("hub", "status", NAME)
+    offline = call("report", "best", "--hub", f"{NAME}@{commit}", HF_HUB_OFFLINE="1")
+    hub.requests.clear()
+    resumed = call("hub", "pull", NAME, "--revision", commit)
+
+    brought = [each for each in hub.requests if each.startswith("GET /datasets/")]
+    assert broken.returncode == 4
+    assert "could not be brought whole" in broken.stderr
+    assert "is here in part" in looked_at.stdout
+    assert (offline.returncode, "is here in part only" in offline.stderr) == (4, True)
+    assert resumed.returncode == 0
+    assert [each.rpartition(".")[2] for each in brought] == ["jsonl"]
+
+
+@pytest.mark.parametrize("path", ["../../../evil.txt", "definitions/../../../../evil.txt"])
+def test_a_file_name_that_leaves_the_folder_is_refused(
+    call: Call, hub: HubServer, tmp_path: Path, path: str
+) -> None:
+    hub.strange_paths = [path]
+
+    done = call("hub", "pull", NAME)
+
+    assert done.returncode == 3
+    assert f"{NAME}@main is refused: Invalid filename" in done.stderr
+    assert not list(tmp_path.rglob("evil.txt"))
+
+
+@pytest.mark.parametrize("status", [None, 401])
+def test_a_token_is_sent_and_never_shown(call: Call, hub: HubServer, status: int | None) -> None:
+    hub.status = status
+
+    done = call("hub", "pull", NAME, "--log-level", "debug", HF_TOKEN="hf_verysecret")
+
+    assert "Bearer hf_verysecret" in hub.tokens
+    assert "verysecret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["org/..", "../kernels", "org/a--b", "org/.a", f"org/{'a' * 96}"])
+def test_a_name_that_no_repository_has_is_not_asked_for(
+    call: Call, hub: HubServer, name: str
+) -> None:
+    done = call("hub", "pull", name)
+
+    assert done.returncode == 2
+    assert "is no dataset repository" in done.stderr
+    assert hub.requests == []
+
+
+def test_a_revision_is_given_once(call: Call) -> None:
+    done = call("hub", "pull", f"{NAME}@main", "--revision", "main")
+
+    assert done.returncode == 2
+    assert "give one of them" in done.stderr

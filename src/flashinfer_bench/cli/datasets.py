@@ -52,7 +52,7 @@ def pulled_folder(repository: str) -> str:
     pulled = hub.pull(hub.Repository.named(repository))
     if not pulled.is_current:
         log.warn(
-            f"the hub was not reached: {pulled.repository} is as it was pulled last, at {pulled.commit[:12]}"
+            f"{pulled.why_not}: {pulled.repository} is as it was pulled last, at {pulled.commit[:12]}"
         )
     return pulled.folder
 
@@ -63,7 +63,8 @@ def require_writable_place(paths: Sequence[Path]) -> None:
         if hub.commit_of(path) is not None:
             raise UsageError(
                 f"{path} lies in the hub's cache, which is never written to: "
-                "name a folder for the traces with --output DIR, or use --no-save-results"
+                f"name a folder for the traces, such as --output {hub.name_of(path)}-traces, "
+                "or use --no-save-results"
             )
 
 

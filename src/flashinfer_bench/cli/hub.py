@@ -8,9 +8,11 @@ from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, Group
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.data import hub as hub_module
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.tables import Column, heading, paragraph, table
 
 _BYTES_PER_MB = 1e6
+_LEAST_BYTES = 50_000
 
 
 @click.group(
@@ -51,7 +53,7 @@ def pull(repository: str, revision: str | None, as_json: bool) -> None:
         screen.show_json({"schema_version": 1, "pulled": pulled})
         return
     if not pulled.is_current:
-        log.warn("the hub was not reached; this is what an earlier pull brought")
+        log.warn(f"{pulled.why_not}; this is what an earlier pull brought")
     lines = [f"commit  {pulled.commit}", f"folder  {pulled.folder}"]
     lines.append(
         f"next    flashinfer-bench report summary --hub {pulled.repository}@{pulled.commit}"
@@ -82,9 +84,9 @@ def status(repository: str, revision: str | None, as_json: bool) -> None:
     ]
     rows = [
         [
-            each.commit[:12],
+            each.commit[:12] + ("" if each.is_whole else ", in part"),
             ", ".join(each.refs),
-            f"{each.size_bytes / _BYTES_PER_MB:.1f}",
+            _megabytes(each.size_bytes),
             each.folder,
         ]
         for each in found.cached
@@ -93,17 +95,29 @@ def status(repository: str, revision: str | None, as_json: bool) -> None:
 
 
 def _named(repository: str, revision: str | None) -> hub_module.Repository:
+    if revision is not None and "@" in repository:
+        raise UsageError(
+            f"{repository} has a revision, and --revision names one too: give one of them"
+        )
     return hub_module.Repository.named(repository + (f"@{revision}" if revision else ""))
 
 
 def _verdict(found: hub_module.Status) -> str:
-    is_here = any(each.commit == found.newest for each in found.cached)
-    match found.newest:
-        case None:
-            return "the hub was not reached"
-        case commit if is_here:
-            return f"up to date at {commit[:12]}"
-        case commit if found.cached:
-            return f"the hub has {commit[:12]}; `flashinfer-bench hub pull` brings it"
-        case _:
-            return "not here; `flashinfer-bench hub pull` brings it"
+    if found.newest is None:
+        what = "whether this is the newest is not known" if found.cached else "not here"
+        return f"{what}; {found.why_not}"
+    revision = "" if found.revision == "main" else f"@{found.revision}"
+    pull = f"`flashinfer-bench hub pull {found.repository}{revision}`"
+    here = [each for each in found.cached if each.commit == found.newest]
+    commit = found.newest[:12]
+    if here and here[0].is_whole:
+        return f"up to date at {commit}"
+    if here:
+        return f"{commit} is here in part; {pull} brings the rest"
+    if found.cached:
+        return f"the hub has {commit}; {pull} brings it"
+    return f"not here; {pull} brings it"
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / _BYTES_PER_MB:.1f}" if size_bytes > _LEAST_BYTES else "<0.1"

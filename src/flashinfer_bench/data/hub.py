@@ -7,20 +7,25 @@ import importlib
 import re
 import sys
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import settings
-from flashinfer_bench.errors import DeviceError, MissingPackageError, UsageError
+from flashinfer_bench.errors import DatasetError, DeviceError, MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 FLASHINFER_TRACE = "flashinfer-ai/flashinfer-trace"
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_REPOSITORY = re.compile(
+    r"(?=.{3,96}$)(?!.*(--|\.\.))[A-Z0-9_][\w.-]*(?<![.-])/[A-Z0-9_][\w.-]*(?<![.-])",
+    re.ASCII | re.IGNORECASE,
+)
 _SNAPSHOT = re.compile(r"datasets--(.+?)--(.+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_S = 10.0
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Pulled:
     folder: str
     is_current: bool
     """False where the hub could not be asked, and what an earlier pull left may be old."""
+    why_not: str | None = None
+    """Why the hub could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ class CachedRevision:
     """Branches and tags that were this commit when they were pulled."""
     size_bytes: int
     folder: str
+    is_whole: bool
+    """False where a pull was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +83,37 @@ class Status:
     newest: str | None
     """Commit of the revision on the hub; None where it could not be asked."""
     cached: tuple[CachedRevision, ...]
+    why_not: str | None = None
+    """Why the hub could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """What the hub says of a revision: its commit, or why it says nothing."""
+
+    commit: str | None
+    why_not: str | None = None
+    remedy: str | None = None
+    """What helps, where that is not a network."""
 
 
 def pull(repository: Repository) -> Pulled:
     """Bring a revision into the cache, as far as it is not there; without the hub, use what is there."""
     if _COMMIT.fullmatch(repository.revision):  # never changes: what is here need not be asked for
         with contextlib.suppress(_errors().LocalEntryNotFoundError):
-            return _snapshot(repository, is_local=True, is_current=True)
+            return _snapshot(repository, is_local=True)
     newest = _newest(repository)
     try:
-        return _snapshot(repository, is_local=newest is None, is_current=newest is not None)
+        return _snapshot(repository, is_local=newest.commit is None, why_not=newest.why_not)
+    except _errors().IncompleteSnapshotError as error:
+        raise DeviceError(_not_here(repository, newest, "is here in part only")) from error
     except _failures() as error:
-        raise DeviceError(_unreached(repository, has_answered=newest is not None)) from error
+        raise DeviceError(_broken(repository, newest, error)) from error
+    except ValueError as error:  # the client's own checks, such as of paths that leave the folder
+        raise DatasetError(f"{_named(repository)} is refused: {error}") from error
 
 
-def _snapshot(repository: Repository, *, is_local: bool, is_current: bool) -> Pulled:
+def _snapshot(repository: Repository, *, is_local: bool, why_not: str | None = None) -> Pulled:
     folder = _huggingface_hub().snapshot_download(
         repository.name,
         repo_type="dataset",
@@ -98,7 +123,7 @@ def _snapshot(repository: Repository, *, is_local: bool, is_current: bool) -> Pu
         local_files_only=is_local,
     )
     commit = Path(folder).name
-    return Pulled(repository.name, repository.revision, commit, folder, is_current)
+    return Pulled(repository.name, repository.revision, commit, folder, why_not is None, why_not)
 
 
 def status(repository: Repository) -> Status:
@@ -113,12 +138,28 @@ def status(repository: Repository) -> Status:
                 tuple(sorted(each.refs)),
                 each.size_on_disk,
                 str(each.snapshot_path),
+                _is_whole(repository, each.commit_hash),
             )
             for repo in found
             if (repo.repo_type, repo.repo_id) == ("dataset", repository.name)
             for each in sorted(repo.revisions, key=lambda each: -each.last_modified)
         )
-    return Status(repository.name, repository.revision, _newest(repository), cached)
+    newest = _newest(repository)
+    return Status(repository.name, repository.revision, newest.commit, cached, newest.why_not)
+
+
+def _is_whole(repository: Repository, commit: str) -> bool:
+    """Tell whether all files of a commit are here."""
+    try:
+        _snapshot(Repository(repository.name, commit), is_local=True)
+    except _errors().LocalEntryNotFoundError:
+        return False
+    return True
+
+
+def name_of(snapshot: Path) -> str:
+    """Name the repository that a folder of the hub's cache is of, without its owner."""
+    return snapshot.parents[1].name.rpartition("--")[2]
 
 
 def commit_of(folder: Path) -> str | None:
@@ -127,17 +168,15 @@ def commit_of(folder: Path) -> str | None:
     return folder.name if is_snapshot and _SNAPSHOT.fullmatch(folder.parents[1].name) else None
 
 
-def _newest(repository: Repository) -> str | None:
-    """Ask the hub for the revision's commit; None where it cannot be reached."""
+def _newest(repository: Repository) -> _Newest:
+    """Ask the hub for the revision's commit."""
     if settings.is_hub_offline():
-        return None
+        return _Newest(None, "HF_HUB_OFFLINE is set")
     api = _huggingface_hub().HfApi(endpoint=settings.hub_endpoint())
     errors = _errors()
     named = f"{repository.name} on {settings.hub_endpoint()}"
     try:
-        commit: str | None = api.dataset_info(
-            repository.name, revision=repository.revision, timeout=_TIMEOUT_S
-        ).sha
+        found = api.dataset_info(repository.name, revision=repository.revision, timeout=_TIMEOUT_S)
     except errors.RevisionNotFoundError:
         raise UsageError(f"no revision {repository.revision!r} of the dataset {named}") from None
     except errors.GatedRepoError:
@@ -149,24 +188,52 @@ def _newest(repository: Repository) -> str | None:
         raise UsageError(
             f"no dataset {named}; if it is private, log in with `hf auth login`"
         ) from None
-    except _failures():
-        return None
-    return commit
+    except _failures() as error:
+        return _unanswered(error)
+    return _Newest(found.sha)
 
 
-def _unreached(repository: Repository, *, has_answered: bool) -> str:
-    what = f"{repository.name}@{repository.revision}"
-    if has_answered:
-        return f"{what} could not be brought whole: the connection broke or the disk is full; pull again"
-    why = (
-        "HF_HUB_OFFLINE is set"
-        if settings.is_hub_offline()
-        else f"{settings.hub_endpoint()} is not reached"
-    )
-    return (
-        f"{what} is not in {settings.hub_cache_path()}, and {why}: "
+def _unanswered(error: BaseException) -> _Newest:
+    """Say what the hub answered instead, or that it did not."""
+    here = settings.hub_endpoint()
+    code = _status_of(error)
+    if code is None:
+        return _Newest(None, f"{here} is not reached")
+    phrase = f" {HTTPStatus(code).phrase}" if code in set(HTTPStatus) else ""
+    login = "log in with `hf auth login`, or check HF_TOKEN"
+    later = "pull again later, or check HF_ENDPOINT"
+    return _Newest(None, f"{here} answered {code}{phrase}", login if code in _REFUSED else later)
+
+
+def _status_of(error: BaseException | None) -> int | None:
+    """Find the answer that an error, or what led to it, is about."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if response is not None:
+            return int(response.status_code)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _named(repository: Repository) -> str:
+    return f"{repository.name}@{repository.revision}"
+
+
+def _broken(repository: Repository, newest: _Newest, error: Exception) -> str:
+    if newest.commit is None:
+        return _not_here(repository, newest, f"is not in {settings.hub_cache_path()}")
+    found = _unanswered(error)
+    why, remedy = "the connection broke or the disk is full", "pull again for the rest"
+    if found.remedy is not None:
+        why, remedy = f"{found.why_not}", found.remedy
+    return f"{_named(repository)} could not be brought whole: {why}; {remedy}"
+
+
+def _not_here(repository: Repository, newest: _Newest, what: str) -> str:
+    remedy = newest.remedy or (
         f"run `flashinfer-bench hub pull {repository.name}` where there is a network"
     )
+    return f"{_named(repository)} {what}, and {newest.why_not}: {remedy}"
 
 
 def _failures() -> tuple[type[Exception], ...]:

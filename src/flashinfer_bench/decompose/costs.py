@@ -55,11 +55,6 @@ class Edge:
     saved_bytes: int
 
 
-def op_cost(trace: Trace, op: Op) -> Cost:
-    """Cost of one operation."""
-    return _cost(trace, [op.id])
-
-
 def node_cost(trace: Trace, node: Node) -> Cost:
     """Cost of a node as if it were one launch: its arithmetic, its inputs and outputs once."""
     return _cost(trace, node.all_ops())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.profile import Framework
     from flashinfer_bench.intercept import Adapter
-    from flashinfer_bench.tracing.config import Configs
+    from flashinfer_bench.tracing.presets import Configs
     from flashinfer_bench.tracing.profiling import ProfiledModel
     from flashinfer_bench.tracing.runtime import TracingRuntime
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,6 +10,8 @@ from flashinfer_bench.tracing.policies import InputDumpPolicy
 from flashinfer_bench.tracing.registry import PolicyRegistry, made
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from flashinfer_bench.tracing.policies import FilterPolicy
 
 
@@ -95,29 +96,6 @@ class TracingConfigRegistry:
             raise UsageError(f"{taken} have settings already; override=True replaces them")
         self.per_definition |= {name: _config(name, each) for name, each in configs.items()}
         return self
-
-
-Configs = TracingConfig | TracingConfigRegistry | Mapping[str, TracingConfig] | None
-
-
-def registry_of(configs: Configs) -> TracingConfigRegistry:
-    """Read what `enable_tracing` accepts; None is `get_full_configs()`."""
-    match configs:
-        case None:
-            from flashinfer_bench.tracing.presets import get_full_configs  # noqa: PLC0415  # needs us
-
-            return get_full_configs()
-        case TracingConfigRegistry():
-            return configs
-        case TracingConfig():
-            return TracingConfigRegistry(default=configs)
-        case Mapping():
-            return TracingConfigRegistry().register_many(configs)
-        case _:
-            raise UsageError(
-                f"tracing_config is a {type(configs).__name__}; give a TracingConfig, a dict of them by "
-                "definition, or a TracingConfigRegistry"
-            )
 
 
 def _config(name: str, config: object) -> TracingConfig:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tracing.config import TracingConfig, TracingConfigRegistry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _EACH_SIZE_ONCE = TracingConfig(filter_policy="keep_first_k_by_axes")
 # Index pointers and page tables have to fit together, so they are written down as they were.
@@ -33,6 +31,27 @@ def get_full_configs() -> TracingConfigRegistry:
     registry.per_op_type |= dict.fromkeys(_SIZE_OP_TYPES, _EACH_SIZE_ONCE)
     registry.default = TracingConfig()
     return registry
+
+
+Configs = TracingConfig | TracingConfigRegistry | Mapping[str, TracingConfig] | None
+
+
+def registry_of(configs: Configs) -> TracingConfigRegistry:
+    """Read what `enable_tracing` accepts; None is `get_full_configs()`."""
+    match configs:
+        case None:
+            return get_full_configs()
+        case TracingConfigRegistry():
+            return configs
+        case TracingConfig():
+            return TracingConfigRegistry(default=configs)
+        case Mapping():
+            return TracingConfigRegistry().register_many(configs)
+        case _:
+            raise UsageError(
+                f"tracing_config is a {type(configs).__name__}; give a TracingConfig, a dict of them by "
+                "definition, or a TracingConfigRegistry"
+            )
 
 
 def chosen_configs(

@@ -10,8 +10,8 @@ from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.intercept import ADAPTERS, PATCHES
 from flashinfer_bench.tracing.active import ACTIVE
-from flashinfer_bench.tracing.config import registry_of
 from flashinfer_bench.tracing.definitions import Definitions
+from flashinfer_bench.tracing.presets import registry_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, is_captured
 from flashinfer_bench.tracing.tap import Tap
 from flashinfer_bench.tracing.writer import Writer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
-    from flashinfer_bench.tracing.config import Configs
+    from flashinfer_bench.tracing.presets import Configs
     from flashinfer_bench.tracing.writer import Written
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.decompose.costs import edges, flops, launches_cost, node_cost, op_cost
+from flashinfer_bench.decompose.costs import Cost, edges, flops, launches_cost, node_cost
 from flashinfer_bench.decompose.grouping import decompose_trace
+from flashinfer_bench.decompose.ir import Trace
 from tests.unit.decompose.traces import Building
 
 LINEAR, CONV = "torch.nn.functional.linear", "torch.nn.functional.conv2d"
@@ -76,12 +77,16 @@ def test_a_recurrent_layer_costs_its_matrices_once_for_each_step() -> None:
     assert flops(made.trace(out), made.ops[0]) == 2 * 5 * 3 * (16 * 8 + 16 * 4)
 
 
+def _cost(trace: Trace) -> Cost:
+    return node_cost(trace, decompose_trace(trace))
+
+
 def test_traffic_is_each_input_and_output_once() -> None:
     made = Building()
     x = made.input(4, 8, dtype="float16")
     out = made.op("mul", x, x, dtype="float16")
 
-    cost = op_cost(made.trace(out), made.ops[0])
+    cost = _cost(made.trace(out))
 
     assert (cost.read_bytes, cost.written_bytes, cost.intensity) == (64, 64, 32 / 128)
 
@@ -91,7 +96,7 @@ def test_an_expanded_tensor_is_read_without_its_repeats() -> None:
     x = made.input(4, 8)
     made.values[x.id] = replace(made.values[x.id], strides=(0, 1))
 
-    assert op_cost(made.trace(made.op("relu", x)), made.ops[0]).read_bytes == 8 * 4
+    assert _cost(made.trace(made.op("relu", x))).read_bytes == 8 * 4
 
 
 def test_of_a_table_only_the_rows_looked_up_are_read() -> None:
@@ -99,7 +104,7 @@ def test_of_a_table_only_the_rows_looked_up_are_read() -> None:
     indices, table = made.input(4, dtype="int64"), made.param(1000, 8)
     out = made.op("torch.nn.functional.embedding", indices, table, shape=(4, 8))
 
-    cost = op_cost(made.trace(out), made.ops[0])
+    cost = _cost(made.trace(out))
 
     assert cost.read_bytes == 4 * 8 + 4 * 8 * 4
 

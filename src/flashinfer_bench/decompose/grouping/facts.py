@@ -171,8 +171,3 @@ def common(frames: Iterable[Frame]) -> Frame:
             length += 1
         found = found[:length]
     return found or ()
-
-
-def module_path(frame: Frame) -> str:
-    """Qualified name of the module a frame is in; empty for the root."""
-    return next((scope.path for scope in reversed(frame) if scope.kind == "module"), "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -225,10 +224,3 @@ def _strays(layout: Layout) -> Iterator[Finding]:
             file = PurePosixPath(path.relative_to(layout.folder).as_posix())
             if file not in named:
                 yield found("LAY-stray", str(file), "no node of the tree has this file")
-
-
-def write_json(path: Path, document: object) -> None:
-    """Write a document with sorted keys."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    plain = msgspec.to_builtins(document)
-    path.write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n")

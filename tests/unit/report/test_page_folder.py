@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,69 @@ def test_what_fails_halfway_leaves_the_earlier_site_alone(
     assert names(tmp_path) == ["site"]
 
 
+def test_what_fails_halfway_leaves_no_folder_where_none_was(tmp_path: Path) -> None:
+    def pages() -> Iterator[tuple[str, str]]:
+        yield "index.html", "new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_site(tmp_path / "site", pages())
+
+    assert names(tmp_path) == []
+
+
+def test_what_cannot_be_put_in_place_brings_the_earlier_site_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_site(tmp_path / "site", OLD)
+    before = names(tmp_path / "site")
+    rename = Path.rename
+
+    def full(path: Path, target: Path) -> Path:
+        if path.name == "solutions" and target.parent == tmp_path / "site":
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+
+    with pytest.raises(StorageError, match="No space left on device; what was there is unchanged"):
+        write_site(tmp_path / "site", NEW)
+
+    assert files(tmp_path / "site") == dict(OLD)
+    assert sorted(names(tmp_path / "site")) == sorted(before)
+
+
+def test_the_folder_itself_stays_for_who_serves_it_or_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_site(tmp_path / "site", OLD)
+    monkeypatch.chdir(tmp_path / "site")
+
+    write_site(Path(), NEW)
+
+    assert files(Path.cwd()) == dict(NEW)
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", OLD)
+    left = tmp_path / "site" / ".flashinfer-bench-draft-x"
+    left.mkdir()
+    (left / "index.html").write_text("half")
+
+    write_site(tmp_path / "site", NEW)
+
+    assert files(tmp_path / "site") == dict(NEW)
+    assert not left.exists()
+
+
+def test_a_link_that_was_added_is_refused(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", OLD)
+    (tmp_path / "site" / "papers").symlink_to(tmp_path)
+
+    with pytest.raises(UsageError, match="papers"):
+        require_replaceable(tmp_path / "site")
+
+
 def test_a_folder_of_something_else_is_refused_before_a_page_is_made(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("ten years")
 
@@ -117,6 +181,10 @@ def test_a_link_to_a_site_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_web_server_of_another_user_may_read_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+
     write_site(tmp_path / "site", OLD)
 
+    os.umask(before)
     assert (tmp_path / "site").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "site" / "definitions").stat().st_mode & 0o777 == 0o755

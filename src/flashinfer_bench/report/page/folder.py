@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MARK = ".flashinfer-bench-site.json"
 """Lists what a site is made of; a folder without it is none of ours."""
+_DRAFT = ".flashinfer-bench-draft-"
+"""What is being written; where a run was killed it stays, and the next one removes it."""
 _MOST_NAMED = 3
 
 
@@ -22,20 +24,25 @@ def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:
     """Write pages, by path in the site, and put them where an earlier site or nothing was.
 
     Gives how many files were written. Any other folder is refused, and nothing is changed until all
-    pages are there.
+    pages are there. The folder itself stays: it may be mounted, served, or the one the caller is in.
     """
     target = folder.resolve()
     require_replaceable(target)
+    is_new = not target.exists()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        target.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=target))
     except OSError as error:
         raise _failed(target, error) from error
     try:
         count = _fill(draft, pages)
         _swap(draft, target)
-    except OSError as error:
-        raise _failed(target, error) from error
+    except BaseException as error:
+        if is_new:
+            shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _failed(target, error) from error
+        raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return count
@@ -48,8 +55,13 @@ def require_replaceable(folder: Path) -> None:
         return
     if not target.is_dir():
         raise UsageError(f"{folder} is a file; name a folder to write the site into")
-    found = {path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir()}
-    foreign = sorted(found - _listed(target / MARK) - {MARK})
+    found = {
+        path.relative_to(target)
+        for path in target.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+    names = {path.as_posix() for path in found if not path.parts[0].startswith(_DRAFT)}
+    foreign = sorted(names - _listed(target / MARK) - {MARK})
     if not foreign:
         return
     named = ", ".join(foreign[:_MOST_NAMED]) + (", …" if len(foreign) > _MOST_NAMED else "")
@@ -68,7 +80,6 @@ def _listed(mark: Path) -> set[str]:
 
 
 def _fill(draft: Path, pages: Iterable[tuple[str, str]]) -> int:
-    draft.chmod(0o755)  # a web server reads it too
     files: list[str] = []
     folders: set[Path] = set()
     for name, text in pages:
@@ -85,16 +96,20 @@ def _fill(draft: Path, pages: Iterable[tuple[str, str]]) -> int:
 
 
 def _swap(draft: Path, target: Path) -> None:
-    """Put the draft in place; what was there comes back where that fails."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    aside = draft.with_name(f"{draft.name}.old")
-    target.rename(aside)
+    """Exchange what lies in the folder for the draft; where that fails, what was there comes back."""
+    aside = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=target))
+    moved: list[tuple[Path, Path]] = []
     try:
-        draft.rename(target)
+        for folder, place in ((target, aside), (draft, target)):
+            for path in sorted(folder.iterdir()):
+                if path not in {draft, aside}:
+                    moved.append((path, place / path.name))
+                    path.rename(place / path.name)
     except BaseException:
-        aside.rename(target)
+        for was, now in reversed(moved):
+            if now.exists():
+                now.rename(was)
+        aside.rmdir()
         raise
     shutil.rmtree(aside, ignore_errors=True)
 

@@ -18,6 +18,7 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary, write the pages
 	$(BIN)/flashinfer-bench run --local examples/dataset
 	$(BIN)/flashinfer-bench report summary --local examples/dataset
+	@echo "To have flashinfer-bench on your PATH: source $(VENV)/bin/activate"
 	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
 # Where times count, a test has the machine to itself; all others run two at a time.

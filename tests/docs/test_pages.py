@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.cli.main import COMMANDS
 from flashinfer_bench.data import Definition, Trace, pack
 
 REPOSITORY = Path(__file__).parents[2]
@@ -25,6 +26,12 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+LINKED = [
+    *PAGES,
+    *(REPOSITORY / "docs/adr").glob("*.md"),
+    *(REPOSITORY / "examples").rglob("README.md"),
+    *(REPOSITORY / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "benchmarks/README.md")),
+]
 FOLLOWED = {"tracing.md"}  # by a test of its own, with the files its programs need
 
 PYTHON = [
@@ -99,16 +106,29 @@ def test_the_entities_in_the_formats_page_are_valid(tmp_path: Path) -> None:
     assert trace.definition == solution.definition == definition.name
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    missing = [
-        f"{page.name}: {target}"
-        for page in [
-            *PAGES,
-            REPOSITORY / "ARCHITECTURE.md",
-            *(REPOSITORY / "docs/adr").glob("*.md"),
-        ]
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
-        if not (page.parent / target).exists()
-    ]
+def anchors(page: Path) -> set[str]:
+    """Name a page's headings as links name them."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    words = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in words}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = []
+
+    for link in re.findall(r"\]\(([^)\s:]+)\)", prose(page)):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
 
     assert not missing
+
+
+def test_the_readme_names_every_command() -> None:
+    table = (REPOSITORY / "README.md").read_text().partition("## Commands")[2]
+
+    named = set(re.findall(r"`(?:flashinfer-bench )?([a-z-]+)", table))
+
+    assert not set(COMMANDS) - named

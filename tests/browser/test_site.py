@@ -129,6 +129,36 @@ def test_hardware_that_a_page_has_nothing_of_is_said(visitor) -> None:
     assert page.get_by_text("Not measured on NVIDIA H200").is_visible()
 
 
+def test_back_shows_what_was_chosen_and_forward_what_came_after(visitor) -> None:
+    page = visitor.go("solutions.html#hw=AMD+EPYC")
+    page.get_by_label("Filter by name").fill("softmax cpp")
+    before = shown(page, "t-solutions", 1)
+    page.get_by_role("link", name="softmax_v128256_cpp").click()
+    page.wait_for_url("**/softmax_v128256_cpp.html")
+
+    page.go_back()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    after = shown(page, "t-solutions", 1)
+    page.go_forward()
+
+    assert page.locator("h1").inner_text() == "softmax_v128256_cpp"
+    assert after == before == ["moe_routing_softmax_topk8_e128_cpp", "softmax_v128256_cpp"]
+
+
+@pytest.mark.parametrize("width", [1280, 900])
+def test_a_place_that_is_linked_to_is_not_under_the_bar(browser, site: Path, width: int) -> None:
+    for visitor in visitor_of(browser, site, viewport={"width": width, "height": 700}):
+        page = visitor.go("definitions/rmsnorm_h4096.html")
+
+        page.get_by_role("link", name="Workloads", exact=True).click()
+        bar = page.locator("header.top").bounding_box()
+        head = page.locator("#workloads").bounding_box()
+
+        assert bar is not None
+        assert head is not None
+        assert head["y"] >= bar["y"] + bar["height"]
+
+
 def test_a_deep_link_shows_what_it_names(visitor) -> None:
     page = visitor.go(
         "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200&pin=rmsnorm_h4096_triton&q.t-NONE=x"

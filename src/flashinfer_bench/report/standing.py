@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -66,6 +66,8 @@ class LeftOut:
     """Traces of code that the solution's present code replaced."""
     interpreted: int = 0
     """Traces whose kernel was interpreted: their times mean nothing."""
+    slower_runs: int = 0
+    """Passing traces of jobs that another run passed faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,21 @@ def standing(
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
     _mark_failing(kept, tallies, mixes_hardware=mixes_hardware)
+    left_out = replace(left_out, slower_runs=_slower(kept, tallies))
     for row in every if left_out.interpreted else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
     return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
+
+
+def _slower(rows: list[TraceRow], tallies: Mapping[str, Tallies]) -> int:
+    """Count passing traces that no tally shows."""
+    shown = (
+        len(tally.passed)
+        for by_definition in tallies.values()
+        for by_solution in by_definition.values()
+        for tally in by_solution.values()
+    )
+    return sum(row.status == "PASSED" for row in rows) - sum(shown)
 
 
 def _statuses(rows: list[TraceRow], *, mixes_hardware: bool) -> dict[str, dict[str, int]]:

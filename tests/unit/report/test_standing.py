@@ -54,6 +54,7 @@ def test_the_fastest_of_several_passes_counts() -> None:
     found = _standing(row(latency_ms=3.0), row(latency_ms=2.0), row(latency_ms=2.5))
 
     assert _tally(found).passed["w1"].latency_ms == 2.0
+    assert found.left_out.slower_runs == 2
 
 
 def test_traces_of_replaced_code_are_left_out_once_the_present_code_is_measured() -> None:

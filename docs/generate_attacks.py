@@ -16,8 +16,8 @@ PAGE = Path(__file__).with_name("attacks.md")
 VERIFIED = FOLDER / "verified.json"
 FALSE_ALARMS = FOLDER / "false_alarms.json"
 AFTER_THE_RUN = """\
-Since that run profiling hooks and the shape of the spin kernel are sealed (`tampered_harness`), which stops the first
-two on a CPU; what it does on a card has not been seen."""
+The package of that run did not seal profiling hooks and the shape of the spin kernel; this one does
+(`tampered_harness`), which stops the first two on a CPU. It has not been tried on a card."""
 INTRODUCTION = """\
 # Attacks, and what catches them
 
@@ -46,7 +46,7 @@ them too, alone and mixed with honest solutions, whose results must not change.
 | `not_stopped` | nothing stops it; the reason is in the list below |
 
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
-it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](evaluation.md).
+it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](sandbox.md).
 
 This page is written by `docs/generate_attacks.py`.
 """

@@ -19,8 +19,15 @@ INTRODUCTION = f"""\
 # Command line
 
 `{PROGRAM}` and `python -m flashinfer_bench` are the same. Results go to stdout, progress and logs to
-stderr. Colours and live progress appear on a terminal only, and `NO_COLOR` is respected. What reads
-traces, and `run` and `check`, take `--json`: one document whose keys stay, with `schema_version` first.
+stderr. Colours and live progress appear on a terminal only, and `NO_COLOR` is respected. A terminal gets pages as wide
+as it is: a table that is too wide becomes a list of its rows (`| less -S` keeps the table).
+
+Almost every command takes `--json`: one document on stdout and nothing else, whose keys stay, with `schema_version`
+first. Units are part of a name (`latency_ms`, `elapsed_s`, `free_bytes`); what has none is a ratio, a share of one or
+a count. It is strict JSON: what is not a number is `"NaN"`, `"Infinity"` or `"-Infinity"`, what was not measured `null`.
+A command that could not do what it was asked leaves stdout empty, says why on stderr, and ends with the exit code
+below. What each document looks like is recorded in `tests/golden/recorded/*.json`, and tested byte for byte.
+
 An option that takes several values takes them after one another (`--definitions a b`) or each with
 the option again.
 

@@ -444,6 +444,19 @@ def test_many_workloads_with_one_fault_are_one_line(problem: Path, tmp_path: Pat
     assert line.startswith("warning: L1/gather: 20 workloads were left out; the first: ")
 
 
+def test_nothing_is_written_into_what_is_read(problem: Path, tmp_path: Path) -> None:
+    bring(problem, tmp_path / "out")
+
+    inside = bring(problem, problem / "out")
+    back = call(
+        "export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "out" / "x"
+    )
+
+    assert (inside.exit_code, back.exit_code) == (2, 2)
+    assert "name a folder outside" in inside.stderr
+    assert "name a folder outside" in back.stderr
+
+
 def test_files_that_nobody_described_are_named(problem: Path, tmp_path: Path) -> None:
     (problem / "notes.md").write_text("x")
 

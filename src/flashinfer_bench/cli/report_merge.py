@@ -12,9 +12,11 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.tables import Column, heading, table
+from flashinfer_bench.report.tables import Column, heading, paragraph, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.data.merging import Merge, Merged
     from flashinfer_bench.report.tables import Page
 
@@ -73,10 +75,17 @@ def merge(
     if not named:
         raise UsageError("no dataset was named: report merge DATASET... --output DIR")
     require_new(Path(output))
+    _require_datasets(named)
     planned = plan_merge(dataset_paths(named))
     if on_conflict == "fail":
         require_kept(planned.merged, _REMEDY)
     write_merged(planned, Path(output), as_json=as_json)
+
+
+def _require_datasets(named: Sequence[str]) -> None:
+    for each in named:
+        if not Path(each).is_dir():
+            raise UsageError(f"{each}: no such folder")
 
 
 def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
@@ -86,6 +95,8 @@ def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
         log.warn(f"{each.kind} {each.name!r}: kept {each.first}, not {each.second}")
     for name, reason in planned.merged.unwritable.items():
         log.warn(f"{name} was left out: {reason}")
+    for file, workload in planned.merged.missing.items():
+        log.warn(f"{file} is not there, and {workload} names it")
     if as_json:
         screen.show_json({"schema_version": 1, "output": str(output), "merge": planned.merged})
     else:
@@ -106,7 +117,10 @@ def _page(output: Path, merged: Merged) -> Page:
         for kind in merged.taken
         if merged.taken[kind] or merged.duplicates[kind] or kind in conflicts
     ]
-    return (heading(str(output)), table(columns, rows))
+    return (
+        heading(str(output)),
+        table(columns, rows) if rows else paragraph("there is nothing in it"),
+    )
 
 
 _HEADS = ("written", "duplicates", "not kept", "left out with it")

@@ -12,7 +12,7 @@ from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _MODE = 0o755
 
@@ -35,6 +35,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise storage_error(folder, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_outside(folder: Path, sources: Iterable[Path]) -> None:
+    """Refuse a folder that would become a part of what it is made from."""
+    for source in sources:
+        if folder.resolve().is_relative_to(source.resolve()):
+            raise UsageError(f"{folder} lies in {source}, which is read; name a folder outside")
 
 
 def require_new(folder: Path) -> None:

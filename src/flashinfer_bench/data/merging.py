@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
+import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.data.blobs import path_inside
-from flashinfer_bench.data.drafts import new_folder
+from flashinfer_bench.data.drafts import new_folder, require_outside
 from flashinfer_bench.data.files import lines_of, read_bytes, whole_lines
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout
@@ -57,6 +59,8 @@ class Merged:
     conflicts: list[Conflict] = field(default_factory=list)
     unwritable: dict[str, str] = field(default_factory=dict)
     """What the reader does not understand, with the reason."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Files that are not there, with a workload that names each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Form:
 
 def plan_merge(roots: Sequence[Path], form: Form | None = None) -> Merge:
     """Lay datasets over each other in their order, in memory; of what contradicts the first is kept."""
-    merge = Merge(form or Form())
+    merge = Merge(form or Form(), roots)
     sources = [_Source(merge, Layout(root)) for root in dict.fromkeys(roots)]
     for source in sources:
         source.add_definitions()
@@ -82,8 +86,9 @@ def plan_merge(roots: Sequence[Path], form: Form | None = None) -> Merge:
 class Merge:
     """A dataset to be; nothing is written before `write`."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, roots: Sequence[Path]) -> None:
         self.form = form
+        self._roots = roots
         self.merged = Merged()
         self.definitions: dict[str, Definition] = {}
         self._known: dict[tuple[str, str], tuple[object, str]] = {}
@@ -124,7 +129,8 @@ class Merge:
         return True
 
     def write(self, folder: Path) -> None:
-        """Write the dataset, whole or not at all; the folder must be new or empty."""
+        """Write the dataset, whole or not at all; the folder must be new or empty, and a part of no source."""
+        require_outside(folder, self._roots)
         with new_folder(folder) as draft:
             for name in ("definitions", "solutions", "workloads", "traces"):
                 (draft / name).mkdir()
@@ -205,8 +211,9 @@ class _Source:
 
     def _add_blobs(self) -> None:
         for file in sorted(self._layout.blob.rglob("*")):
-            if file.is_file():
-                self._copy(_relative(file.relative_to(self._layout.root)), file)
+            place = file.relative_to(self._layout.root)
+            if file.is_file() and not any(part.startswith(".") for part in place.parts):
+                self._copy(_relative(place), file)
 
     def _copy(self, place: str, file: Path) -> None:
         if not self._merge.copy(place, file):
@@ -215,10 +222,10 @@ class _Source:
     def _add_workloads(self) -> None:
         for name, segments in self._view.workloads.items():
             for segment in segments:
-                for trace in segment.traces(UnknownKeys()):
-                    self._add_workload(
-                        trace, self._workload_place(name, segment.path), segment.path
-                    )
+                place = self._workload_place(name, segment.path)
+                for number, line in segment.lines():
+                    trace = segment.trace(number, line, UnknownKeys())
+                    self._add_workload(trace, place, f"{segment.path}:{number}")
 
     def _workload_place(self, definition: str, file: str) -> str:
         known = self._merge.definitions.get(definition)
@@ -228,17 +235,26 @@ class _Source:
 
     def _add_workload(self, trace: Trace, place: str, file: str) -> None:
         stored = _stored(trace.workload)
-        blob = path_inside(self._layout.root, self._layout.blob.name)
         for path in stored:
-            file_of_tensor = path_inside(self._layout.root, path)
-            if file_of_tensor.is_file() and not file_of_tensor.is_relative_to(blob):
-                self._copy(path, file_of_tensor)
+            self._add_stored(path, file)
         key = f"{trace.definition}/{trace.workload.uuid}"
         owners = [("definition", trace.definition), *(("blob", path) for path in stored)]
         if self._is_left_out("workload", key, owners):
             return
         if self._enter("workload", key, trace.workload.to_dict(), file):
             self._merge.add_line(place, lines_of([trace]))
+
+    def _add_stored(self, path: str, named_by: str) -> None:
+        """Copy a workload's file that lies elsewhere than all others; say so of one that is not there."""
+        root = self._layout.root
+        try:
+            file = path_inside(root, path)
+        except DatasetError:
+            raise DatasetError(f"path {path!r} leaves the dataset", path=named_by) from None
+        if not file.is_file():
+            self._merge.merged.missing.setdefault(str(file), named_by)
+        elif not file.is_relative_to(path_inside(root, self._layout.blob.name)):
+            self._copy(path, file)
 
     def _add_traces(self) -> None:
         for segments in self._view.traces.values():
@@ -288,6 +304,10 @@ def _decoded(line: bytes, where: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
+        with contextlib.suppress(ValueError):  # Python's own writer leaves NaN bare
+            content = json.loads(line, parse_constant=str)
+            if isinstance(content, dict):
+                return content
         raise DatasetError(f"not JSON: {error}", path=where) from None
 
 

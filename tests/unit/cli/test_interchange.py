@@ -108,6 +108,18 @@ def test_workloads_among_traces_are_imported_to_where_they_belong(
     assert not list((tmp_path / "out" / "traces").rglob("*_workloads.jsonl"))
 
 
+@pytest.mark.parametrize(
+    "command", [["export", "flashinfer-trace", "--local"], ["import", "flashinfer-trace"]]
+)
+def test_a_dataset_is_not_written_into_the_one_it_comes_from(
+    dataset: Path, command: list[str]
+) -> None:
+    done = call(*command, dataset, "--output", dataset / "traces" / "tidy")
+
+    assert done.exit_code == 2
+    assert "name a folder outside" in done.stderr
+
+
 def _by_name(trace_set: TraceSet) -> dict[str, Solution]:
     return {each.name: each for lists in trace_set.solutions.values() for each in lists}
 

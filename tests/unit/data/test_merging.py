@@ -14,6 +14,7 @@ from flashinfer_bench.data import Solution, TraceSet, load_json_file, unpack
 from flashinfer_bench.data.drafts import new_folder
 from flashinfer_bench.errors import StorageError
 
+NAN = '"max_relative_error":NaN'
 GOLDEN = Path(__file__).parents[2] / "golden" / "dataset"
 
 
@@ -185,3 +186,86 @@ def test_what_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
         begin_and_fail()
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("inside", ["merged", "traces/merged", "definitions/more/merged"])
+def test_an_output_within_a_dataset_that_is_merged_is_refused(
+    first: Path, second: Path, inside: str
+) -> None:
+    done = merge(second / inside, first, second)
+
+    assert done.exit_code == 2
+    assert "name a folder outside" in done.stderr
+    assert lines_below(second) == lines_below(GOLDEN)
+
+
+def test_numbers_that_are_none_are_read_however_they_are_written(
+    first: Path, second: Path, tmp_path: Path
+) -> None:
+    for root in (first, second):
+        edit(next((root / "traces").rglob("gemm_n8.jsonl")), '"max_relative_error":0.0', NAN)
+
+    done = merge(tmp_path / "out", first, second, options=("--json",))
+
+    counts = json.loads(done.stdout)["merge"]
+    assert counts["conflicts"] == []
+    assert counts["taken"]["trace"] == counts["duplicates"]["trace"]
+    assert lines_below(tmp_path / "out" / "traces") == lines_below(first / "traces")
+
+
+def test_hidden_files_among_blobs_are_no_conflict(
+    first: Path, second: Path, tmp_path: Path
+) -> None:
+    for root, content in ((first, "one"), (second, "two")):
+        (root / "blob").mkdir()
+        (root / "blob" / ".DS_Store").write_text(content)
+
+    done = merge(tmp_path / "out", first, second)
+
+    assert done.exit_code == 0
+    assert not (tmp_path / "out" / "blob").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "words"),
+    [
+        ("blob/x.safetensors", 0, "is not there, and "),
+        ("/etc/hostname", 3, "path '/etc/hostname' leaves the dataset"),
+        ("../../x", 3, "path '../../x' leaves the dataset"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named_with_its_workload(
+    second: Path, tmp_path: Path, path: str, code: int, words: str
+) -> None:
+    file = next((second / "workloads").rglob("*.jsonl"))
+    line = json.loads(file.read_text().splitlines()[0])
+    name = next(iter(line["workload"]["inputs"]))
+    line["workload"]["inputs"][name] = {"type": "safetensors", "path": path, "tensor_key": "x"}
+    line["workload"]["uuid"] = "stored"
+    file.write_text(json.dumps(line) + "\n")
+
+    done = merge(tmp_path / "out", second)
+
+    assert done.exit_code == code
+    assert words in done.stderr
+    assert f"{file}:1" in done.stderr
+
+
+def test_a_conflict_within_a_file_names_both_lines(second: Path, tmp_path: Path) -> None:
+    file = next((second / "workloads").rglob("*.jsonl"))
+    whole = file.read_text()
+    line = json.loads(whole.splitlines()[0])
+    line["workload"]["size_class"] = "full"
+    file.write_text(f"{whole}{json.dumps(line)}\n")
+
+    done = merge(tmp_path / "out", second)
+
+    assert done.exit_code == 2
+    assert f"{file}:1 and {file}:{len(whole.splitlines()) + 1}" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_was_given(first: Path, tmp_path: Path) -> None:
+    done = merge(tmp_path / "out", first, tmp_path / "nope")
+
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {tmp_path / 'nope'}: no such folder\n"

@@ -78,3 +78,29 @@ def test_a_definition_without_ceilings_says_why_it_has_no_roofline(odd) -> None:
     page = odd(trace("a", "card", 1)).go("definitions/d.html")
 
     assert page.get_by_text("No roofline: the traces hold no ceilings").is_visible()
+
+
+def test_sources_of_thousands_of_lines_are_compared_line_by_line(
+    tmp_path: Path, visitor_to: Callable[[Path], Visitor]
+) -> None:
+    lines = [f"x = {index}\n" for index in range(5000)]
+    other = [*lines]
+    other[10], other[4000] = "changed = 1\n", "changed = 2\n"
+    for name, text in (("a", lines), ("b", other)):
+        solution = {
+            "name": name,
+            "definition": "d",
+            "author": "who",
+            "spec": {"language": "python", "target_hardware": ["cpu"], "entry_point": "m.py::x"},
+            "sources": [{"path": "m.py", "content": "".join(text)}],
+        }
+        path = tmp_path / "data" / "solutions" / "who" / "op" / "d" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(solution), encoding="utf-8")
+    page = visitor_to(write_site(tmp_path / "site", tmp_path / "data")).go("solutions/a.html")
+
+    page.get_by_label("Side by side with").select_option("b")
+    page.locator(".diff .new").first.wait_for()
+
+    assert page.locator(".diff td.new").all_inner_texts() == ["changed = 1", "changed = 2"]
+    assert page.locator(".diff td.gone").all_inner_texts() == ["x = 10", "x = 4000"]

@@ -267,6 +267,7 @@ const fib = (() => {
   }
 
   // Lines that two texts share, in order: the longest such list, after what is equal at both ends.
+  const MOST_CELLS = 4e7;
   function shared(a, b) {
     let begin = 0;
     let end = 0;
@@ -276,8 +277,9 @@ const fib = (() => {
     const m = b.length - begin - end;
     const pairs = [];
     for (let i = 0; i < begin; i += 1) pairs.push([i, i]);
-    if (n && m && n * m <= 9e6) {
-      const lengths = new Uint32Array((n + 1) * (m + 1));
+    const isTooLong = n * m > MOST_CELLS;
+    if (n && m && !isTooLong) {
+      const lengths = new Uint16Array((n + 1) * (m + 1));
       const width = m + 1;
       for (let i = n - 1; i >= 0; i -= 1) {
         for (let j = m - 1; j >= 0; j -= 1) {
@@ -292,14 +294,15 @@ const fib = (() => {
       }
     }
     for (let k = end; k > 0; k -= 1) pairs.push([a.length - k, b.length - k]);
-    return pairs;
+    return { pairs, isTooLong };
   }
   function sideBySide(left, right) {
     const [a, b] = [left, right].map((each) => (each === undefined ? [] : each.replace(/\n$/, "").split("\n")));
     const rows = [];
     let i = 0;
     let j = 0;
-    const pairs = [...shared(a, b), [a.length, b.length]];
+    const { pairs, isTooLong } = shared(a, b);
+    pairs.push([a.length, b.length]);
     pairs.forEach(([x, y], index) => {
       while (i < x || j < y) {
         rows.push([i < x ? i : -1, j < y ? j : -1, false]);
@@ -308,11 +311,11 @@ const fib = (() => {
       }
       if (index < pairs.length - 1) rows.push([i++, j++, true]);
     });
-    return { a, b, rows };
+    return { a, b, rows, isTooLong };
   }
   const CONTEXT = 3;
   function differenceTable(path, names, left, right) {
-    const { a, b, rows } = sideBySide(left, right);
+    const { a, b, rows, isTooLong } = sideBySide(left, right);
     const near = rows.map((_, index) => rows.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some((row) => !row[2]));
     const body = element("tbody");
     let skipped = 0;
@@ -332,6 +335,7 @@ const fib = (() => {
     const head = (text) => { const made = element("th", { colSpan: 2 }, text); made.scope = "colgroup"; return made; };
     return [
       element("h3", { className: "path" }, path),
+      ...(isTooLong ? [element("p", { className: "remark" }, "Too long to be compared line by line: only what is equal at both ends is left out.")] : []),
       element("table", { className: "diff" },
         element("colgroup", {}, element("col", { className: "line" }), element("col"), element("col", { className: "line" }), element("col")),
         element("thead", {}, element("tr", {}, head(left === undefined ? `${names[0]} (no such file)` : names[0]), head(right === undefined ? `${names[1]} (no such file)` : names[1]))), body),

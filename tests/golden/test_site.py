@@ -172,6 +172,19 @@ def test_solutions_and_definitions_that_only_traces_know_have_pages(
     assert "The dataset does not hold this definition" in definition
 
 
+def test_solutions_of_a_definition_that_is_missing_lead_to_a_page(
+    dataset: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(dataset / "solutions", tmp_path / "bare" / "solutions")
+
+    write(tmp_path / "site", tmp_path / "bare")
+
+    pages = list((tmp_path / "site" / "solutions").iterdir())
+    links = {link for page in pages for link in re.findall(r'href="([^"#]+)"', page.read_text())}
+    assert pages
+    assert all((pages[0].parent / link).exists() for link in links - {"data:,"})
+
+
 def test_an_empty_dataset_is_a_site_too(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
 

@@ -129,10 +129,9 @@ class Content:
 
     @cached_property
     def definition_names(self) -> tuple[str, ...]:
-        """Definitions that the dataset holds or that traces speak of."""
-        return tuple(
-            sorted(self.definitions.keys() | {name for name, jobs in self.jobs.items() if jobs})
-        )
+        """Definitions that the dataset holds, or that its solutions or traces speak of."""
+        traced = {name for name, jobs in self.jobs.items() if jobs}
+        return tuple(sorted(self.definitions.keys() | self.solutions_by_definition.keys() | traced))
 
     @cached_property
     def jobs_by_solution(self) -> dict[str, list[Job]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashinfer_bench.cli import screen, sol_execbench
+from flashinfer_bench.cli import log, screen, sol_execbench
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from flashinfer_bench.report.exports import ExportColumn
+
+_SHOWN = 40
 
 
 @click.group(
@@ -123,6 +125,8 @@ def _export(
         shown = exports.chosen(known, names) if names else list(known)
         rows = list(trace_set.rows())
         content = write(rows, shown)
+    if write is exports.as_csv:
+        _warn_of_formulas(exports.formulas(rows, shown))
     if output is None and not as_json:
         click.echo(content, nl=False)
         return
@@ -141,6 +145,14 @@ def _export(
         )
     else:
         screen.show((paragraph(f"{count_text(len(rows), 'trace')} in {output}"),))
+
+
+def _warn_of_formulas(found: Sequence[str]) -> None:
+    if found:
+        log.warn(
+            f"{count_text(len(found), 'text')} would be a formula in a spreadsheet, such as "
+            f"{found[0][:_SHOWN]!r}: have it read all columns as text"
+        )
 
 
 @export.command(

@@ -7,10 +7,11 @@ import importlib
 import io
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from flashinfer_bench.errors import MissingPackageError, UnknownNameError
+from flashinfer_bench.errors import MissingPackageError, UnknownNameError, UsageError
 from flashinfer_bench.report.tables import printable
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
 
+# An underscore within a word is one: names are full of them.
+_MARKUP = re.compile(r"[\\|*`\[\]~]|(?<![^\W_])_|_(?![^\W_])")
+_FORMULA = re.compile(r"[=+\-@\t\r]")
 Kind = Literal["text", "number", "count", "flag", "lengths", "versions"]
 
 
@@ -93,6 +97,8 @@ def chosen(all_columns: Sequence[ExportColumn], names: Sequence[str]) -> list[Ex
     """Pick columns by name, in the order asked for."""
     by_name = {column.name: column for column in all_columns}
     for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"column {name!r} is named twice")
         if name not in by_name:
             raise UnknownNameError("column", name, by_name)
     return [by_name[name] for name in names]
@@ -106,6 +112,12 @@ def as_csv(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> bytes:
     for row in rows:
         writer.writerow([_cell(column.value(row)) for column in shown])
     return text.getvalue().encode()
+
+
+def formulas(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> list[str]:
+    """Find texts that a spreadsheet would take for a formula and run: CSV has no way to say that they are texts."""
+    texts = (column.value(row) for row in rows for column in shown if column.kind == "text")
+    return list(dict.fromkeys(text for text in texts if text and _FORMULA.match(text)))
 
 
 def as_markdown(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> bytes:
@@ -178,7 +190,17 @@ def _markdown_cell(value: object) -> str:
             text = ", ".join(f"{name}={each}" for name, each in value.items())
         case _:
             text = _cell(value)
-    return printable(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return markdown_text(text)
+
+
+def markdown_text(text: str) -> str:
+    r"""Write a name so that Markdown shows it as it is: no column, markup, link, image or entity comes of it.
+
+    >>> print(markdown_text("a|b *c* gemm_n8 [x](y) <img>"))
+    a\|b \*c\* gemm_n8 \[x\](y) &lt;img>
+    """
+    plain = _MARKUP.sub(r"\\\g<0>", printable(text))
+    return re.sub(r"&(?=#?\w+;)", "&amp;", plain).replace("<", "&lt;")
 
 
 def _arrow_value(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,53 @@ def test_markdown_is_a_table_whose_cells_stay_in_their_columns() -> None:
     assert (head, rule) == ("| solution | status |", "| --- | --- |")
     assert body[0] == "| a\\|b &lt;i> | PASSED |"
     assert len(body) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("gemm_n8_v2", "gemm_n8_v2"),
+        ("_a_ __b__", r"\_a\_ \_\_b\_\_"),
+        ("![x](http://y)", r"!\[x\](http://y)"),
+        ("*a* `b` ~~c~~", r"\*a\* \`b\` \~\~c\~\~"),
+        ("&amp; & &#64;", "&amp;amp; & &amp;#64;"),
+        ("a\\|b", r"a\\\|b"),
+    ],
+)
+def test_a_name_is_no_markup_in_markdown(name: str, written: str) -> None:
+    row = next(TraceSet.from_path(GOLDEN).rows())
+    named = type(row)(**{**_fields(row), "run_label": name})
+
+    text = as_markdown([named], chosen(columns({}), ["run_label"])).decode()
+
+    assert text.splitlines()[2] == f"| {written} |"
+
+
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@a", "\t=1"])
+def test_what_a_spreadsheet_would_run_is_warned_of_and_written_as_it_is(
+    label: str, tmp_path: Path
+) -> None:
+    dataset = Path(shutil.copytree(GOLDEN, tmp_path / "dataset"))
+    file = next((dataset / "traces").rglob("gemm_n8.jsonl"))
+    line = json.loads(file.read_text().splitlines()[0])
+    line["solution"] = label
+    line["evaluation"].pop("provenance", None)
+    file.write_text(json.dumps(line) + "\n")
+
+    done = CliRunner().invoke(
+        cli, ["export", "csv", "--local", str(dataset), "--columns", "solution"]
+    )
+
+    assert f"1 text would be a formula in a spreadsheet, such as {label!r}" in done.stderr
+    assert [label] in list(csv.reader(io.StringIO(done.stdout, newline="")))
+    assert "formula" not in export("csv").stderr
+
+
+def test_a_column_is_named_once() -> None:
+    done = export("csv", "--columns", "solution", "solution")
+
+    assert done.exit_code == 2
+    assert "column 'solution' is named twice" in done.stderr
 
 
 def test_columns_are_written_in_the_order_asked_for() -> None:

@@ -185,6 +185,24 @@ def test_solutions_of_a_definition_that_is_missing_lead_to_a_page(
     assert all((pages[0].parent / link).exists() for link in links - {"data:,"})
 
 
+def test_profiles_of_one_model_have_a_page_each_and_equal_ones_share_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "profiles" / "vLLM"
+    folder.mkdir(parents=True)
+    for name, count in {"decode": 3, "copy": 3, "prefill": 5}.items():
+        kernels = [{"kernel": {"definition": "k"}, "count": count}]
+        profile = {"model": "m", "framework": "vLLM", "kernels": kernels}
+        (folder / f"{name}.json").write_text(json.dumps(profile))
+
+    done = write(tmp_path / "site", tmp_path / "data")
+
+    assert done.exit_code == 0, done.output
+    pages = [page.read_text() for page in (tmp_path / "site" / "models").iterdir()]
+    heads = {head for page in pages for head in re.findall("<h1>(.*)</h1>", page)}
+    assert heads == {"m (copy)", "m (prefill)"}
+    listed = text_of((tmp_path / "site" / "models.html").read_text())
+    assert all(head in listed for head in heads)
+
+
 def test_an_empty_dataset_is_a_site_too(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
 

@@ -91,7 +91,7 @@ def _content(trace_set: TraceSet, title: str | None, baseline_author: str) -> Co
             for name in trace_set.workloads
         },
         jobs=_jobs(trace_set),
-        profiles=[Profile.load(path) for path in profile_files(trace_set.roots)],
+        profiles=[(path.stem, Profile.load(path)) for path in profile_files(trace_set.roots)],
         samples_of=samples_of,
         baseline_author=baseline_author,
     )

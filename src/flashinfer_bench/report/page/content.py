@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.standing import Standing, of_present_code, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, Profile, Solution, Trace, Workload
     from flashinfer_bench.data.rows import TraceRow
@@ -60,6 +62,15 @@ class Job:
         return product
 
 
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A profile, and what its page is called."""
+
+    page: str
+    name: str
+    profile: Profile
+
+
 @dataclass(frozen=True)
 class Content:
     """Everything the pages show."""
@@ -71,7 +82,8 @@ class Content:
     workloads: Mapping[str, Sequence[Workload]]
     jobs: Mapping[str, Sequence[Job]]
     """By definition, as they were recorded."""
-    profiles: Sequence[Profile]
+    profiles: Sequence[tuple[str, Profile]]
+    """With what their files are called."""
     samples_of: SamplesOf
     baseline_author: str = "baseline"
 
@@ -134,6 +146,28 @@ class Content:
         return tuple(sorted(self.definitions.keys() | self.solutions_by_definition.keys() | traced))
 
     @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """Profiles, each once; those of one model and framework bear the names of their files too."""
+        counts = Counter((each.framework, each.model) for _, each in self._distinct_profiles)
+        found: dict[str, Model] = {}
+        for file, profile in self._distinct_profiles:
+            is_alone = counts[profile.framework, profile.model] == 1
+            for name in _model_names(profile.model, None if is_alone else file):
+                page = model_page(profile.framework, name)
+                if page not in found:
+                    found[page] = Model(page, name, profile)
+                    break
+        return tuple(found.values())
+
+    @cached_property
+    def _distinct_profiles(self) -> list[tuple[str, Profile]]:
+        distinct: list[tuple[str, Profile]] = []
+        for file, profile in self.profiles:
+            if all(profile != known for _, known in distinct):
+                distinct.append((file, profile))
+        return distinct
+
+    @cached_property
     def jobs_by_solution(self) -> dict[str, list[Job]]:
         """Jobs of every solution that the dataset holds or that traces speak of."""
         found: dict[str, list[Job]] = {name: [] for name in self.solutions}
@@ -156,6 +190,14 @@ class Content:
         """Say who wrote a solution, where the dataset holds it."""
         found = self.solutions.get(solution)
         return None if found is None else found.author
+
+
+def _model_names(model: str, file: str | None) -> Iterator[str]:
+    """Give names to choose from: the model's, with its file's and a number where that is taken."""
+    if file is None:
+        yield model
+    yield f"{model} ({file})"
+    yield from (f"{model} ({file} {number})" for number in count(2))
 
 
 def jobs_of(rows: Iterable[TraceRow], traces: Iterable[Trace]) -> list[Job]:

@@ -50,7 +50,6 @@ _GLOBALS = {
     "count": numbers.count_text,
     "definition_page": content.definition_page,
     "highlighted": highlighted,
-    "model_page": content.model_page,
     "solution_page": content.solution_page,
 }
 

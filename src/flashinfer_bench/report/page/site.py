@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from flashinfer_bench.report.model import model_worth
-from flashinfer_bench.report.page.content import definition_page, model_page, solution_page
+from flashinfer_bench.report.page.content import definition_page, solution_page
 from flashinfer_bench.report.page.definitions import Definitions
 from flashinfer_bench.report.page.leaderboard import boards
 from flashinfer_bench.report.page.names import slug
@@ -66,10 +66,7 @@ def _lists(
     )
     yield "leaderboard.html", renderer.page("leaderboard.html", boards=boards(content))
     yield "definitions.html", renderer.page("definitions.html", best=definitions.best)
-    worths = {
-        model_page(each.framework, each.model): (each, model_worth(each, content.standing))
-        for each in content.profiles
-    }
+    worths = [(each, model_worth(each.profile, content.standing)) for each in content.models]
     yield "models.html", renderer.page("models.html", models=worths)
 
 
@@ -118,10 +115,9 @@ def _options(content: Content, names: Iterable[str], renderer: Renderer) -> Mark
 
 
 def _model_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str, str]]:
-    for profile in content.profiles:
-        worths = model_worth(profile, content.standing)
-        page = renderer.page("model.html", root="../", profile=profile, worths=worths)
-        yield model_page(profile.framework, profile.model), page
+    for model in content.models:
+        worths = model_worth(model.profile, content.standing)
+        yield model.page, renderer.page("model.html", root="../", model=model, worths=worths)
 
 
 def _search_entries(content: Content) -> list[tuple[str, str, str, str]]:
@@ -139,10 +135,7 @@ def _search_entries(content: Content) -> list[tuple[str, str, str, str]]:
         ("solution", name, content.author_of(name) or "", solution_page(name))
         for name in content.jobs_by_solution
     ]
-    found += [
-        ("model", each.model, each.framework, model_page(each.framework, each.model))
-        for each in content.profiles
-    ]
+    found += [("model", each.name, each.profile.framework, each.page) for each in content.models]
     return found
 
 

@@ -18,8 +18,6 @@ ELSEWHERE = {
     "export markdown --json": "as csv's",
     "new definition": "it runs what it was given: tests/flow/test_dataset_tools.py",
     "import kernelbench": "it runs what it was given: tests/flow/test_import_kernelbench.py",
-    "import sol-execbench": "tests/flow/test_sol_execbench.py",
-    "export sol-execbench": "tests/flow/test_sol_execbench.py",
     "schema": "JSON alone",
 }
 NAMES = {

@@ -26,6 +26,17 @@ PROFILE = {
 COLUMNS = ["--columns", "definition", "solution", "status", "latency_ms", "speedup"]
 MODEL = ["report", "model", "--profile", "tiny.json", "--local", "runs"]
 MERGE = ["report", "merge", "dataset", "runs", "--output", "merged"]
+SOL_EXPORT = ["export", "sol-execbench", "--local", "dataset", "--output", "sol-problems"]
+SOL_IMPORT = ["import", "sol-execbench", "sol", "--output", "mine"]
+DOUBLE = {
+    "name": "double",
+    "axes": {"n": {"type": "var"}},
+    "inputs": {"x": {"shape": ["n"], "dtype": "float32"}},
+    "outputs": {"y": {"shape": ["n"], "dtype": "float32"}},
+    "reference": "def run(x):\n    return 2 * x\n",
+}
+TOLERANCE = {"max_atol": 1e-5, "max_rtol": 1e-3, "required_matched_ratio": 1.0}
+WORKLOAD = {"uuid": "w1", "axes": {"n": 8}, "inputs": {"x": {"type": "random"}}}
 COMMANDS = {
     "merge.txt": (0, MERGE),
     "merge.json": (0, [*MERGE, "--json"]),
@@ -47,6 +58,14 @@ COMMANDS = {
         0,
         ["import", "flashinfer-trace", "runs", "--output", "mine"],
     ),
+    "export-sol-execbench.txt": (0, SOL_EXPORT),
+    "export-sol-execbench.json": (0, [*SOL_EXPORT, "--json"]),
+    "import-sol-execbench.txt": (0, SOL_IMPORT),
+    "import-sol-execbench.json": (0, [*SOL_IMPORT, "--json"]),
+    "import-sol-execbench-unknown.txt": (
+        2,
+        ["import", "sol-execbench", "sol/L2", "--output", "mine"],
+    ),
 }
 
 
@@ -60,8 +79,19 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]]
     changed = json.loads(definition.read_text()) | {"description": "In other words."}
     definition.write_text(json.dumps(changed))
     (tmp_path / "tiny.json").write_text(json.dumps(PROFILE))
+    sol_problem(tmp_path / "sol" / "L1" / "double", {})
+    sol_problem(tmp_path / "sol" / "L2" / "triple", {"name": "triple", "difficulty": 3})
     monkeypatch.chdir(tmp_path)
     return lambda arguments: CliRunner().invoke(cli, arguments)
+
+
+def sol_problem(folder: Path, more: dict[str, object]) -> None:
+    """Write a problem with one workload that can be kept, and one that cannot."""
+    folder.mkdir(parents=True)
+    (folder / "definition.json").write_text(json.dumps(DOUBLE | more))
+    capped = {"uuid": "w2", "tolerance": {**TOLERANCE, "max_error_cap": 2.0}}
+    lines = [WORKLOAD | {"tolerance": TOLERANCE}, WORKLOAD | capped]
+    (folder / "workload.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

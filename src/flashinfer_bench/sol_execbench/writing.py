@@ -77,7 +77,10 @@ def _write_problem(
             name = trace.workload.uuid
             written.left_out.append(LeftOut(_label(definition), "workload", name, str(error)))
     if not lines:
-        raise UsageError("no workload of it can be written")
+        has_some = bool(trace_set.workloads.get(definition.name))
+        raise UsageError(
+            "none of its workloads can be written" if has_some else "it has no workloads"
+        )
     folder.mkdir(parents=True)
     (folder / DEFINITION_FILE).write_text(f"{problem.to_json(indent=2)}\n", encoding="utf-8")
     (folder / REFERENCE_FILE).write_text(definition.reference, encoding="utf-8", newline="")

@@ -46,6 +46,15 @@ def test_a_dataset_exported_and_imported_is_the_same(source: Path, tmp_path: Pat
     assert _blobs(tmp_path / "back") == _blobs(source)
 
 
+def test_what_was_written_once_stays_to_the_byte(tmp_path: Path) -> None:
+    export(BUNDLED, tmp_path / "out")
+    call("import", "flashinfer-trace", tmp_path / "out", "--output", tmp_path / "back")
+    export(tmp_path / "back", tmp_path / "again")
+
+    assert _files(tmp_path / "back") == _files(tmp_path / "out")
+    assert _files(tmp_path / "again") == _files(tmp_path / "out")
+
+
 def test_a_solution_folder_is_exported_as_json(dataset: Path, tmp_path: Path) -> None:
     file = next((dataset / "solutions").rglob("*.json"))
     solution = load_json_file(Solution, file)
@@ -118,6 +127,11 @@ def test_a_dataset_is_not_written_into_the_one_it_comes_from(
 
     assert done.exit_code == 2
     assert "name a folder outside" in done.stderr
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
 def _by_name(trace_set: TraceSet) -> dict[str, Solution]:

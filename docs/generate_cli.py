@@ -24,7 +24,7 @@ as it is: a table that is too wide becomes a list of its rows (`| less -S` keeps
 
 Almost every command takes `--json`: one document on stdout and nothing else, whose keys stay, with `schema_version`
 first. Units are part of a name (`latency_ms`, `elapsed_s`, `free_bytes`); what has none is a ratio, a share of one or
-a count. It is strict JSON: what is not a number is `"NaN"`, `"Infinity"` or `"-Infinity"`, what was not measured `null`.
+a count. It is strict JSON: no number is `"NaN"`, `"Infinity"` or `"-Infinity"`, and what was not measured is `null`.
 A command that could not do what it was asked leaves stdout empty, says why on stderr, and ends with the exit code
 below. What each document looks like is recorded in `tests/golden/recorded/*.json`, and tested byte for byte.
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "best-beyond-bounds.txt": ["report", "best", "--max-rel-error", "1e-9"],
     "visualize.txt": ["report", "visualize"],
     "visualize-ascii.txt": ["report", "visualize", "--ascii", "--width", "72"],
+    "visualize-gemm.txt": ["report", "visualize", "--definitions", "gemm*"],
     "visualize-gemm.json": ["report", "visualize", "--definitions", "gemm*", "--json"],
     "visualize-mixed.txt": ["report", "visualize", "--mix-hardware"],
     "plan.txt": ["run", "--dry-run", "--device", "cpu"],

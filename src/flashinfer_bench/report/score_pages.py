@@ -35,12 +35,13 @@ def score_blocks(score: str, found: Sequence[ScoreTable], baseline_author: str) 
 
 def _columns(found: ScoreTable) -> list[Column]:
     thresholds = found.lines[0].by_threshold
+    interval = " [95%]" if any(line.interval for line in found.lines) else ""
     return [
         Column("rank", is_number=True),
         Column("author"),
         *(
             [Column(f"p {name}", is_number=True) for name in thresholds]
-            or [Column(f"{found.score} [95%]", is_number=True)]
+            or [Column(f"{found.score}{interval}", is_number=True)]
         ),
         Column("success", is_number=True),
         Column("definitions", is_number=True),

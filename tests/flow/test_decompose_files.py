@@ -253,6 +253,25 @@ def _digest(folder: Path) -> dict[str, str]:
     }
 
 
+def test_what_the_verification_found_lies_beside_the_pieces_and_is_what_was_printed(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-m", "flashinfer_bench", "decompose"]
+    made = [*command, str(PROBLEMS / "level1/33_TopK.py"), "--output", str(tmp_path), "--json"]
+    looked = [*command, "verify", str(tmp_path / "33_TopK"), "--json"]
+
+    printed = json.loads(subprocess.run(made, capture_output=True, check=True).stdout)
+    again = json.loads(subprocess.run(looked, capture_output=True, check=True).stdout)
+    kept = json.loads((tmp_path / "33_TopK/verification/summary.json").read_text())
+
+    found = printed["decomposition"]
+    assert "verification/summary.json" in found["files"]
+    assert kept["passed"] is (found["verified"] == "pass") is True
+    assert kept["coverage"]["operations"] == found["operations"]
+    assert kept["rungs"] == again["verification"]["rungs"]
+    assert not {"folder", "elapsed_s"} & set(kept)
+
+
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 

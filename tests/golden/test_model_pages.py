@@ -260,3 +260,12 @@ def test_a_trace_that_met_no_definition_says_so() -> None:
     assert (
         "nothing was traced: no call of it is one that definitions of my_dataset describe" in text
     )
+
+
+def test_nothing_is_said_to_be_accounted_for_that_was_not_verified() -> None:
+    unverified = {**DECOMPOSITION, "verified": "skipped", "not_verified_because": "--no-verify"}
+
+    text = page_text(decomposition_page(unverified))
+
+    assert "7 operations, not verified: --no-verify" in text
+    assert "accounted for" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import time
 from dataclasses import asdict, dataclass
@@ -9,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.files import write_whole
 from flashinfer_bench.decompose.capture import Captured, capture
 from flashinfer_bench.decompose.emit.tree_json import counts
 from flashinfer_bench.decompose.emit.write import Written, probed, write_pieces
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, load_overrides
-from flashinfer_bench.decompose.ir import LEVELS
+from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION
 from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
 from flashinfer_bench.decompose.pieces import Pieces, find_pieces
 from flashinfer_bench.decompose.tree_text import tree_text
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.ir import Level, Node, Trace
     from flashinfer_bench.decompose.requests import Request
     from flashinfer_bench.report.decompose_verify import VerifyReport
+
+VERIFICATION = "verification/summary.json"
+"""What the verification that ends `decompose` found, below the decomposition's folder."""
+_PASSING = {"folder", "elapsed_s"}
 
 
 @dataclass(frozen=True)
@@ -137,22 +143,30 @@ def _verified(
         )
     except TooBigError as error:
         return None, str(error)
+    _keep(report, request.directory)
     return report, None
+
+
+def _keep(report: VerifyReport, directory: Path) -> None:
+    """Leave with the pieces what the verification found: no place and no time, so the bytes are the same each time."""
+    found = {key: value for key, value in asdict(report).items() if key not in _PASSING}
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **found}, indent=1, ensure_ascii=False)
+    write_whole(directory / VERIFICATION, text.encode() + b"\n")
 
 
 def _report(
     request: Request, found: Decomposition, written: Written, verified: VerifyReport | None
 ) -> dict[str, Any]:
     trace = found.trace
-    coverage = verified.coverage.share if verified and verified.coverage else 1.0
+    coverage = verified.coverage if verified else None
     return {
         "model": trace.model,
         "file": str(request.file),
         "directory": str(written.directory),
         "classified": found.tree.level,
         "counts": {level: dict(each) for level, each in written.counts.items()},
-        "operations": len(trace.ops),
-        "coverage": coverage,
+        "operations": coverage.operations if coverage else len(trace.ops),
+        "coverage": coverage.share if coverage else 1.0,
         "verified": "skipped" if verified is None else "pass" if verified.passed else "fail",
         "equality": verified.equality if verified else "",
         "findings": [asdict(each) for each in verified.findings] if verified else [],
@@ -161,7 +175,7 @@ def _report(
         "specialisations": list(trace.specialisations),
         "notes": list(trace.notes),
         "tree": str(found).splitlines(),
-        "files": list(written.files),
+        "files": sorted([*written.files, *([VERIFICATION] if verified else [])]),
         "definitions": list(written.definitions),
         "left_out": [list(each) for each in written.left_out],
     }

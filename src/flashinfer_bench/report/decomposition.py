@@ -39,18 +39,20 @@ def _blocks(report: Mapping[str, Any]) -> Iterator[Block]:
 
 def _verification(report: Mapping[str, Any]) -> Iterator[str]:
     operations = count_text(report["operations"], "operation")
-    yield f"{percent_text(report['coverage'])} of {operations} accounted for"
+    accounted = f"{percent_text(report['coverage'])} of {operations} accounted for"
     match report["verified"]:
         case "pass":
+            yield accounted
             yield f"passed: {report['equality']} at every level"
         case "fail":
             errors = [each for each in report["findings"] if each["severity"] == "error"]
+            yield accounted
             yield f"FAILED: {count_text(len(errors), 'finding')}"
             yield from (_finding(each) for each in errors[:_SHOWN])
             if len(errors) > _SHOWN:
                 yield f"  and {len(errors) - _SHOWN} more: `flashinfer-bench decompose verify`"
         case _:
-            yield f"not verified: {report['not_verified_because']}"
+            yield f"{operations}, not verified: {report['not_verified_because']}"
     if report["shrunk"]:
         yield f"verified on a smaller copy, for want of memory: {report['shrunk']}"
     yield from _remarks("depends on this run", report["specialisations"])

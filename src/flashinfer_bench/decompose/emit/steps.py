@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.emit.files import original_file, refactored_file
-from flashinfer_bench.decompose.ir import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +19,3 @@ def steps(pieces: Pieces) -> Iterator[tuple[str, str]]:
         folder = f"steps/step_{number}_{piece.id}"
         yield f"{folder}/original.py", original_file(pieces, piece)
         yield f"{folder}/refactored.py", refactored_file(pieces, piece)
-        yield f"{folder}/verification_result.json", _not_verified(piece.id)
-
-
-def _not_verified(node: str) -> str:
-    """Say that nobody has verified a step yet; the verifier writes over it."""
-    result = {"schema_version": SCHEMA_VERSION, "node": node, "status": "not_verified"}
-    return json.dumps(result, indent=1) + "\n"

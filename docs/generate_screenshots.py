@@ -30,7 +30,7 @@ SHOTS = (
     ("overview", "index.html#hw=NVIDIA+H200", WIDE, "light"),
     ("leaderboard", "leaderboard.html#hw=AMD+EPYC", WIDE, "light"),
     ("definition", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 900), "light"),
-    ("definition-dark", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 900), "dark"),
+    ("definition-dark", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 820), "dark"),
     ("definition-narrow", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", NARROW, "light"),
     ("solution-dark", "solutions/rmsnorm_h4096_in_place.html#hw=AMD+EPYC", WIDE, "dark"),
     (

@@ -105,8 +105,8 @@ def test_every_chart_says_in_a_sentence_what_it_shows() -> None:
     )
 
     assert [each.finding for each in figures if each is not None] == [
-        "The fastest, a is 2.83x; the slowest, b is 0.50x.",
-        "On n=64 a is the fastest: 1.00 ms, the reference 2.00 ms.",
+        "The highest: a is 2.83x; the lowest: b is 0.50x.",
+        "On n=64 a takes the least: 1.00 ms, the reference 2.00 ms.",
         "a is right and at least as fast as the reference on 100% of 2 workloads.",
         "b is right and at least as fast as the reference on 0% of 1 workload.",
         "a has the lowest median: 1.00 ms.",

@@ -152,7 +152,7 @@ class Content:
         found: dict[str, Model] = {}
         for file, profile in self._distinct_profiles:
             is_alone = counts[profile.framework, profile.model] == 1
-            for name in _model_names(profile.model, None if is_alone else file):
+            for name in _model_names(profile.model, file, is_alone=is_alone):
                 page = model_page(profile.framework, name)
                 if page not in found:
                     found[page] = Model(page, name, profile)
@@ -192,9 +192,9 @@ class Content:
         return None if found is None else found.author
 
 
-def _model_names(model: str, file: str | None) -> Iterator[str]:
+def _model_names(model: str, file: str, *, is_alone: bool) -> Iterator[str]:
     """Give names to choose from: the model's, with its file's and a number where that is taken."""
-    if file is None:
+    if is_alone:
         yield model
     yield f"{model} ({file})"
     yield from (f"{model} ({file} {number})" for number in count(2))

@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def of_speedups(drawn: Sequence[SolutionChart]) -> str:
-    """Name the fastest and the slowest of solutions that stand in this order."""
+    """Name the highest and the lowest of solutions that stand in this order; whether they tie is in the intervals."""
     first, last = (
         f"{each.solution} is {speedup_text(each.speedup, each.speedup_interval)}"
         for each in (drawn[0], drawn[-1])
     )
     if len(drawn) == 1:
         return f"{first}."
-    return f"The fastest, {first}; the slowest, {last}."
+    return f"The highest: {first}; the lowest: {last}."
 
 
 def of_latencies(charts: Sequence[SolutionChart]) -> str:
-    """Say who is fastest on the largest size, and what the reference takes there."""
+    """Say whose time is the lowest on the largest size, and what the reference takes there."""
     found = [(point, each.solution) for each in charts for point in each.workloads]
     largest = max(point.size for point, _ in found)
     point, name = min(
         (each for each in found if each[0].size == largest), key=lambda each: each[0].latency_ms
     )
-    return f"On {axes_text(point.axes)} {name} is the fastest: {_against_reference(point)}."
+    return f"On {axes_text(point.axes)} {name} takes the least: {_against_reference(point)}."
 
 
 def _against_reference(point: SizedLatency) -> str:

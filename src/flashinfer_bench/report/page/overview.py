@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -129,6 +130,19 @@ def day(timestamp: str) -> str:
     '2026-11-20'
     """
     return timestamp[:10]
+
+
+def utc_minute(timestamp: str) -> str:
+    """Give day and minute of an ISO-8601 time in UTC; what is none stays.
+
+    >>> utc_minute("2026-11-20T14:03:24+02:00"), utc_minute("yesterday")
+    ('2026-11-20 12:03', 'yesterday')
+    """
+    try:
+        found = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return timestamp
+    return f"{found.astimezone(UTC) if found.tzinfo else found:%Y-%m-%d %H:%M}"
 
 
 def minute(timestamp: str) -> str:

@@ -12,7 +12,7 @@ from flashinfer_bench.report import numbers
 from flashinfer_bench.report.page import content
 from flashinfer_bench.report.page.findings import axes_text
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.overview import minute
+from flashinfer_bench.report.page.overview import utc_minute
 from flashinfer_bench.report.page.roofline import bytes_text
 from flashinfer_bench.report.page.sources import highlighted, line_numbers, visible
 from flashinfer_bench.report.tables import first_line
@@ -40,9 +40,9 @@ _FILTERS = {
     "first_line": first_line,
     "latency": numbers.latency_text,
     "line_numbers": line_numbers,
-    "minute": minute,
     "percent": numbers.percent_text,
     "slug": slug,
+    "utc_minute": utc_minute,
     "visible": visible,
     "speedup": numbers.speedup_text,
 }

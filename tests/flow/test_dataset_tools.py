@@ -271,3 +271,19 @@ def test_misspelt_names_of_torch_are_found_without_running_anything(desk: Path) 
         "line 5 of the code of 'k': there is no 'torch.nn.functional.rms_nrm'; "
         "did you mean 'torch.nn.functional.rms_norm'?"
     )
+
+
+def test_functions_with_the_same_inputs_have_workloads_of_their_own(desk: Path) -> None:
+    (desk / "two.py").write_text(
+        "import torch\n\n\ndef relu(x):\n    return torch.relu(x)\n\n\n"
+        "def tanh(x):\n    return torch.tanh(x)\n\n\n"
+        "def example_inputs():\n    return [torch.randn(4, 8)]\n"
+    )
+    new_definition(desk, "--from", "two.py::relu")
+    new_definition(desk, "--from", "two.py::tanh")
+
+    done = call("validate", "--local", "mine", folder=desk)
+
+    assert len(TraceSet.from_path(desk / "mine").definitions) == 2
+    assert done.returncode == 0, done.stdout
+    assert "uuid" not in done.stdout

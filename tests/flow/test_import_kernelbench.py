@@ -178,6 +178,20 @@ def test_two_problems_of_one_name_are_not_mixed_up(problems: Path, tmp_path: Pat
     ]
 
 
+def test_problems_with_the_same_inputs_have_workloads_of_their_own(
+    problems: Path, tmp_path: Path
+) -> None:
+    other = NET.replace("FORWARD", "torch.tanh(self.norm(self.first(x)))")
+    (problems / "level1" / "2_Net.py").write_text(other)
+    bring(problems, tmp_path / "out")
+
+    done = CliRunner().invoke(cli, ["validate", "--local", str(tmp_path / "out")])
+
+    assert len(TraceSet.from_path(tmp_path / "out").definitions) == 2
+    assert done.exit_code == 0, done.stdout
+    assert "uuid" not in done.stdout
+
+
 def test_weights_whose_names_as_inputs_are_one_are_refused(tmp_path: Path) -> None:
     twice = "self.norm_weight = nn.Parameter(torch.ones(1))\n        self.norm ="
     text = NET.replace("FORWARD", PLAIN).replace("self.norm =", twice)

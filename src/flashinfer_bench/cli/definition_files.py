@@ -145,18 +145,20 @@ def _write(drafted: Draft, root: Path, folder: Path) -> None:
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     definition, layout = drafted.definition, Layout(root)
-    blobs = layout.blob_workloads / definition.op_type / definition.name
-    drafted.workloads = [_with_blobs(each, folder, blobs, root) for each in drafted.workloads]
+    drafted.workloads = [_with_blobs(each, definition, folder, root) for each in drafted.workloads]
     save_json_file(definition, layout.definition_file(definition))
     traces = [Trace(definition=definition.name, workload=each) for each in drafted.workloads]
     save_jsonl_file(traces, layout.workload_file(definition))
 
 
-def _with_blobs(workload: Workload, folder: Path, blobs: Path, root: Path) -> Workload:
+def _with_blobs(workload: Workload, definition: Definition, folder: Path, root: Path) -> Workload:
     """Move stored inputs to their place, and say so in the workload, whose uuid follows."""
     from flashinfer_bench.data import SafetensorsInput, Workload  # noqa: PLC0415
     from flashinfer_bench.data.files import write_whole  # noqa: PLC0415
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+    from flashinfer_bench.data.workload import uuid_of  # noqa: PLC0415
 
+    blobs = Layout(root).blob_workloads / definition.op_type / definition.name
     inputs = dict(workload.inputs)
     for name, source in workload.inputs.items():
         if isinstance(source, SafetensorsInput):
@@ -164,7 +166,8 @@ def _with_blobs(workload: Workload, folder: Path, blobs: Path, root: Path) -> Wo
             write_whole(target, (folder / source.path).read_bytes())
             path = target.relative_to(root).as_posix()
             inputs[name] = SafetensorsInput(path=path, tensor_key=source.tensor_key)
-    return Workload(axes=workload.axes, inputs=inputs)
+    uuid = uuid_of(definition.name, workload.axes, inputs)
+    return Workload(axes=workload.axes, inputs=inputs, uuid=uuid)
 
 
 def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Finding]:

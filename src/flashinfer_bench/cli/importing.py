@@ -143,6 +143,8 @@ def _bring(files: Sequence[Path], root: Path, left_out: dict[str, str]) -> list[
         definition = bringing.definition_of(problem, brought)
         trace_set.definitions[definition.name] = definition
         save_json_file(definition, layout.definition_file(definition))
-        workload = bringing.workload_of(brought, folders[problem].relative_to(root).as_posix())
+        workload = bringing.workload_of(
+            definition, brought, folders[problem].relative_to(root).as_posix()
+        )
         trace_set.add_workload_traces([Trace(definition=definition.name, workload=workload)])
     return list(trace_set.definitions)

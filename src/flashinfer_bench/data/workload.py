@@ -94,6 +94,12 @@ def workload_uuid(axes: Mapping[str, int], inputs: Mapping[str, Entity]) -> str:
     return str(uuid_module.uuid5(WORKLOAD_NAMESPACE, canonical))
 
 
+def uuid_of(definition: str, axes: Mapping[str, int], inputs: Mapping[str, Entity]) -> str:
+    """Derive a workload's uuid from its definition, too: others have the same sizes and inputs."""
+    content = f"{definition}/{workload_uuid(axes, inputs)}"
+    return str(uuid_module.uuid5(WORKLOAD_NAMESPACE, content))
+
+
 def _derived_uuid(fields: dict[str, Any]) -> str:
     return workload_uuid(fields["axes"], fields["inputs"])
 

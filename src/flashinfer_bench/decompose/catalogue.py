@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.workload import WORKLOAD_NAMESPACE, workload_uuid
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from flashinfer_bench.data.definition import Definition
-    from flashinfer_bench.data.workload import InputSpec, Workload
+    from flashinfer_bench.data.workload import Workload
 
 FRAMEWORK = "PyTorch"
 IDENTITY_TAG = "identity:"
@@ -29,12 +24,6 @@ def identity_of(definition: Definition) -> str | None:
         if tag.startswith(IDENTITY_TAG):
             return tag.removeprefix(IDENTITY_TAG)
     return None
-
-
-def uuid_of(definition: str, axes: Mapping[str, int], inputs: Mapping[str, InputSpec]) -> str:
-    """Derive a workload's uuid from its definition, too: other pieces have the same sizes and inputs."""
-    content = f"{definition}/{workload_uuid(axes, inputs)}"
-    return str(uuid.uuid5(WORKLOAD_NAMESPACE, content))
 
 
 def is_same(one: Workload, other: Workload) -> bool:

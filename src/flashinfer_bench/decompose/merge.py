@@ -19,8 +19,8 @@ from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.profile import KernelReference, KernelUse, Profile
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet
-from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, Workload
-from flashinfer_bench.decompose.catalogue import FRAMEWORK, identity_of, is_same, uuid_of
+from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, Workload, uuid_of
+from flashinfer_bench.decompose.catalogue import FRAMEWORK, identity_of, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
+from flashinfer_bench.data.workload import RandomInput, SafetensorsInput, uuid_of
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
 from flashinfer_bench.kernelbench.descriptions import Description
 from flashinfer_bench.kernelbench.library import label_of
@@ -84,7 +84,7 @@ def definition_of(problem: Path, brought: Brought) -> Definition:
     )
 
 
-def workload_of(brought: Brought, folder: str) -> Workload:
+def workload_of(definition: Definition, brought: Brought, folder: str) -> Workload:
     """Make the workload of KernelBench's sizes; what is stored lies in `folder`, relative to the dataset."""
     inputs = workload_inputs(brought.found, folder, SEED)
     for weight in brought.parameters:
@@ -93,7 +93,7 @@ def workload_of(brought: Brought, folder: str) -> Workload:
             if weight.is_stored
             else RandomInput.model_validate({"distribution": weight.distribution})
         )
-    return Workload(axes={}, inputs=inputs)
+    return Workload(axes={}, inputs=inputs, uuid=uuid_of(definition.name, {}, inputs))
 
 
 def _why_not(problem: Path, found: Description) -> str | None:

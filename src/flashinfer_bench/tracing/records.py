@@ -19,6 +19,7 @@ from flashinfer_bench.data import (
     Trace,
     Workload,
 )
+from flashinfer_bench.data.workload import uuid_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,10 +47,13 @@ class Record:
 def record_of(entry: WorkloadEntry, definition: Definition, layout: Layout) -> Record:
     """Render an entry; tensors that were not copied become random inputs."""
     if not entry.inputs_to_dump:
-        workload = Workload(axes=dict(entry.axes), inputs=_inputs(entry, definition, ""))
+        inputs = _inputs(entry, definition, "")
+        axes = dict(entry.axes)
+        own = uuid_of(definition.name, axes, inputs)
+        workload = Workload(axes=axes, inputs=inputs, uuid=own)
         return Record(definition, _trace(definition, workload), None, b"")
     blob = save(dict(entry.inputs_to_dump))
-    identity = _identity(entry, blob)
+    identity = _identity(definition, entry, blob)
     path = layout.blob_file(definition, identity)
     inputs = _inputs(entry, definition, path.relative_to(layout.root).as_posix())
     workload = Workload(axes=dict(entry.axes), inputs=inputs, uuid=identity)
@@ -72,8 +76,9 @@ def _inputs(entry: WorkloadEntry, definition: Definition, path: str) -> dict[str
     return inputs
 
 
-def _identity(entry: WorkloadEntry, blob: bytes) -> str:
+def _identity(definition: Definition, entry: WorkloadEntry, blob: bytes) -> str:
     content = {
+        "definition": definition.name,
         "axes": dict(entry.axes),
         "scalars": {name: repr(value) for name, value in entry.scalars.items()},
         "blob": hashlib.sha256(blob).hexdigest(),

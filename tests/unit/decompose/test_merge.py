@@ -23,7 +23,8 @@ from flashinfer_bench.data import (
 from flashinfer_bench.data.folders import unpack
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.rules import Level, check, take
-from flashinfer_bench.decompose.catalogue import identity_tag, uuid_of
+from flashinfer_bench.data.workload import uuid_of
+from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.merge import DICTIONARY, merge
 
 

@@ -12,6 +12,7 @@ from flashinfer_bench.data.workload import (
     RandomInput,
     SafetensorsInput,
     ScalarInput,
+    uuid_of,
     workload_uuid,
 )
 
@@ -156,7 +157,7 @@ def workloads_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
             yield fault_of(document, document.unknown_keys)
 
 
-@rule("WKL-20", Level.ERROR, "give one of them another uuid, or none: it is derived then")
+@rule("WKL-20", Level.ERROR, "give one of them another uuid")
 def uuids_are_unique(dataset: Snapshot) -> Iterator[Fault]:
     """No two workloads share a uuid."""
     first: dict[str, Document[Trace]] = {}
@@ -242,7 +243,7 @@ def workloads_have_uuids(dataset: Snapshot) -> Iterator[Fault]:
 
 @rule("WKL-27", Level.INFO, "nothing need be done; a derived uuid is the same everywhere")
 def uuids_are_derived(dataset: Snapshot) -> Iterator[Fault]:
-    """A workload's uuid is the one derived from its axes and inputs."""
+    """A workload's uuid is the one derived from its axes and inputs, or from its definition too."""
     yield from _per_file(dataset, "a uuid that is not derived from the content", _has_own_uuid)
 
 
@@ -291,7 +292,7 @@ def fault_of(
     return Fault(message, document.path, document.line, definition, level, remedy)
 
 
-def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Workload], bool]) -> Iterator[Fault]:
+def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Trace], bool]) -> Iterator[Fault]:
     """Report what many lines of a file share in one sentence."""
     counts: Counter[tuple[str, str]] = Counter()
     totals: Counter[tuple[str, str]] = Counter()
@@ -301,7 +302,7 @@ def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Workload], bool]) -
             continue
         key = (document.path, document.entity.definition)
         totals[key] += 1
-        if is_so(document.entity.workload):
+        if is_so(document.entity):
             counts[key] += 1
             if first[key] is None:
                 first[key] = document.line
@@ -311,16 +312,17 @@ def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Workload], bool]) -
         yield Fault(message, path, first[path, name], owner)
 
 
-def _has_no_uuid(workload: Workload) -> bool:
-    return "uuid" not in workload.model_fields_set
+def _has_no_uuid(line: Trace) -> bool:
+    return "uuid" not in line.workload.model_fields_set
 
 
-def _has_own_uuid(workload: Workload) -> bool:
-    return workload.uuid != workload_uuid(workload.axes, workload.inputs)
+def _has_own_uuid(line: Trace) -> bool:
+    own, axes, inputs = line.workload.uuid, line.workload.axes, line.workload.inputs
+    return own != workload_uuid(axes, inputs) and own != uuid_of(line.definition, axes, inputs)
 
 
-def _has_bare_input(workload: Workload) -> bool:
-    return any("type" not in source.model_fields_set for source in workload.inputs.values())
+def _has_bare_input(line: Trace) -> bool:
+    return any("type" not in source.model_fields_set for source in line.workload.inputs.values())
 
 
 def _kind_of(value: float | bool) -> str:

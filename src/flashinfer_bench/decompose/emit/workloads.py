@@ -15,8 +15,8 @@ from flashinfer_bench.data.workload import (
     SafetensorsInput,
     SizeClass,
     Workload,
+    uuid_of,
 )
-from flashinfer_bench.decompose.catalogue import uuid_of
 from flashinfer_bench.decompose.costs import node_cost
 from flashinfer_bench.decompose.emit.legal import Draw, draw
 

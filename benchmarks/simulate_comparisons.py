@@ -1,10 +1,10 @@
 """Are `report compare` and `report history` right? Simulated runs of equal and of different code, told apart.
 
-Two runs of six jobs, all of equal code, on the made-up machines of `simulate_intervals.py`, are compared as recorded
-runs are: against the reference, with and without what the references tell of luck, and by latency alone. Then
-whole histories, without a change and with one. `--write` puts the tables into docs/reports.md. Exits with 1 when a bar
-is missed: no more than 5% of equal jobs called different, 8% where processes differ, which six jobs tell roughly; no
-more than 5% of histories without a change marked.
+Two runs of equal code, on the made-up machines of `simulate_intervals.py`, go through `report compare` as recorded runs
+do: one job, nine, a hundred, whose processes differ from run to run as a definition's do. Then whole histories,
+without a change and with one. `--write` puts the tables into docs/reports.md. Exits with 1 when a bar is missed: no
+more than 5% of equal jobs, of all together and of `slower` gates called different, 10% of jobs where processes differ
+five times as much as their blocks; no more than 5% of histories without a change marked.
 
     python benchmarks/simulate_comparisons.py --runs 300 --write
 """
@@ -21,118 +21,206 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from simulate_intervals import MACHINES, RUN, SEED, Machine, _blocks
+from simulate_intervals import (
+    MACHINES,
+    RUN,
+    SEED,
+    Machine,
+    _blocks,
+    _normal,
+    _per_process,
+)
 
 from flashinfer_bench.bench.timing.statistics import block_ratios, series_interval
+from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.change_points import FALSE_ALARMS, change_points
-from flashinfer_bench.report.compare_ratios import Basis, JobRatio, Source, luck, widened
-from flashinfer_bench.report.shifts import quotient, series_shift
-from flashinfer_bench.report.verdicts import Verdict, verdict
+from flashinfer_bench.report.compare import Kind, compare
+from flashinfer_bench.report.compare_gates import check_gates, parse_gate
+from flashinfer_bench.report.compare_ratios import Basis
+from flashinfer_bench.report.compare_sides import Side
+from flashinfer_bench.report.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from flashinfer_bench.report.compare import Comparison
 
 PAGE = Path(__file__).parents[1] / "docs" / "reports.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"
-JOBS = 6
 MOST_FALSE = 0.05
-MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.08
+MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.1
 _DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
-_LENGTHS = (10, 20, 50)
-_SLOWDOWN = 0.9
+_LENGTHS = (10, 20, 50, 100)
+_SLOWDOWNS = (1.05, 1.1)
+_CHANGES = (1.05, 1.1, 2.0)
+_ENOUGH = 20
+_GATE = parse_gate("slower>3%")
+AS_MEASURED = Machine(
+    "as on a GPU", "log-normal noise of 2.5%, processes differ by 0.75%",
+    _normal(0.025), _per_process(0.0075), differs_by_process=True,
+)  # fmt: skip
+"""Two runs lie 2.5 times as far apart as their blocks say, as was measured."""
+_BEYOND = "bimodal processes"
+"""They differ seven times as much as their blocks, by all or nothing: for `ab`, or for several runs."""
+_WHOLE = ("as on a GPU", "iid", "drift", "processes differ", "all at once")
 
 
 @dataclass(frozen=True)
-class Run:
-    """Blocks of one job in one run: times of the solution and of its reference, which are equal code."""
+class Dataset:
+    """How many jobs a run has."""
 
-    solution: list[float]
-    reference: list[float]
-    speedups: list[float]
-
-
-def run(machine: Machine, draw: np.random.Generator) -> Run:
-    """Time a job."""
-    shape = (1, len(RUN.sizes), max(RUN.sizes))
-    own = [np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)]
-    moments = machine.moment(draw, RUN.shape)[0]
-    reference, solution = _blocks(RUN, moments, [each[0] for each in own], draw)
-    medians = [[statistics.median(block) for block in side] for side in (solution, reference)]
-    return Run(*medians, block_ratios(reference, solution))
-
-
-def job_ratios(old: Sequence[Run], new: Sequence[Run], basis: Basis) -> list[JobRatio]:
-    """Compare jobs one by one, as if each were alone."""
-    found = []
-    for one, two in zip(old, new, strict=True):
-        by_basis = {
-            Basis.SPEEDUP: (one.speedups, two.speedups),
-            Basis.LATENCY: (
-                [1 / each for each in one.solution],
-                [1 / each for each in two.solution],
-            ),
-        }
-        found.append(JobRatio(*series_shift(*by_basis[basis]), basis, Source.SAMPLES))
-    return found
-
-
-def with_controls(old: Sequence[Run], new: Sequence[Run]) -> list[JobRatio]:
-    """Compare jobs as `report compare` does: what the references differ by widens every interval."""
-    controls = [
-        quotient(
-            statistics.median(two.reference), series_interval(two.reference),
-            statistics.median(one.reference), series_interval(one.reference),
-        )
-        for one, two in zip(old, new, strict=True)
-    ]  # fmt: skip
-    ratios = job_ratios(old, new, Basis.SPEEDUP)
-    known = luck(ratios, controls, Basis.SPEEDUP)
-    return ratios if known is None else [widened(each, known, len(controls)) for each in ratios]
-
-
-@dataclass(frozen=True)
-class Way:
-    """How one way of comparing did on one machine."""
-
-    different: float
-    width: float
+    definitions: int
+    workloads: int
 
     @property
-    def cells(self) -> str:
-        """As cells of a table."""
-        return f"{self.different:.1%} | {self.width:.0%}"
+    def jobs(self) -> int:
+        """Of all definitions."""
+        return self.definitions * self.workloads
 
 
-def way(found: Sequence[JobRatio]) -> Way:
-    """Sum comparisons of equal code up."""
-    intervals = [each.interval or (0.0, math.inf) for each in found]
-    return Way(
-        statistics.mean(verdict(each) in _DIFFERENT for each in intervals),
-        statistics.median(high / low - 1 if low else math.inf for low, high in intervals),
+SIZES = Dataset(1, 1), Dataset(3, 3), Dataset(10, 10)
+
+
+def side(
+    machine: Machine, size: Dataset, when: str, draw: np.random.Generator, slower: float = 1.0
+) -> Side:
+    """Run a dataset: the processes of a definition differ from those of other runs alike for all its workloads."""
+    rows: list[TraceRow] = []
+    samples: dict[str, dict[str, list[float]]] = {}
+    for definition in range(size.definitions):
+        own = _own(machine, draw)
+        for workload in range(size.workloads):
+            own = own if machine.differs_by_process else _own(machine, draw)
+            name = f"{when} {definition} {workload}"
+            moments = machine.moment(draw, RUN.shape)[0]
+            blocks = _blocks(RUN, moments, [each[0] for each in own], draw)
+            reference, solution = ([statistics.median(block) for block in each] for each in blocks)
+            rows.append(_row(name, reference, [slower * each for each in solution]))
+            samples[name] = {"reference": reference, "solution": [slower * x for x in solution]}
+    return Side(when, rows, lambda _: None, lambda _, __: samples)
+
+
+def _own(machine: Machine, draw: np.random.Generator) -> list[np.ndarray]:
+    shape = (1, len(RUN.sizes), max(RUN.sizes))
+    return [np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)]
+
+
+def _row(name: str, reference: list[float], solution: list[float]) -> TraceRow:
+    when, definition, workload = name.split()
+    ratios = block_ratios([[each] for each in reference], [[each] for each in solution])
+    return TraceRow(
+        definition=definition, solution="s", author=None, language=None, workload_uuid=workload, axes={},
+        status="PASSED", hardware="card", timestamp=when, latency_ms=statistics.median(solution),
+        reference_latency_ms=statistics.median(reference), speedup=statistics.median(ratios),
+        speedup_interval=series_interval(ratios), latency_kind="wall", max_relative_error=None,
+        max_absolute_error=None, violation_count=0, note_count=0, solution_hash=None, config_hash=None,
+        trace_id=name, run_id=when, run_label=None, interpreted=False,
+        latency_interval_ms=series_interval(solution), reference_interval_ms=series_interval(reference),
+        block_count=len(solution),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of many comparisons."""
+
+    jobs: float
+    """Share of jobs called faster or slower."""
+    together: float
+    """Share of comparisons whose jobs together were called so."""
+    gates: float
+    """Share of comparisons that break the gate."""
+    covered: float
+    """Share of jobs whose interval holds the truth."""
+    width: float
+
+
+def found(
+    machine: Machine, size: Dataset, runs: int, *, slower: float = 1.0, by: Basis | None = None
+) -> Found:
+    """Compare two runs many times; the same seed gives the same."""
+    draw = np.random.default_rng([SEED, size.jobs, round(1000 * slower), len(machine.name)])
+    every = [
+        compare(
+            side(machine, size, "1", draw),
+            side(machine, size, "2", draw, slower),
+            Kind.DATASETS,
+            by=by,
+        )
+        for _ in range(runs)
+    ]
+    jobs = [job for each in every for job in each.jobs]
+    ends = [job.interval or (0.0, math.inf) for job in jobs]
+    return Found(
+        jobs=statistics.mean(job.verdict in _DIFFERENT for job in jobs),
+        together=statistics.mean(each.overall[0].verdict in _DIFFERENT for each in every),
+        gates=statistics.mean(_is_broken(each) for each in every),
+        covered=statistics.mean(low <= 1 / slower <= high for low, high in ends),
+        width=statistics.median(high / low - 1 for low, high in ends),
     )
 
 
-def comparisons(runs: int) -> tuple[list[str], list[str]]:
-    """Compare on every machine; the table's lines, and the bars that are missed."""
-    head = (
-        f"| machine | `report compare`, {JOBS} jobs: equal code called different | width | one job alone | width | "
-        "by latency alone | width |"
-    )
-    lines = [head, "|---|---:|---:|---:|---:|---:|---:|"]
+def _is_broken(comparison: Comparison) -> bool:
+    (result,) = check_gates(comparison, [_GATE])
+    return not result.holds
+
+
+def one_job(runs: int) -> tuple[list[str], list[str]]:
+    """Compare on every machine, a job alone; the table's lines, and the bars that are missed."""
+    lines = [
+        (
+            "| machine | equal called different | covers | width | by latency: called different | covers | width | 5% "
+            "slower: found | 10% | 2x |"
+        ),
+        f"|---|{'---:|' * 9}",
+    ]
     faults = []
-    for index, machine in enumerate(MACHINES):
-        draw = np.random.default_rng([SEED, index, JOBS])
-        ways: list[list[JobRatio]] = [[], [], []]
-        for _ in range(max(1, runs // JOBS)):
-            old, new = ([run(machine, draw) for _ in range(JOBS)] for _ in range(2))
-            ways[0] += with_controls(old, new)
-            ways[1] += job_ratios(old, new, Basis.SPEEDUP)
-            ways[2] += job_ratios(old, new, Basis.LATENCY)
-        ours, alone, latency = map(way, ways)
-        lines.append(f"| {machine.name} | {ours.cells} | {alone.cells} | {latency.cells} |")
-        bar = MOST_FALSE_WHERE_PROCESSES_DIFFER if machine.differs_by_process else MOST_FALSE
-        if not machine.is_beyond_a_run and ours.different > bar:
-            faults.append(f"{machine.name}: {ours.different:.1%} of equal jobs called different")
+    for machine in (AS_MEASURED, *MACHINES):
+        ours = found(machine, SIZES[0], runs)
+        latency = found(machine, SIZES[0], runs, by=Basis.LATENCY)
+        hits = [found(machine, SIZES[0], runs, slower=slower).jobs for slower in _CHANGES]
+        cells = [
+            each
+            for one in (ours, latency)
+            for each in (f"{one.jobs:.1%}", f"{one.covered:.0%}", f"{one.width:.0%}")
+        ]
+        lines.append(
+            f"| {machine.name} | {' | '.join([*cells, *(f'{hit:.0%}' for hit in hits)])} |"
+        )
+        if machine.name != _BEYOND and max(ours.jobs, latency.jobs) > _most_false(machine):
+            faults.append(f"{machine.name}: {ours.jobs:.1%} of equal jobs called different")
+    return lines, faults
+
+
+def _most_false(machine: Machine) -> float:
+    is_hidden = machine.differs_by_process and machine is not AS_MEASURED
+    return MOST_FALSE_WHERE_PROCESSES_DIFFER if is_hidden else MOST_FALSE
+
+
+def whole_runs(runs: int) -> tuple[list[str], list[str]]:
+    """Compare runs of one, nine and a hundred jobs."""
+    lines = [
+        (
+            "| machine | jobs | equal code: of the jobs called different | all together | `slower>3%` breaks | width | "
+            "5% slower: all together found | 10% | gate finds 10% |"
+        ),
+        f"|---|{'---:|' * 8}",
+    ]
+    faults = []
+    for machine in (AS_MEASURED, *MACHINES):
+        if machine.name not in _WHOLE:
+            continue
+        for size in SIZES[1:]:
+            count = max(40, runs // size.jobs * 3)
+            equal = found(machine, size, count)
+            five, ten = (found(machine, size, count, slower=slower) for slower in _SLOWDOWNS)
+            lines.append(
+                f"| {machine.name} | {size.jobs} | {equal.jobs:.1%} | {equal.together:.1%} | {equal.gates:.1%} | "
+                f"{equal.width:.0%} | {five.together:.0%} | {ten.together:.0%} | {ten.gates:.0%} |"
+            )
+            is_false = equal.jobs > _most_false(machine)
+            if is_false or max(equal.together, equal.gates) > MOST_FALSE:
+                faults.append(f"{machine.name}, {size.jobs} jobs: {equal}")
     return lines, faults
 
 
@@ -164,8 +252,11 @@ def series(name: str, length: int, draw: random.Random) -> list[float]:
 def histories(runs: int) -> tuple[list[str], list[str]]:
     """Search histories for changes; the table's lines, and the bars that are missed."""
     lines = [
-        "| runs differ by | runs | unchanged: marked | 10% slower, 3 runs ago: found | 5 runs ago | 10 runs ago |",
-        "|---|---:|---:|---:|---:|---:|",
+        (
+            "| runs differ by | runs | unchanged: marked | 5% slower, 5 runs ago: found | 10 runs ago | 10% slower, 3 "
+            "runs ago | 5 runs ago | 10 runs ago | its interval covers |"
+        ),
+        f"|---|{'---:|' * 8}",
     ]
     faults = []
     for name in (*HISTORIES, WALK):
@@ -174,25 +265,38 @@ def histories(runs: int) -> tuple[list[str], list[str]]:
             marked = statistics.mean(
                 bool(change_points(series(name, length, draw))) for _ in range(runs)
             )
-            found = [_found(name, length, after, runs, draw) for after in (3, 5, 10)]
-            cells = " | ".join("–" if each is None else f"{each:.0%}" for each in found)
-            lines.append(f"| {name} | {length} | {marked:.1%} | {cells} |")
+            steps = [(1.05, 5), (1.05, 10), (1.1, 3), (1.1, 5), (1.1, 10)]
+            every = [_dated(name, length, step, runs, draw) for step in steps]
+            cells = " | ".join("–" if each is None else f"{each[0]:.0%}" for each in every)
+            covered = [each[1] for each in every if each is not None and each[1] is not None]
+            lines.append(f"| {name} | {length} | {marked:.1%} | {cells} | {_mean_text(covered)} |")
             if marked > FALSE_ALARMS and name != WALK:
                 faults.append(f"{name}, {length} runs: {marked:.1%} of unchanged histories marked")
     return lines, faults
 
 
-def _found(name: str, length: int, after: int, runs: int, draw: random.Random) -> float | None:
-    """Count how often a change is found, to within a run."""
+def _mean_text(shares: list[float]) -> str:
+    return f"{statistics.mean(shares):.0%}" if shares else "–"
+
+
+def _dated(
+    name: str, length: int, step: tuple[float, int], runs: int, draw: random.Random
+) -> tuple[float, float | None] | None:
+    """Count how often a change is found, to within a run, and how often its interval then holds the truth."""
+    slower, after = step
     at = length - after
-    if at < 1:
+    if at <= after // 2:
         return None
-    hits = 0
+    hits: list[bool] = []
     for _ in range(runs):
         speeds = series(name, length, draw)
-        points = change_points(speeds[:at] + [_SLOWDOWN * each for each in speeds[at:]])
-        hits += any(abs(point.at - at) <= 1 for point in points)
-    return hits / runs
+        points = change_points(speeds[:at] + [each / slower for each in speeds[at:]])
+        near = [point for point in points if abs(point.at - at) <= 1]
+        hits += [
+            low <= 1 / slower <= high
+            for low, high in (each.interval or (0.0, math.inf) for each in near[:1])
+        ]
+    return len(hits) / runs, statistics.mean(hits) if len(hits) >= _ENOUGH else None
 
 
 def main() -> None:
@@ -201,18 +305,20 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    compared, wrong = comparisons(asked.runs)
-    searched, missed = histories(asked.runs)
+    tables = [table(asked.runs) for table in (one_job, whole_runs, histories)]
     command = f"`python benchmarks/simulate_comparisons.py --runs {asked.runs} --write`"
-    text = "\n".join([*compared, "", *searched, "", f"Written by {command}."])
+    text = "\n".join(
+        [*(line for lines, _ in tables for line in [*lines, ""]), f"Written by {command}."]
+    )
     print(text)
     if asked.write:
         before, rest = PAGE.read_text().split(MARKS[0])
         _, after = rest.split(MARKS[1])
         PAGE.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}")
-    for fault in (*wrong, *missed):
+    faults = [fault for _, missed in tables for fault in missed]
+    for fault in faults:
         print(f"bar missed: {fault}", file=sys.stderr)
-    sys.exit(bool(wrong or missed))
+    sys.exit(bool(faults))
 
 
 if __name__ == "__main__":

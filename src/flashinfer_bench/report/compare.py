@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare_luck import (
+    Luck,
+    Part,
+    luck,
+    mean_with_luck,
+    of_references,
+    of_repeats,
+)
 from flashinfer_bench.report.compare_ratios import (
+    OF_FEW_RUNS,
     Basis,
     JobRatio,
     Source,
     Timed,
     has_same_reference,
     job_ratio,
-    luck,
     possible_bases,
+    recorded,
     reference_ratio,
-    widened,
+    stretched,
 )
+from flashinfer_bench.report.compare_remarks import remarks
 from flashinfer_bench.report.compare_sides import entries, without_shared
-from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+from flashinfer_bench.report.numbers import Interval, geometric_mean
 from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.compare_luck import Uncertain
     from flashinfer_bench.report.compare_sides import Entries, Entry, Key, Side
 
 
@@ -84,6 +96,8 @@ class ComparedJob:
     """Why it is undecided."""
     basis: Basis
     source: Source | None
+    freedom: int | None
+    """Degrees of freedom of the interval: a Student's t of so many gives those of other confidences."""
     old_runs: int
     new_runs: int
     old_max_absolute_error: float | None
@@ -111,8 +125,12 @@ class Overall:
     verdict: Verdict
     reason: str
     verdicts: dict[str, int]
-    between_runs: float | None
-    """How much runs of the same code differ beyond their intervals, as a share; None where unknown."""
+    freedom: int | None
+    """The least of any job's."""
+    stretch: float | None
+    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs speak."""
+    stretch_observed: int
+    """How many observations that rests on; without any it is assumed."""
     reference_ratio: float | None
     """How many times faster the references were, where they are the same code on both sides."""
 
@@ -157,29 +175,21 @@ def compare(
     groups: defaultdict[str, list[_Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.place.hardware].append(pair)
-    jobs: list[ComparedJob] = []
-    overall: list[Overall] = []
-    for hardware, group in sorted(groups.items()):
-        found_controls = (reference_ratio(*_newest(pair)) for pair in group if _is_control(pair))
-        controls = [each for each in found_controls if each is not None]
-        ratios = _widened([pair.ratio for pair in group], controls)
-        found = [
-            _compared(pair, ratio, threshold) for pair, ratio in zip(group, ratios, strict=True)
-        ]
-        jobs += found
-        by_speedup = any(pair.ratio.basis is Basis.SPEEDUP for pair in group)
-        basis = Basis.SPEEDUP if by_speedup else Basis.LATENCY
-        between_runs = luck([pair.ratio for pair in group], controls, basis)
-        overall.append(_overall(hardware, found, controls, between_runs, threshold))
+    found = [_on(hardware, group, threshold) for hardware, group in sorted(groups.items())]
+    overall = [each for each, _ in found]
     return Comparison(
         kind=kind,
         old=old.name,
         new=new.name,
         threshold=threshold,
         overall=tuple(overall),
-        jobs=tuple(jobs),
+        jobs=tuple(job for _, jobs in found for job in jobs),
         changes=_changes(before, after),
-        remarks=_remarks(pairs, overall),
+        remarks=remarks(
+            overall,
+            [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
+            {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
+        ),
     )
 
 
@@ -232,18 +242,42 @@ def _is_control(pair: _Pair) -> bool:
     return has_same_reference(*_newest(pair))
 
 
-def _widened(
-    ratios: Sequence[JobRatio], controls: Sequence[tuple[float, Interval | None]]
-) -> list[JobRatio]:
-    """Let every interval know how runs differ, where something tells."""
-    by_basis = {basis: luck(ratios, controls, basis) for basis in Basis}
-    return [
-        each if (known := by_basis[each.basis]) is None else widened(each, known, len(controls))
-        for each in ratios
-    ]
+def _on(
+    hardware: str, group: Sequence[_Pair], threshold: float
+) -> tuple[Overall, list[ComparedJob]]:
+    """Compare what was measured on one kind of hardware; what its runs tell of luck is for all its intervals."""
+    controls: defaultdict[str, list[Uncertain]] = defaultdict(list)
+    for pair in group:
+        control = reference_ratio(*_newest(pair)) if _is_control(pair) else None
+        if control is not None:
+            controls[pair.place.definition].append(control)
+    lucks = {basis: _luck(group, controls, basis) for basis in Basis}
+    pairs = [replace(pair, ratio=stretched(pair.ratio, lucks[pair.ratio.basis])) for pair in group]
+    jobs = [_compared(pair, threshold) for pair in pairs]
+    bases = {pair.ratio.basis for pair in pairs if pair.ratio.source in OF_FEW_RUNS}
+    main = lucks[max(bases)] if bases else None  # `speedup` where there is any
+    return _overall(hardware, pairs, jobs, _mean_reference(controls), main, threshold), jobs
 
 
-def _compared(pair: _Pair, ratio: JobRatio, threshold: float) -> ComparedJob:
+def _luck(
+    group: Sequence[_Pair], controls: Mapping[str, Sequence[Uncertain]], basis: Basis
+) -> Luck:
+    """Ask references and repeated runs; what the machine did to all cancels of speedups alone."""
+    evidence = of_references(controls)
+    for definition in {pair.place.definition for pair in group if pair.ratio.basis is basis}:
+        pairs = [pair for pair in group if pair.place.definition == definition]
+        for timed in ([pair.old for pair in pairs], [pair.new for pair in pairs]):
+            evidence += of_repeats([[recorded(row, basis) for row in each.rows] for each in timed])
+    moved = _mean_reference(controls) or 1.0
+    return luck(evidence, moved=abs(math.log(moved)) if basis is Basis.LATENCY else 0.0)
+
+
+def _mean_reference(controls: Mapping[str, Sequence[Uncertain]]) -> float | None:
+    return geometric_mean([ratio for each in controls.values() for ratio, _ in each])
+
+
+def _compared(pair: _Pair, threshold: float) -> ComparedJob:
+    ratio = pair.ratio
     found = verdict(ratio.interval, threshold=threshold)
     reason = ratio.reason
     if found is Verdict.UNDECIDED and not reason:
@@ -259,6 +293,7 @@ def _compared(pair: _Pair, ratio: JobRatio, threshold: float) -> ComparedJob:
         reason=reason if found is Verdict.UNDECIDED else "",
         basis=ratio.basis,
         source=ratio.source,
+        freedom=ratio.freedom,
         old_runs=len(pair.old.rows),
         new_runs=len(pair.new.rows),
         old_max_absolute_error=old.max_absolute_error if old else None,
@@ -266,28 +301,39 @@ def _compared(pair: _Pair, ratio: JobRatio, threshold: float) -> ComparedJob:
     )
 
 
-def _overall(
+def _overall(  # noqa: PLR0917
     hardware: str,
+    pairs: Sequence[_Pair],
     jobs: Sequence[ComparedJob],
-    controls: Sequence[tuple[float, Interval | None]],
-    between_runs: float | None,
+    moved: float | None,
+    known: Luck | None,
     threshold: float,
 ) -> Overall:
-    ratios = [(job.ratio, job.interval) for job in jobs if job.ratio is not None]
-    interval = mean_interval(ratios) if len(ratios) == len(jobs) else None
+    ratio, interval = mean_with_luck([_part(pair) for pair in pairs if pair.ratio.value])
+    if not all(pair.ratio.value for pair in pairs):
+        interval = None
     found = verdict(interval, threshold=threshold)
     lacking = sum(job.interval is None for job in jobs)
     reason = f"{lacking} of {len(jobs)} have no interval" if lacking else ACROSS
     return Overall(
         hardware=hardware,
-        ratio=geometric_mean([ratio for ratio, _ in ratios]),
+        ratio=ratio,
         interval=interval,
         verdict=found,
         reason=reason if found is Verdict.UNDECIDED else "",
         verdicts=dict(sorted(Counter(str(job.verdict) for job in jobs).items())),
-        between_runs=between_runs,
-        reference_ratio=geometric_mean([1 / ratio for ratio, _ in controls]),
+        freedom=min((job.freedom for job in jobs if job.freedom is not None), default=None),
+        stretch=known.factor if known else None,
+        stretch_observed=known.observed if known else 0,
+        reference_ratio=1 / moved if moved else None,
     )
+
+
+def _part(pair: _Pair) -> Part:
+    """Say what a job's interval has in common with others: a definition's reference, by latency the machine."""
+    ratio = pair.ratio
+    group = pair.place.definition if ratio.basis is Basis.SPEEDUP else ""
+    return Part(ratio.value or math.nan, ratio.interval, ratio.shared, group)
 
 
 def _changes(before: Entries, after: Entries) -> tuple[ChangedJob, ...]:
@@ -313,45 +359,3 @@ def _change(old: Entry | None, new: Entry | None) -> Change | None:
 
 def _status(entry: Entry | None) -> str | None:
     return None if entry is None else entry.newest.status
-
-
-def _remarks(pairs: Sequence[_Pair], overall: Sequence[Overall]) -> tuple[str, ...]:
-    by_latency = {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY}
-    remarks = [*_moved_machines(overall, by_latency), *_changed_libraries(pairs)]
-    unknown = {each.hardware for each in overall if each.between_runs is None}
-    few = [
-        pair
-        for pair in pairs
-        if pair.place.hardware in unknown
-        and pair.ratio.source in {Source.SAMPLES, Source.INTERVALS}
-    ]
-    if few:
-        remarks.append(
-            "intervals know the noise within a run, not how one process differs from the next: four runs of each "
-            "side do, and so does `flashinfer-bench ab`"
-        )
-    return tuple(remarks)
-
-
-def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:
-    remarks = []
-    for each in overall:
-        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD:
-            off = "and ratios of them" if each.hardware in by_latency else "alone"
-            remarks.append(
-                f"on {each.hardware} the references, the same code on both sides, took "
-                f"{1 / each.reference_ratio:.2f} times as long on the new side: latencies {off} are off by that"
-            )
-    return remarks
-
-
-def _changed_libraries(pairs: Sequence[_Pair]) -> list[str]:
-    changed: set[str] = set()
-    for pair in pairs:
-        if pair.old.rows and pair.new.rows:
-            old, new = (row.libs for row in _newest(pair))
-            names = old.keys() & new.keys()
-            changed |= {
-                f"{name} {old[name]} -> {new[name]}" for name in names if old[name] != new[name]
-            }
-    return [f"other libraries: {', '.join(sorted(changed))}"] if changed else []

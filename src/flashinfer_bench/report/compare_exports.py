@@ -32,14 +32,16 @@ _UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
     """Write a comment: verdicts first, what changed open, all the rest folded."""
     lines = [f"### {_cell(comparison.old)} → {_cell(comparison.new)}", ""]
-    lines += [f"**{_cell(headline(each))}**  " for each in comparison.overall]
+    lines += [f"**{_cell(headline(each, comparison.threshold))}**  " for each in comparison.overall]
     if not comparison.overall:
         lines.append("**No verdict: no job has a time on both sides**")
     lines += _gate_lines(gates)
     jobs = ordered(comparison.jobs)
-    lines += _table(_HEADER, (_job_cells(job) for job in jobs if job.verdict in _TOLD))
+    lines += _table(
+        _HEADER, (_job_cells(job, comparison.threshold) for job in jobs if job.verdict in _TOLD)
+    )
     lines += _table(_CHANGE_HEADER, map(change_cells, comparison.changes))
-    rest = [_job_cells(job) for job in jobs if job.verdict not in _TOLD]
+    rest = [_job_cells(job, comparison.threshold) for job in jobs if job.verdict not in _TOLD]
     if rest:
         lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
         lines += [*_table(_HEADER, rest), "", "</details>"]
@@ -56,7 +58,7 @@ def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
                 broken.setdefault(id(breach.place), []).append(f"{gate.gate}: {breach.what}")
     suite = ET.Element("testsuite", name=_xml(f"{comparison.old} -> {comparison.new}"))
     for job in comparison.jobs:
-        about = f"{job.verdict}: {ratio_text(job)} {job.reason}".strip()
+        about = f"{job.verdict}: {ratio_text(job, comparison.threshold)} {job.reason}".strip()
         _case(suite, job.place, about, broken.get(id(job.place), []))
     for change in comparison.changes:
         about = f"{change.change}: {change.old_status or NOTHING} -> {change.new_status or NOTHING}"
@@ -107,12 +109,12 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["", *(f"| {' | '.join(line)} |" for line in lines)]
 
 
-def _job_cells(job: ComparedJob) -> tuple[str, ...]:
+def _job_cells(job: ComparedJob, threshold: float) -> tuple[str, ...]:
     place = job.place
     return (
         job.verdict, place.definition, place.solution, axes_text(place), place.hardware,
         latency_text(job.old_latency_ms), latency_text(job.new_latency_ms),
-        ratio_text(job),
+        ratio_text(job, threshold),
     )  # fmt: skip
 
 

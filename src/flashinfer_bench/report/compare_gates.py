@@ -6,6 +6,9 @@
           | "failed"                  a job fails that did not fail on the old side
           | "missing"                 a job of the old side has no trace on the new one
           | "undecided"               a job's interval allows no verdict
+
+`slower` asks many intervals at once, and of a hundred 95% intervals some lie off by chance. So each is taken at a
+confidence of 1 - 5% / intervals (Bonferroni): where nothing changed, the gate breaks in 5% of comparisons at most.
 """
 
 from __future__ import annotations
@@ -16,12 +19,19 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.compare import Change
+from flashinfer_bench.report.compare_luck import CONFIDENCE, scaled, student_quantile
 from flashinfer_bench.report.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from flashinfer_bench.report.compare import ChangedJob, Comparison, Place
+    from flashinfer_bench.report.compare import (
+        ChangedJob,
+        ComparedJob,
+        Comparison,
+        Overall,
+        Place,
+    )
 
 _SLOWER = re.compile(r"slower\s*>\s*(\d+(?:\.\d+)?)\s*%")
 _WORDS = frozenset({"failed", "missing", "undecided"})
@@ -98,16 +108,30 @@ def _breaches(comparison: Comparison, gate: Gate) -> tuple[Breach, ...]:
 
 
 def _slower(comparison: Comparison, share: float) -> tuple[Breach, ...]:
+    several = [each for each in comparison.overall if sum(each.verdicts.values()) > 1]
+    asked = len(comparison.jobs) + len(several)
     found = [
         Breach(job.place, _slower_text(job.ratio))
         for job in comparison.jobs
-        if verdict(job.interval, threshold=share) is Verdict.SLOWER
+        if _is_slower(job, share, asked)
     ]
     for each in comparison.overall:
-        if verdict(each.interval, threshold=share) is Verdict.SLOWER:
+        if _is_slower(each, share, asked):
             where = f"{_OVERALL} on {each.hardware}" if each.hardware else _OVERALL
             found.append(Breach(None, f"{where}: {_slower_text(each.ratio)}"))
     return tuple(found)
+
+
+def _is_slower(found: ComparedJob | Overall, share: float, asked: int) -> bool:
+    """Tell whether one of so many intervals, each as much longer as that takes, lies beyond."""
+    if found.interval is None or found.ratio is None or found.freedom is None:
+        return False
+    each, one = (
+        student_quantile(confidence, found.freedom)
+        for confidence in (1 - (1 - CONFIDENCE) / asked, CONFIDENCE)
+    )
+    interval = scaled(found.ratio, found.interval, each / one)
+    return verdict(interval, threshold=share) is Verdict.SLOWER
 
 
 def _slower_text(ratio: float | None) -> str:

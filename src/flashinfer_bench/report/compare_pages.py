@@ -11,17 +11,17 @@ from flashinfer_bench.report.numbers import (
     count_text,
     error_text,
     latency_text,
-    percent_text,
     speedup_text,
 )
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
-from flashinfer_bench.report.verdicts import Verdict
+from flashinfer_bench.report.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.report.compare import ChangedJob, ComparedJob, Comparison, Overall, Place
     from flashinfer_bench.report.compare_gates import GateResult
+    from flashinfer_bench.report.numbers import Interval
 
 _JOBS = (
     Column("definition"),
@@ -46,6 +46,7 @@ _CHANGES = (
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNDECIDED, Verdict.SAME)
 _MOST_ROWS = 40
 _MOST_BREACHES = 8
+_MOST_DECIMALS = 4
 _GREW = 10.0
 """Inputs differ from run to run, so smaller differences of errors say little."""
 
@@ -61,13 +62,15 @@ def compare_page(comparison: Comparison, gates: Sequence[GateResult] = ()) -> Pa
     blocks += _gate_blocks(gates)
     if not comparison.overall:
         blocks.append(heading("No verdict: no job has a time on both sides"))
-    return (*blocks, *(heading(headline(each)) for each in comparison.overall))
+    return (
+        *blocks,
+        *(heading(headline(each, comparison.threshold)) for each in comparison.overall),
+    )
 
 
-def headline(overall: Overall) -> str:
+def headline(overall: Overall, threshold: float) -> str:
     """Say it in one line."""
-    is_exact = overall.interval is not None and overall.interval[0] == overall.interval[1]
-    ratio = speedup_text(overall.ratio, None if is_exact else overall.interval)
+    ratio = _ratio_text(overall.ratio, overall.interval, threshold)
     jobs = sum(overall.verdicts.values())
     each = ", ".join(
         f"{overall.verdicts[name]} {name}" for name in _ORDER if name in overall.verdicts
@@ -89,9 +92,9 @@ def axes_text(place: Place) -> str:
     return named or place.workload[:8]
 
 
-def ratio_text(job: ComparedJob) -> str:
-    """Write the ratio; that of a trace and itself has no interval worth a word."""
-    return speedup_text(job.ratio, None if job.source is Source.SAME_TRACE else job.interval)
+def ratio_text(job: ComparedJob, threshold: float) -> str:
+    """Write the ratio, with digits enough for the interval to lie where the verdict says."""
+    return _ratio_text(job.ratio, job.interval, threshold)
 
 
 def breach_text(place: Place | None, what: str) -> str:
@@ -109,17 +112,7 @@ def _about(comparison: Comparison) -> list[str]:
         frozenset({Basis.LATENCY}): "latency against latency; ",
     }.get(frozenset(bases), "")
     between = f"differences up to {100 * comparison.threshold:.3g}% count as none"
-    luck = [
-        f"runs differ by {percent_text(each.between_runs)} more than their intervals know, as references and jobs "
-        "tell; intervals are widened by that"
-        for each in comparison.overall
-        if each.between_runs and each.between_runs > _least_luck(comparison.threshold)
-    ]
-    return [f"{by}{between}", *luck, *comparison.remarks]
-
-
-def _least_luck(threshold: float) -> float:
-    return min(0.005, threshold)
+    return [f"{by}{between}", *comparison.remarks]
 
 
 def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
@@ -127,21 +120,34 @@ def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
     mixes_bases = len({job.basis for job in comparison.jobs}) > 1
     shown = jobs[:_MOST_ROWS]
     blocks = [heading(f"On {overall.hardware}")] if overall.hardware else []
-    blocks.append(table(_JOBS, (_cells(job, names_basis=mixes_bases) for job in shown)))
+    blocks.append(
+        table(_JOBS, (_cells(job, comparison.threshold, names_basis=mixes_bases) for job in shown))
+    )
     if len(jobs) > len(shown):
         hidden = count_text(len(jobs) - len(shown), "more job")
         blocks.append(paragraph(f"and {hidden}; --json and --markdown list all"))
     return blocks
 
 
-def _cells(job: ComparedJob, *, names_basis: bool) -> tuple[str, ...]:
+def _ratio_text(ratio: float | None, interval: Interval | None, threshold: float) -> str:
+    if interval is None or interval[0] == interval[1]:  # that of a trace and itself
+        return speedup_text(ratio)
+    for decimals in range(_MOST_DECIMALS):
+        text = speedup_text(ratio, interval, least_decimals=decimals)
+        low, high = map(float, text[text.index("[") + 1 : -1].split(", "))
+        if verdict((low, high), threshold=threshold) is verdict(interval, threshold=threshold):
+            return text
+    return speedup_text(ratio, interval, least_decimals=_MOST_DECIMALS)
+
+
+def _cells(job: ComparedJob, threshold: float, *, names_basis: bool) -> tuple[str, ...]:
     return (
         job.place.definition,
         job.place.solution,
         axes_text(job.place),
         latency_text(job.old_latency_ms),
         latency_text(job.new_latency_ms),
-        ratio_text(job),
+        ratio_text(job, threshold),
         job.verdict,
         job.basis if names_basis else "",
         _why(job),

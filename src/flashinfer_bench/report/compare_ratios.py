@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.compare_luck import Luck
     from flashinfer_bench.report.compare_sides import Samples
     from flashinfer_bench.report.numbers import Interval
 
 _USUAL_BLOCKS = 12
 _LEAST_BLOCKS = 6
-_LEAST_CONTROLS = 6
-_NORMAL_95 = 1.959964
 
 
 class Basis(enum.StrEnum):
@@ -43,7 +42,7 @@ class Source(enum.StrEnum):
     SAME_TRACE = "same trace"
 
 
-_OF_FEW_RUNS = frozenset({Source.SAMPLES, Source.INTERVALS})
+OF_FEW_RUNS = frozenset({Source.SAMPLES, Source.INTERVALS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,10 @@ class JobRatio:
     basis: Basis
     source: Source | None
     reason: str = ""
+    freedom: int | None = None
+    """Degrees of freedom of what the interval knows of how runs differ."""
+    shared: float = 0.0
+    """Part of the interval's reach that jobs timed together may have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,64 +107,19 @@ def reference_ratio(old: TraceRow, new: TraceRow) -> tuple[float, Interval | Non
     )  # fmt: skip
 
 
-def between_runs(ratios: Sequence[tuple[float, Interval | None]]) -> float | None:
-    """Estimate how much runs differ beyond what their own intervals know, as a logarithm's deviation.
-
-    `ratios` are of references, which are the same code on both sides, so whatever sets them apart is luck:
-    the estimate of DerSimonian and Laird (Controlled Clinical Trials 7, 1986). None of fewer than six.
-    """
-    logs, weights = [], []
-    for value, interval in ratios:
-        if interval is not None and interval[1] > interval[0]:
-            logs.append(math.log(value))
-            weights.append((2 * _NORMAL_95 / math.log(interval[1] / interval[0])) ** 2)
-    return _excess(logs, weights) if len(logs) >= _LEAST_CONTROLS else None
-
-
-def luck(
-    jobs: Sequence[JobRatio], controls: Sequence[tuple[float, Interval | None]], basis: Basis
-) -> float | None:
-    """Bound how much runs differ beyond what the intervals of these jobs know; None where nothing tells.
-
-    Two estimates, each too high if anything, of which the lower is taken: what references of the same code
-    differ by, which holds what the machine did to all (twice the variance for a speedup, which has two
-    processes a side), and what jobs differ by from one another, which holds what the new code changed.
-    """
-    alike = [job for job in jobs if job.basis is basis and job.source in _OF_FEW_RUNS]
-    by_references = between_runs(controls)
-    by_jobs = between_runs([(job.value, job.interval) for job in alike if job.value])
-    if by_references is None:
-        return None
-    reach = by_references * (math.sqrt(2) if basis is Basis.SPEEDUP else 1.0)
-    return reach if by_jobs is None else min(reach, by_jobs)
-
-
-def widened(ratio: JobRatio, luck_between_runs: float, controls: int) -> JobRatio:
-    """Let an interval know how runs differ.
-
-    Student's t in place of the normal, for the estimate is of few (the first term of Fisher's expansion).
-    """
-    if ratio.interval is None or ratio.value is None or ratio.source not in _OF_FEW_RUNS:
+def stretched(ratio: JobRatio, luck: Luck) -> JobRatio:
+    """Let the interval of a run or two know how runs differ."""
+    if ratio.interval is None or ratio.value is None or ratio.source not in OF_FEW_RUNS:
         return ratio
-    student = _NORMAL_95 + (_NORMAL_95**3 + _NORMAL_95) / (4 * max(1, controls - 1))
-    reach = student * luck_between_runs
-    down = math.hypot(math.log(ratio.value / ratio.interval[0]), reach)
-    up = math.hypot(math.log(ratio.interval[1] / ratio.value), reach)
-    return replace(ratio, interval=(ratio.value * math.exp(-down), ratio.value * math.exp(up)))
-
-
-def _excess(logs: Sequence[float], weights: Sequence[float]) -> float:
-    total = math.fsum(weights)
-    centre = math.fsum(w * x for w, x in zip(weights, logs, strict=True)) / total
-    scatter = math.fsum(w * (x - centre) ** 2 for w, x in zip(weights, logs, strict=True))
-    scale = total - math.fsum(w * w for w in weights) / total
-    return math.sqrt(max(0.0, (scatter - (len(logs) - 1)) / scale))
+    interval, shared = luck.stretched(ratio.value, ratio.interval)
+    return replace(ratio, interval=interval, freedom=luck.freedom, shared=shared)
 
 
 def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
     by_runs = shift(_run_speeds(old.rows, basis), _run_speeds(new.rows, basis))
     if by_runs[1] is not None:
-        return JobRatio(*by_runs, basis, Source.RUNS)
+        freedom = len(old.rows) + len(new.rows) - 2
+        return JobRatio(*by_runs, basis, Source.RUNS, freedom=freedom, shared=1.0)
     blocks = _block_speeds(old, basis), _block_speeds(new, basis)
     if min(map(len, blocks)) >= _LEAST_BLOCKS:
         return JobRatio(*series_shift(*blocks), basis, Source.SAMPLES)
@@ -216,12 +174,18 @@ def _block_medians(samples: Sequence[float], count: int) -> list[float]:
 
 def _unlike(old: TraceRow, new: TraceRow) -> str:
     """Say why two times do not compare; nothing where they do."""
+    if old.axes != new.axes:
+        return f"another workload of the same id: {_axes_text(old)} against {_axes_text(new)}"
     if old.latency_kind and new.latency_kind and old.latency_kind != new.latency_kind:
         return f"timed differently: {old.latency_kind} against {new.latency_kind} time"
     if None not in {old.is_cold, new.is_cold} and old.is_cold != new.is_cold:
         names = {True: "cold", False: "hot", None: ""}
         return f"timed differently: {names[old.is_cold]} against {names[new.is_cold]} caches"
     return ""
+
+
+def _axes_text(row: TraceRow) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.axes.items())
 
 
 def _about_reference(row: TraceRow) -> tuple[object, ...]:

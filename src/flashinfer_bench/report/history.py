@@ -15,8 +15,16 @@ from flashinfer_bench.report.change_points import (
     least_runs,
     least_side,
 )
+from flashinfer_bench.report.compare_luck import (
+    Evidence,
+    Luck,
+    Part,
+    luck,
+    mean_with_luck,
+    of_repeats,
+)
 from flashinfer_bench.report.compare_ratios import Basis, recorded
-from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+from flashinfer_bench.report.numbers import Interval, geometric_mean
 from flashinfer_bench.report.shifts import quotient
 from flashinfer_bench.report.standing import instant
 from flashinfer_bench.report.verdicts import THRESHOLD
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.compare_luck import Uncertain
 
 _DAY = len("2026-01-02")
 
@@ -48,7 +57,7 @@ class HistoryRun:
     against_first: float | None
     """How many times faster than the first run, geometric mean over the workloads of both."""
     interval: Interval | None
-    """95%, of what is within runs."""
+    """95%; it knows how runs of the same code differ from one another in this history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +206,13 @@ def _described(
     runs: Sequence[Sequence[TraceRow]], table: Sequence[Mapping[str, TraceRow]], basis: Basis
 ) -> tuple[HistoryRun, ...]:
     timed = [each for each in table if each]
+    known = _luck(timed, basis)
     common = set.intersection(*(set(each) for each in timed)) if timed else set()
     described: list[HistoryRun] = []
     for rows, passed in zip(runs, table, strict=True):
         first = rows[0]
-        known = described[-1].solution_hash if described else first.solution_hash
-        ratio, interval = _against(timed[0], passed, basis) if timed else (None, None)
+        before = described[-1].solution_hash if described else first.solution_hash
+        ratio, interval = _against(timed[0], passed, basis, known) if timed else (None, None)
         described.append(
             HistoryRun(
                 run=first.run_label or first.run_id or first.timestamp[:_DAY],
@@ -210,7 +220,7 @@ def _described(
                 began=first.timestamp,
                 commit=first.commit,
                 solution_hash=rows[-1].solution_hash,
-                has_new_code=rows[-1].solution_hash != known,
+                has_new_code=rows[-1].solution_hash != before,
                 passed=len(passed),
                 failed=len({row.workload_uuid for row in rows} - passed.keys()),
                 latency_ms=geometric_mean(
@@ -224,7 +234,7 @@ def _described(
 
 
 def _against(
-    first: Mapping[str, TraceRow], run: Mapping[str, TraceRow], basis: Basis
+    first: Mapping[str, TraceRow], run: Mapping[str, TraceRow], basis: Basis, known: Luck
 ) -> tuple[float | None, Interval | None]:
     shared = sorted(first.keys() & run.keys())
     if first is run or not shared:
@@ -232,4 +242,23 @@ def _against(
     ratios = [
         quotient(*recorded(run[uuid], basis), *recorded(first[uuid], basis)) for uuid in shared
     ]
-    return geometric_mean([ratio for ratio, _ in ratios]), mean_interval(ratios)
+    if not all(interval for _, interval in ratios):
+        return geometric_mean([ratio for ratio, _ in ratios]), None
+    return mean_with_luck(
+        [
+            Part(ratio, *known.stretched(ratio, interval), "")
+            for ratio, interval in ratios
+            if interval
+        ]
+    )
+
+
+def _luck(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> Luck:
+    """Ask runs of the same code how much they differ."""
+    by_code: defaultdict[str | None, defaultdict[str, list[Uncertain]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for run in table:
+        for uuid, row in run.items():
+            by_code[row.solution_hash][uuid].append(recorded(row, basis))
+    return luck(sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence()))

@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("code"),
     Column("passed", is_number=True),
     Column("latency", is_number=True),
-    Column("against the first [95%]", is_number=True),
+    Column("against the first", is_number=True),
     Column("speed"),
     Column("change"),
 )
@@ -78,7 +78,7 @@ def _cells(run: HistoryRun, change: ChangePoint | None, fastest: float) -> tuple
         "new" if run.has_new_code else "",
         f"{run.passed}/{run.passed + run.failed}",
         latency_text(run.latency_ms),
-        speedup_text(run.against_first, run.interval),
+        speedup_text(run.against_first, run.interval, least_decimals=2).split(" ")[0],
         bar,
         f"{_MARK} {change.verdict}" if change else "",
     )

@@ -38,7 +38,9 @@ def latency_text(latency_ms: float | None, interval_ms: Interval | None = None) 
     return f"{rounded(latency_ms / size_ms, scaled)} {unit}"
 
 
-def speedup_text(speedup: float | None, interval: Interval | None = None) -> str:
+def speedup_text(
+    speedup: float | None, interval: Interval | None = None, *, least_decimals: int = 0
+) -> str:
     """Write how many times faster something is, with the interval where there is one.
 
     >>> speedup_text(1.8345, (1.79, 1.88))
@@ -49,6 +51,7 @@ def speedup_text(speedup: float | None, interval: Interval | None = None) -> str
     if speedup is None:
         return NOTHING
     decimals = min(_decimals(speedup, interval), _SIGNIFICANT_DIGITS - 1 + (interval is not None))
+    decimals = max(decimals, least_decimals)
     text = f"{_with_decimals(speedup, decimals)}x"
     if interval is None:
         return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -11,7 +12,9 @@ from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.compare import Comparison, Kind, compare
 from flashinfer_bench.report.compare_exports import junit, markdown
 from flashinfer_bench.report.compare_gates import GateResult, check_gates, parse_gate
+from flashinfer_bench.report.compare_pages import ratio_text
 from flashinfer_bench.report.compare_sides import Side
+from flashinfer_bench.report.verdicts import verdict
 
 from .rows import row
 
@@ -22,6 +25,20 @@ def _timed(latency_ms: float, workload: str, when: str, *, spread: float = 0.001
         latency_interval_ms=(latency_ms * (1 - spread), latency_ms * (1 + spread)),
         speedup=None,
         workload_uuid=workload,
+        timestamp=when,
+    )
+
+
+def _against_reference(
+    speedup: float, definition: str, when: str, reference_ms: float = 4.0
+) -> TraceRow:
+    return row(
+        definition=definition,
+        latency_ms=reference_ms / speedup,
+        speedup=speedup,
+        speedup_interval=(speedup * 0.98, speedup * 1.02),
+        reference_latency_ms=reference_ms,
+        reference_interval_ms=(reference_ms * 0.98, reference_ms * 1.02),
         timestamp=when,
     )
 
@@ -77,13 +94,38 @@ def test_a_gate_is_broken_by_what_it_names(gate: str, broken_by: list[str]) -> N
 
 
 def test_all_jobs_together_may_be_slower_where_no_job_is_for_certain() -> None:
-    old = [_timed(1.0, f"w{index}", "1", spread=0.04) for index in range(30)]
-    new = [_timed(1.06, f"w{index}", "2", spread=0.04) for index in range(30)]
+    old = [_against_reference(2.0, f"d{index}", "1") for index in range(30)]
+    new = [_against_reference(1.85, f"d{index}", "2") for index in range(30)]
 
     result = _check(_compared(old, new), "slower>3%")
 
     assert [each.place for each in result.breaches] == [None]
     assert "all jobs together" in result.breaches[0].what
+
+
+def test_a_hundred_jobs_break_a_gate_by_chance_no_more_often_than_one() -> None:
+    """Runs of equal code that differ by 5%, which the references show."""
+    draw = random.Random(1)
+    broken, different = 0, 0
+    for _ in range(100):
+        sides = [
+            [
+                _against_reference(
+                    2.0 * draw.lognormvariate(0, 0.05),
+                    f"d{index}",
+                    when,
+                    draw.lognormvariate(1, 0.05),
+                )
+                for index in range(100)
+            ]
+            for when in ("1", "2")
+        ]
+        comparison = _compared(*sides)
+        broken += not _check(comparison, "slower>3%").holds
+        different += any(job.verdict == "SLOWER" for job in comparison.jobs)
+
+    assert broken <= 5
+    assert different > 50  # a single job's interval is right 95 times of a hundred, not always
 
 
 @pytest.mark.parametrize("gate", ["slower>3%", "undecided"])
@@ -127,3 +169,21 @@ def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
     assert "<script>" not in said
     assert "a\\|b\\`&lt;script&gt;" in said
     assert ET.fromstring(junit(odd)).find("testcase") is not None
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "spread", "shown"), [(1.4, 0.05, "SLOWER"), (1.07, 0.008, "UNDECIDED")]
+)
+def test_the_interval_that_is_shown_lies_where_the_verdict_says(
+    latency_ms: float, spread: float, shown: str
+) -> None:
+    """Rounded to its own width it would reach to 1.0, or end at 0.98."""
+    comparison = _compared(
+        [_timed(1.0, "w", "1", spread=spread)], [_timed(latency_ms, "w", "2", spread=spread)]
+    )
+    (job,) = comparison.jobs
+
+    text = ratio_text(job, comparison.threshold)
+
+    low, high = (float(end) for end in text.split("[")[1].rstrip("]").split(","))
+    assert verdict((low, high)) == job.verdict == shown

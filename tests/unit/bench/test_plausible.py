@@ -13,6 +13,7 @@ from flashinfer_bench.bench.timing.plausible import (
     Suspicion,
     is_noisy,
     largest_batch,
+    needs_more_batches,
     suspicions,
 )
 
@@ -131,6 +132,67 @@ def test_on_a_card_work_outside_the_window_is_seen_by_the_clock(
 ) -> None:
     assert codes(changed(honest(), **changes), on_cpu=False) == [code]
     assert codes(changed(honest(), **changes), on_cpu=True) == []
+
+
+def on_a_card(
+    jitter_us: float = 100.0, call_us: float = 360.0, most: int = 2, seed: int = 0
+) -> Observations:
+    """An honest contestant of an H200: samples of one call, few calls in a batch, wake-ups that vary a lot.
+
+    Half of the time the judge hears late that calls returned: then outputs are committed by the time it asks.
+    """
+    noise = random.Random(seed)
+
+    def seen(count: int) -> Observed:
+        claimed_ns = count * call_us * US
+        waking_ns = 1_000 * US + noise.gauss(0, jitter_us) * US
+        late_ns = noise.choice((0.0, 90.0)) * US
+        return Observed(
+            count,
+            claimed_ns,
+            claimed_ns + waking_ns + late_ns,
+            preparing_ns=250 * US + noise.gauss(0, 60) * US,
+            committing_ns=93 * US - late_ns,
+        )
+
+    blocks = [tuple(seen(1) for _ in range(4)) for _ in range(12)]
+    controls = [tuple(seen(1) for _ in range(3)) for _ in range(12)]
+    batches = [(seen(1), seen(most)) for _ in range(12)]
+    return Observations(blocks, controls, batches)
+
+
+@pytest.mark.parametrize("jitter_us", [50.0, 100.0, 200.0])
+def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float) -> None:
+    claims = [lying(on_a_card(jitter_us, seed=seed), 3) for seed in range(50)]
+
+    caught = [each for each in claims if "implausible" in codes(each, on_cpu=False)]
+    unsure = [each for each in claims if needs_more_batches(each, on_cpu=False)]
+
+    assert len(caught) >= 25
+    assert len(caught) + len(unsure) >= 45  # who is not sure orders more pairs
+
+
+def test_noise_of_a_card_accuses_hardly_anybody_even_once() -> None:
+    found = [codes(on_a_card(200.0, seed=seed), on_cpu=False) for seed in range(200)]
+
+    assert sum(bool(each) for each in found) <= 4  # three plays in a row would have to
+
+
+def test_hearing_late_that_calls_returned_is_no_hidden_work() -> None:
+    seen = on_a_card()
+    seen.controls = [
+        tuple(
+            replace(o, outside_ns=o.outside_ns + o.committing_ns, committing_ns=3 * US)
+            for o in control
+        )
+        for control in seen.controls
+    ]
+
+    assert judged(seen, on_cpu=False) == []
+
+
+def test_on_a_card_late_work_is_seen_however_it_was_heard() -> None:
+    assert "hidden_work" in codes(changed(on_a_card(), committing_ns=450 * US), on_cpu=False)
 
 
 def test_two_cores_may_use_twice_the_processor_time() -> None:

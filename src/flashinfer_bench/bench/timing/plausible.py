@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.timing.statistics import median_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 RELATIVE_ALLOWANCE = 0.10
 ALLOWANCE_NS = 1_000.0
@@ -29,6 +29,8 @@ _PREPARING_NS = 25_000.0
 _HIDDEN_SHARE = 0.1
 """Preparing and committing may take so much more than in the control: a share of that, so long, and a share of the
 claim. The caches that a kernel leaves behind are not the control's."""
+_JITTER_ON_A_CARD_NS = 150_000.0
+"""What the medians of honest contestants and of controls differ by on a card (an H200, idle and loaded)."""
 _STRIDED_NS_PER_ELEMENT = 10.0
 """Copying an element that its neighbours do not lie beside: a cache miss, several times over."""
 _BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
@@ -110,19 +112,20 @@ def suspicions(
     `cores`: how many processors it may use at a time. `strided_elements`: elements of outputs that are not
     contiguous, per call; they take longer to commit. `on_cpu`: whether the work is done by the processor.
     """
-    yield from _slope(seen)
+    yield from _slope(seen, on_cpu=on_cpu)
     yield from _clock(seen)
     yield from _idle(seen)
-    yield from _early(seen, on_cpu=on_cpu)
     if on_cpu:
+        yield from _early(seen)
         yield from _hidden(seen, cores, strided_elements)
     else:
-        yield from _late(seen, strided_elements)
+        yield from _early_on_a_card(seen)
+        yield from _late_on_a_card(seen, strided_elements)
 
 
-def _slope(seen: Observations) -> Iterator[Suspicion]:
+def _slope(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
     """Compare the judge's time per additional call with the claimed one."""
-    slopes, allowed_ns = _slopes(seen)
+    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
     if not slopes:
         return
     if _is_steep(slopes, allowed_ns):
@@ -149,24 +152,26 @@ def is_noisy(seen: Observations) -> bool:
     return _unsteadiness(seen.controls) > _LEVER_NS
 
 
-def needs_more_batches(seen: Observations) -> bool:
+def needs_more_batches(seen: Observations, *, on_cpu: bool = True) -> bool:
     """Tell whether batches speak against a claim, or nearly so, and not clearly."""
-    slopes, allowed_ns = _slopes(seen)
+    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
     if not 0 < len(slopes) < _MOST_PAIRS or statistics.median(slopes) < _NEARLY * allowed_ns:
         return False
     interval = median_interval(slopes)
     return interval is None or interval[0] <= allowed_ns <= interval[1]
 
 
-def _slopes(seen: Observations) -> tuple[list[float], float]:
+def _slopes(seen: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
     """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed.
 
-    What waking up varies by is shared by the calls that a pair differs by, and is not held against them.
+    What waking up varies by is shared by the calls that a pair differs by, and is not held against them. On a
+    card it is left to the median: waking up varies there by as much as few large calls take, and no processor
+    time tells what such an allowance would forgive.
     """
     if not seen.blocks:
         return [], 0.0
     allowed_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
-    unsteady_ns = _unsteadiness(seen.controls)
+    unsteady_ns = _unsteadiness(seen.controls) if on_cpu else 0.0
     return [
         (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
         for low, high in seen.batches
@@ -203,57 +208,99 @@ def _unsteadiness(controls: Sequence[Sequence[Observed]]) -> float:
     return most[round(0.9 * (len(most) - 1))] - most[len(most) // 2] if most else 0.0
 
 
-def _early(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
-    """Look for work before `go`: while inputs were prepared, and while it had to wait."""
-    what = _preparing_cpu if on_cpu else _preparing
+def _early(seen: Observations) -> Iterator[Suspicion]:
+    """Look for work before `go`: while it had to wait, and while inputs were prepared."""
+    paused = _while_paused(seen)
+    if paused is not None:
+        yield paused
+        return
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
-    surplus, over = _beyond_usual(seen, what, _PREPARING_SHARE, claimed_ns)
+    surplus = _beyond_controls(seen, _preparing_cpu)
+    allowed_ns = _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
+    over = [each - _PREPARING_SHARE * usual - allowed_ns for each, usual in surplus]
+    if _is_above(over, 0.0):
+        yield _prepared_early(surplus, claimed_ns)
+
+
+def _early_on_a_card(seen: Observations) -> Iterator[Suspicion]:
+    """Look for work before `go` there: work on the card takes time, and next to no processor time."""
+    paused = _while_paused(seen)
+    if paused is not None:
+        yield paused
+        return
+    claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
+    surplus = _beyond_controls(seen, _preparing)
+    allowed_ns = _JITTER_ON_A_CARD_NS + _HIDDEN_SHARE * claimed_ns
+    if _is_surely_above(each - _PREPARING_SHARE * usual - allowed_ns for each, usual in surplus):
+        yield _prepared_early(surplus, claimed_ns)
+
+
+def _prepared_early(surplus: Sequence[tuple[float, float]], claimed_ns: float) -> Suspicion:
+    return Suspicion(
+        "early_compute",
+        f"preparing the inputs of a sample took {_us(_typical(surplus))} longer than in the "
+        f"control, and the sample is claimed to take {_us(claimed_ns)}",
+    )
+
+
+def _while_paused(seen: Observations) -> Suspicion | None:
+    """See what processor time was used while there was nothing to do."""
     waiting = []
     for block, control in _with_controls(seen):
         paused = [each.pause_cpu_ns for each in block if each.pause_cpu_ns is not None]
         usual = [each.pause_cpu_ns for each in control if each.pause_cpu_ns is not None]
         if paused and usual:
             waiting.append(statistics.median(paused) - max(usual))
-    if _is_above(waiting, _QUIET_NS):
-        evidence = (
-            f"it used {_us(statistics.median(waiting))} of processor time between `prepared` and `go`, "
-            "when it had nothing to do"
-        )
-        yield Suspicion("early_compute", evidence)
-    elif _is_above(over, 0.0):
-        evidence = (
-            f"preparing the inputs of a sample took {_us(statistics.median(surplus))} longer than in the "
-            f"control, and the sample is claimed to take {_us(claimed_ns)}"
-        )
-        yield Suspicion("early_compute", evidence)
+    if not _is_above(waiting, _QUIET_NS):
+        return None
+    return Suspicion(
+        "early_compute",
+        f"it used {_us(statistics.median(waiting))} of processor time between `prepared` and `go`, "
+        "when it had nothing to do",
+    )
 
 
-def _late(seen: Observations, strided_elements: int) -> Iterator[Suspicion]:
-    """Look for work after the clock stopped: committing outputs takes as long as it takes the control."""
+def _late_on_a_card(seen: Observations, strided_elements: int) -> Iterator[Suspicion]:
+    """Look for work after the clock stopped: all of it, until outputs are committed, against the control's.
+
+    When exactly the answer that calls returned was heard says little: the one that outputs are committed is
+    already there when the judge was slow to wake up.
+    """
     claimed_ns = _claimed_per_sample(seen) if seen.blocks else 0.0
-    surplus, over = _beyond_usual(seen, _committing, _COMMIT_SHARE, claimed_ns)
-    strided_ns = strided_elements * _STRIDED_NS_PER_ELEMENT
-    counts = (block[0].count for block, _ in _with_controls(seen))
-    over = [each - count * strided_ns for each, count in zip(over, counts, strict=True)]
-    if _is_above(over, 0.0):
+    count = seen.blocks[0][0].count if seen.blocks and seen.blocks[0] else 1
+    surplus = _beyond_controls(seen, _after_the_claim)
+    usual_ns = (
+        statistics.median(_median(each, _committing) for each in seen.controls if each)
+        if surplus
+        else 0.0
+    )
+    allowed_ns = (
+        _JITTER_ON_A_CARD_NS
+        + RELATIVE_ALLOWANCE * claimed_ns
+        + count * (ALLOWANCE_NS + strided_elements * _STRIDED_NS_PER_ELEMENT)
+        + _COMMIT_SHARE * usual_ns
+    )
+    if _is_surely_above(each - allowed_ns for each, _ in surplus):
         yield Suspicion(
             "hidden_work",
-            f"committing outputs took {_us(statistics.median(surplus))} longer than in the control, and the "
-            f"sample is claimed to take {_us(claimed_ns)}",
+            f"from the order to go until outputs were committed a sample took {_us(_typical(surplus))} longer "
+            f"than the control, beyond the {_us(claimed_ns)} it is claimed to take",
         )
 
 
-def _beyond_usual(
-    seen: Observations, what: Callable[[Observed], float], share: float, claimed_ns: float
-) -> tuple[list[float], list[float]]:
-    """Give, block by block, by how much something took longer than in the control, and longer than allowed."""
-    surplus, over = [], []
+def _beyond_controls(
+    seen: Observations, what: Callable[[Observed], float]
+) -> list[tuple[float, float]]:
+    """Give, block by block, by how much something took longer than in the control, and how long it took there."""
+    found = []
     for block, control in _with_controls(seen):
-        usual_ns = _median(control, what)
-        surplus.append(_median(block, what) - usual_ns)
-        allowed_ns = share * usual_ns + _PREPARING_NS + _HIDDEN_SHARE * claimed_ns
-        over.append(surplus[-1] - allowed_ns)
-    return surplus, over
+        usual = _median(control, what)
+        found.append((_median(block, what) - usual, usual))
+    return found
+
+
+def _typical(surplus: Sequence[tuple[float, float]]) -> float:
+    return statistics.median(each for each, _ in surplus)
 
 
 def _hidden(seen: Observations, cores: int, strided_elements: int) -> Iterator[Suspicion]:
@@ -308,6 +355,12 @@ def _is_above(values: Sequence[float], limit: float) -> bool:
     return len(values) >= _FEWEST_BLOCKS and statistics.median(values) > limit
 
 
+def _is_surely_above(values: Iterable[float]) -> bool:
+    """Tell whether the median of many blocks is above zero with 95%; a few blocks say nothing."""
+    interval = median_interval(list(values))
+    return interval is not None and interval[0] > 0
+
+
 def claimed_per_call_ns(seen: Observations) -> float:
     """Take what the timed samples claim for a call: only that is reported."""
     return statistics.median(
@@ -341,6 +394,10 @@ def _preparing_cpu(each: Observed) -> float:
 
 def _committing(each: Observed) -> float:
     return each.committing_ns
+
+
+def _after_the_claim(each: Observed) -> float:
+    return each.excess_ns + each.committing_ns
 
 
 def _running(each: Observed) -> float:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.devices import Device
 
 _MOST_CALLS_PER_SAMPLE = 64
-_BATCH_MEMORY_BYTES = 256 << 20
+_BATCH_MEMORY_BYTES, _BATCH_MEMORY_ON_A_CARD = 256 << 20, 1 << 30
 _KEPT_SHARE = 0.04  # two of fifty samples, and always the last of a trial
 _LEAST_KEPT, _MOST_KEPT_SHARE = 6, 0.5  # short jobs are looked at as often, on average
 _MEMORY_SHARE = 0.9
@@ -134,11 +134,18 @@ class Match:
 
     def _plan_slots(self) -> int:
         per_call = max(1, self._input_bytes + self._output_bytes)
-        return max(1, min(_MOST_CALLS_PER_SAMPLE, _BATCH_MEMORY_BYTES // per_call))
+        return max(1, min(_MOST_CALLS_PER_SAMPLE, self._batch_bytes() // per_call))
+
+    def _batch_bytes(self) -> int:
+        """Give what inputs and outputs of back-to-back calls may take; a card has room for a hundred times as much."""
+        if self._device.torch_device.type == "cpu":
+            return _BATCH_MEMORY_BYTES
+        affordable = self._device.available_bytes() // 100
+        return min(_BATCH_MEMORY_ON_A_CARD, max(_BATCH_MEMORY_BYTES, affordable))
 
     def _require_memory(self) -> None:
         """Skip what would not fit: pools and buffers in each process, and copies to compare."""
-        buffers = min(self._slot_count * self._input_bytes, _BATCH_MEMORY_BYTES)
+        buffers = min(self._slot_count * self._input_bytes, self._batch_bytes())
         per_process = self._input_bytes + max(self._input_bytes, buffers) + 2 * self._output_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes

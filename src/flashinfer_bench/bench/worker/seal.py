@@ -42,6 +42,7 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (hashlib, ("blake2b",)),
     (torch, ("allclose", "empty", "equal", "mul")),
     (torch.cuda, ("Event", "synchronize", "_sleep")),
+    (torch.cuda.Event, ("elapsed_time", "query", "record")),
     (
         torch.Tensor,
         (

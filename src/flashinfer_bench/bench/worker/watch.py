@@ -28,8 +28,10 @@ _PAUSE_PROBABILITY = 0.15
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 1e-3
 _CHECK_PROBABILITY = 0.2
 _BATCH_PAIRS = 6  # six pairs: the smallest of their slopes lies below the median with 98%
+_BATCH_PAIRS_ON_A_CARD = 12  # few calls fit into a batch there, and waking up varies more
 _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
+_CONTROLS_ON_A_CARD = 3  # of each block
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
 
@@ -42,7 +44,8 @@ class Watch:
         self._seen = {id(side): Observations() for side in judged}
         self._judged = tuple(judged)
         self._control = control
-        self._pairs_per_trial = math.ceil(_BATCH_PAIRS / trials)
+        pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
+        self._pairs_per_trial = math.ceil(pairs / trials)
         self._cores, self._on_cpu = cores, on_cpu
         self._serial = 0
         self._longest_sample_s = 0.0
@@ -94,7 +97,9 @@ class Watch:
         if largest <= 1:
             return
         before = len(seen.batches)
-        while len(seen.batches) < before + self._pairs_per_trial or needs_more_batches(seen):
+        while len(seen.batches) < before + self._pairs_per_trial or needs_more_batches(
+            seen, on_cpu=self._on_cpu
+        ):
             self._serial += 1
             call = _BATCH_CALLS - 2 * self._serial
             coin = side.toss(trial, call, "batch")
@@ -127,18 +132,23 @@ class Watch:
         )
 
     def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
+        if self._on_cpu:
+            return (self._control_sample(trial, block),)
+        self._control_sample(trial, block)  # a card that changes hands is slower at first
+        return tuple(self._control_sample(trial, block) for _ in range(_CONTROLS_ON_A_CARD))
+
+    def _control_sample(self, trial: int, block: Sequence[Observed]) -> Observed:
         assert self._control is not None
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
-        count = block[0].count
         self._serial += 1
         sample = self._control.sample(
             trial,
             _CONTROL_CALLS - self._serial,
-            count,
+            block[0].count,
             pause_s=_SHORTEST_PAUSE_S,
             spin=(max(1, spin_ns), self._serial % 2 == 0),  # on one core, or on all of them
         )
-        return (sample.observed,)
+        return sample.observed
 
 
 def _slot_of(side: Side, coin: random.Random, count: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.entity import Entity
 
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 E = TypeVar("E", bound="Entity")
 
 
@@ -98,9 +100,15 @@ def _decoded(raw: bytes | str, place: Place) -> str:
 
 def _plain(text: str, place: Place) -> Any:
     try:
-        return json.loads(text)
+        plain = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(plain, ensure_ascii=False).encode()
+        return plain
     except json.JSONDecodeError as error:
         raise syntax_error(error, place) from None
+    except UnicodeEncodeError:
+        message = "not Unicode: half of a surrogate pair stands alone"
+        raise DatasetError(message, path=place.path, line=place.line) from None
     except (RecursionError, ValueError) as error:  # nested too deeply; a number of 5000 digits
         raise DatasetError(f"not JSON: {error}", path=place.path, line=place.line) from None
 

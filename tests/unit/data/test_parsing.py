@@ -55,6 +55,16 @@ def test_bytes_that_are_no_text_are_an_error() -> None:
         parse(Definition, b'{"name":"\xff"}', Place("d.json"))
 
 
+def test_half_of_a_surrogate_pair_is_an_error(build: Any) -> None:
+    whole = json.dumps(build.definition().to_dict() | {"description": "\U0001f600"})
+    half = whole.replace("\\ude00", "")
+    assert half != whole
+
+    with pytest.raises(DatasetError, match="half of a surrogate pair stands alone"):
+        parse(Definition, half)
+    assert parse(Definition, whole).description == "\U0001f600"
+
+
 def test_json_nested_too_deeply_is_an_error() -> None:
     with pytest.raises(DatasetError, match="not JSON"):
         parse(Definition, "[" * 100_000, Place("d.json"))

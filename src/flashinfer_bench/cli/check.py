@@ -19,6 +19,7 @@ from flashinfer_bench.cli.options import (
     json_option,
     kernel_options,
     log_level_option,
+    sampling_options,
     sandbox_option,
     warn_unheld,
 )
@@ -70,27 +71,7 @@ class CheckOptions:
 )
 @click.argument("kernel", metavar="KERNEL")
 @kernel_options
-@click.option(
-    "--warmup-runs",
-    type=click.IntRange(min=0),
-    default=_WARMUP_RUNS,
-    show_default=True,
-    help="Untimed calls at the start of each trial.",
-)
-@click.option(
-    "--iterations",
-    type=click.IntRange(min=1),
-    default=_ITERATIONS,
-    show_default=True,
-    help="Timed samples per trial.",
-)
-@click.option(
-    "--num-trials",
-    type=click.IntRange(min=1),
-    default=_TRIALS,
-    show_default=True,
-    help="Fresh sets of inputs.",
-)
+@sampling_options(warmup_runs=_WARMUP_RUNS, iterations=_ITERATIONS, num_trials=_TRIALS)
 @arch_option
 @clock_options
 @sandbox_option

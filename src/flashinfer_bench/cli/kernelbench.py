@@ -10,7 +10,12 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.kernelbench_eval import EvalOptions, evaluate
-from flashinfer_bench.cli.options import clock_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    clock_options,
+    json_option,
+    log_level_option,
+    sampling_options,
+)
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY
 from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import heading, paragraph
@@ -136,15 +141,7 @@ def fetched_page(fetched: Fetched) -> Page:
     help="Seeds of the weights; a candidate is right if it is with each.  [default: 42]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
-@click.option(
-    "--num-trials", type=click.IntRange(min=1), help="Fresh sets of inputs.  [default: 3]"
-)
-@click.option(
-    "--iterations", type=click.IntRange(min=1), help="Timed samples per trial.  [default: 50]"
-)
-@click.option(
-    "--warmup-runs", type=click.IntRange(min=0), help="Untimed calls before them.  [default: 10]"
-)
+@sampling_options()
 @click.option("--rtol", type=float, help="Relative tolerance.  [default: 0.01, or less: see above]")
 @click.option("--atol", type=float, help="Absolute tolerance.  [default: 0.01, or less: see above]")
 @click.option(

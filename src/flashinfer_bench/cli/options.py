@@ -104,6 +104,36 @@ def clock_options(command: Decorated) -> Decorated:
     return command
 
 
+def sampling_options(
+    *, warmup_runs: int | None = None, iterations: int | None = None, num_trials: int | None = None
+) -> Callable[[Decorated], Decorated]:
+    """Make `--warmup-runs`, `--iterations` and `--num-trials`; what has no default here is left to the settings."""
+
+    def counting(name: str, least: int, default: int | None, words: str, below: int) -> Any:
+        is_set = default is not None
+        return click.option(
+            name,
+            type=click.IntRange(min=least),
+            default=default,
+            show_default=is_set,
+            help=words if is_set else f"{words}  [default: {below}]",
+        )
+
+    def with_counts(command: Decorated) -> Decorated:
+        options = (
+            counting(
+                "--warmup-runs", 0, warmup_runs, "Untimed calls at the start of each trial.", 10
+            ),
+            counting("--iterations", 1, iterations, "Timed samples per trial.", 50),
+            counting("--num-trials", 1, num_trials, "Fresh sets of inputs.", 3),
+        )
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_counts
+
+
 def sandbox_option(command: Decorated) -> Decorated:
     """Add `--sandbox`."""
     return click.option(

@@ -20,6 +20,7 @@ from flashinfer_bench.cli.options import (
     given,
     json_option,
     log_level_option,
+    sampling_options,
     sandbox_option,
     stopping_options,
     warn_unheld,
@@ -102,15 +103,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what decides how long and how strictly a job is measured."""
     options = (
         click.option("--config", metavar="YAML", help="Settings in a file; options override it."),
-        click.option(
-            "--warmup-runs",
-            type=click.IntRange(min=0),
-            help="Untimed calls at the start of each trial.  [default: 10]",
-        ),
-        click.option(
-            "--iterations", type=_POSITIVE, help="Timed samples per trial.  [default: 50]"
-        ),
-        click.option("--num-trials", type=_POSITIVE, help="Fresh sets of inputs.  [default: 3]"),
+        sampling_options(),
         *stopping_options("the speedup's 95% interval"),
         arch_option,
         clock_options,

@@ -151,3 +151,21 @@ def test_an_unknown_score_is_one_clear_error(dataset: Path) -> None:
 
     assert said.exit_code == 2
     assert "'best' is no score" in said.stderr
+
+
+def test_folders_and_revisions_may_hold_an_at_sign(dataset: Path) -> None:
+    odd = dataset.rename(dataset.with_name("data@night"))
+    _commit(odd.parent, "Renamed")
+
+    said = _say("compare", f"{odd}@HEAD@{{0}}", odd)
+
+    assert said.exit_code == 0
+    assert "SAME: 1.00x over 6 jobs" in said.stdout
+
+
+def test_a_revision_is_never_an_option_of_git(dataset: Path, tmp_path: Path) -> None:
+    said = _say("compare", f"{dataset}@--output={tmp_path / 'taken'}", dataset)
+
+    assert said.exit_code == 2
+    assert "no revision of git begins with a hyphen" in said.stderr
+    assert not (tmp_path / "taken").exists()

@@ -23,8 +23,11 @@ def dataset_folder(text: str) -> tuple[Path, str] | None:
     """Read FOLDER or FOLDER@REVISION; None where it is neither."""
     if Path(text).is_dir():
         return Path(text), ""
-    location, at, revision = text.partition("@")
-    return (Path(location), revision) if at and revision and Path(location).is_dir() else None
+    for at in (index for index, character in enumerate(text) if character == "@"):
+        location, revision = text[:at], text[at + 1 :]
+        if location and revision and Path(location).is_dir():  # either may hold another @
+            return Path(location), revision
+    return None
 
 
 @contextlib.contextmanager
@@ -33,6 +36,8 @@ def checked_out(folder: Path, revision: str) -> Iterator[Path]:
     if not revision:
         yield folder
         return
+    if revision.startswith("-"):  # git would take it for an option
+        raise UsageError(f"{folder}@{revision}: no revision of git begins with a hyphen")
     listed = git(folder, "ls-tree", "-z", "--name-only", revision).decode().split("\0")
     parts = [name for name in _PARTS if name in listed]
     if not parts:

@@ -23,6 +23,7 @@ from flashinfer_bench.report.compare_ratios import (
     Source,
     Timed,
     has_same_reference,
+    is_timed,
     job_ratio,
     possible_bases,
     recorded,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.compare_luck import Uncertain
     from flashinfer_bench.report.compare_sides import Entries, Entry, Key, Side
+
+    _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
 
 ACROSS = "its interval reaches across the threshold"
@@ -78,6 +81,8 @@ class Place:
     solution: str
     workload: str
     axes: dict[str, int]
+    has_twins: bool = False
+    """Whether other workloads of the definition have the same axes, which then do not tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,8 @@ def compare(
     if kind is Kind.DATASETS:
         old, new = without_shared(old, new, key_of)
     before, after = entries(old, key_of), entries(new, key_of)
-    pairs = _pairs(old, new, before, after, by)
+    twins = _twins(before, after)
+    pairs = _pairs(old, new, before, after, by, twins)
     groups: defaultdict[str, list[_Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.place.hardware].append(pair)
@@ -184,7 +190,7 @@ def compare(
         threshold=threshold,
         overall=tuple(overall),
         jobs=tuple(job for _, jobs in found for job in jobs),
-        changes=_changes(before, after),
+        changes=_changes(before, after, twins),
         remarks=remarks(
             overall,
             [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
@@ -201,7 +207,9 @@ _KEYS: dict[Kind, Callable[[TraceRow], Key]] = {
 }
 
 
-def _pairs(old: Side, new: Side, before: Entries, after: Entries, by: Basis | None) -> list[_Pair]:
+def _pairs(  # noqa: PLR0917
+    old: Side, new: Side, before: Entries, after: Entries, by: Basis | None, twins: set[_Axes]
+) -> list[_Pair]:
     keys = [
         key
         for key in sorted(before.keys() & after.keys())
@@ -218,7 +226,8 @@ def _pairs(old: Side, new: Side, before: Entries, after: Entries, by: Basis | No
             one = Timed(before[key].timed, old_samples)
             two = Timed(after[key].timed, new_samples)
             bases = possible_bases(one, two) if by is None else (by,)
-            pairs.append(_Pair(_place(key, after[key]), one, two, job_ratio(one, two, bases)))
+            place = _place(key, after[key], twins)
+            pairs.append(_Pair(place, one, two, job_ratio(one, two, bases)))
     return pairs
 
 
@@ -226,9 +235,23 @@ def _ids(group: Iterable[Entry]) -> list[str]:
     return [row.trace_id for entry in group for row in entry.timed if row.trace_id]
 
 
-def _place(key: Key, entry: Entry) -> Place:
+def _place(key: Key, entry: Entry, twins: set[_Axes]) -> Place:
     hardware, definition, solution, workload = key
-    return Place(hardware, definition, solution, workload, entry.newest.axes)
+    has_twins = _axes(definition, entry) in twins
+    return Place(hardware, definition, solution, workload, entry.newest.axes, has_twins)
+
+
+def _axes(definition: str, entry: Entry) -> _Axes:
+    return definition, tuple(sorted(entry.newest.axes.items()))
+
+
+def _twins(before: Entries, after: Entries) -> set[_Axes]:
+    """Find axes that several workloads of a definition have."""
+    workloads: defaultdict[_Axes, set[str]] = defaultdict(set)
+    for side in (before, after):
+        for (_, definition, _, workload), entry in side.items():
+            workloads[_axes(definition, entry)].add(workload)
+    return {axes for axes, found in workloads.items() if len(found) > 1}
 
 
 def _newest(pair: _Pair) -> tuple[TraceRow, TraceRow]:
@@ -267,7 +290,12 @@ def _luck(
     for definition in {pair.place.definition for pair in group if pair.ratio.basis is basis}:
         pairs = [pair for pair in group if pair.place.definition == definition]
         for timed in ([pair.old for pair in pairs], [pair.new for pair in pairs]):
-            evidence += of_repeats([[recorded(row, basis) for row in each.rows] for each in timed])
+            evidence += of_repeats(
+                [
+                    [recorded(row, basis) for row in each.rows if is_timed(row, basis)]
+                    for each in timed
+                ]
+            )
     moved = _mean_reference(controls) or 1.0
     return luck(evidence, moved=abs(math.log(moved)) if basis is Basis.LATENCY else 0.0)
 
@@ -336,14 +364,14 @@ def _part(pair: _Pair) -> Part:
     return Part(ratio.value or math.nan, ratio.interval, ratio.shared, group)
 
 
-def _changes(before: Entries, after: Entries) -> tuple[ChangedJob, ...]:
+def _changes(before: Entries, after: Entries, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
     found = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         change = _change(old, new)
         entry = new or old
         if change is not None and entry is not None:
-            found.append(ChangedJob(_place(key, entry), change, _status(old), _status(new)))
+            found.append(ChangedJob(_place(key, entry, twins), change, _status(old), _status(new)))
     return tuple(found)
 
 

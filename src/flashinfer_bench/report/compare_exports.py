@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.compare import ComparedJob, Comparison, Place
     from flashinfer_bench.report.compare_gates import GateResult
 
+_MOST_BREACHES = 20
+"""A comment on GitHub ends at 65,536 characters."""
 _TOLD = (Verdict.SLOWER, Verdict.FASTER)
 _HEADER = ("verdict", "definition", "solution", "workload", "on", "old", "new", "new is [95%]")
 _CHANGE_HEADER = ("change", "definition", "solution", "workload", "on", "old", "new")
@@ -94,7 +97,10 @@ def _gate_lines(gates: Sequence[GateResult]) -> list[str]:
     lines = [""] if gates else []
     for gate in gates:
         lines.append(f"- `{gate.gate}` {'holds' if gate.holds else '**is broken**'}")
-        lines += [f"  - {_cell(breach_text(each.place, each.what))}" for each in gate.breaches]
+        shown = gate.breaches[:_MOST_BREACHES]
+        lines += [f"  - {_cell(breach_text(each.place, each.what))}" for each in shown]
+        if len(gate.breaches) > len(shown):
+            lines.append(f"  - and {len(gate.breaches) - len(shown):,} more: see the tables")
     return lines
 
 
@@ -121,13 +127,15 @@ def _job_cells(job: ComparedJob, threshold: float) -> tuple[str, ...]:
 def _cell(text: str) -> str:
     r"""Take the meaning out of what Markdown and HTML would read as theirs: names are other people's.
 
-    >>> _cell("a|b <img>")
-    'a\\|b &lt;img&gt;'
+    Nobody is told of a comment, and no other issue of it, because a name holds @ or #.
+
+    >>> _cell("a|b <img>"), _cell("mm@v2")
+    ('a\\|b &lt;img&gt;', 'mm@<!-- -->v2')
     """
     plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for character in "\\`*_[]|":
+    for character in "\\`*_[]|~":
         plain = plain.replace(character, "\\" + character)
-    return plain
+    return re.sub(r"([@#])(?=\w)", r"\1<!-- -->", plain)
 
 
 def _xml(text: str) -> str:

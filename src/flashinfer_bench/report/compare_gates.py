@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Place,
     )
 
-_SLOWER = re.compile(r"slower\s*>\s*(\d+(?:\.\d+)?)\s*%")
+_SLOWER = re.compile(r"slower\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
 _WORDS = frozenset({"failed", "missing", "undecided"})
 _OVERALL = "all jobs together"
 

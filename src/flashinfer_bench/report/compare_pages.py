@@ -44,6 +44,7 @@ _CHANGES = (
     Column("new"),
 )
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNDECIDED, Verdict.SAME)
+_SHORT = 8
 _MOST_ROWS = 40
 _MOST_BREACHES = 8
 _MOST_DECIMALS = 4
@@ -87,9 +88,10 @@ def ordered(jobs: Iterable[ComparedJob]) -> list[ComparedJob]:
 
 
 def axes_text(place: Place) -> str:
-    """Name a workload by its axes, by the beginning of its id where it has none."""
+    """Name a workload by its axes, by the beginning of its id where they do not tell it."""
     named = ", ".join(f"{name}={value}" for name, value in place.axes.items())
-    return named or place.workload[:8]
+    short = place.workload[:_SHORT]
+    return f"{named} ({short})" if named and place.has_twins else named or short
 
 
 def ratio_text(job: ComparedJob, threshold: float) -> str:
@@ -132,7 +134,7 @@ def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
 def _ratio_text(ratio: float | None, interval: Interval | None, threshold: float) -> str:
     if interval is None or interval[0] == interval[1]:  # that of a trace and itself
         return speedup_text(ratio)
-    for decimals in range(_MOST_DECIMALS):
+    for decimals in range(1, _MOST_DECIMALS):
         text = speedup_text(ratio, interval, least_decimals=decimals)
         low, high = map(float, text[text.index("[") + 1 : -1].split(", "))
         if verdict((low, high), threshold=threshold) is verdict(interval, threshold=threshold):

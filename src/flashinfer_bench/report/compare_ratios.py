@@ -116,6 +116,8 @@ def stretched(ratio: JobRatio, luck: Luck) -> JobRatio:
 
 
 def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
+    if not is_timed(old.newest, basis) or not is_timed(new.newest, basis):
+        return JobRatio(None, None, basis, None, "no speedup: the reference was not timed")
     by_runs = shift(_run_speeds(old.rows, basis), _run_speeds(new.rows, basis))
     if by_runs[1] is not None:
         freedom = len(old.rows) + len(new.rows) - 2
@@ -135,6 +137,11 @@ def _is_bare(row: TraceRow, basis: Basis) -> bool:
     return recorded(row, basis)[1] is None
 
 
+def is_timed(row: TraceRow, basis: Basis) -> bool:
+    """Tell whether a trace has a speed of this kind."""
+    return bool(row.latency_ms) and (basis is Basis.LATENCY or bool(row.speedup))
+
+
 def recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
     """Give a trace's speed as it was recorded: its speedup, or calls a millisecond."""
     if basis is Basis.SPEEDUP:
@@ -146,7 +153,7 @@ def recorded(row: TraceRow, basis: Basis) -> tuple[float, Interval | None]:
 
 
 def _run_speeds(rows: Sequence[TraceRow], basis: Basis) -> list[float]:
-    return [recorded(row, basis)[0] for row in rows]
+    return [recorded(row, basis)[0] for row in rows if is_timed(row, basis)]
 
 
 def _block_speeds(side: Timed, basis: Basis) -> list[float]:

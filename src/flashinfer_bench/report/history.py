@@ -23,7 +23,7 @@ from flashinfer_bench.report.compare_luck import (
     mean_with_luck,
     of_repeats,
 )
-from flashinfer_bench.report.compare_ratios import Basis, recorded
+from flashinfer_bench.report.compare_ratios import Basis, is_timed, recorded
 from flashinfer_bench.report.numbers import Interval, geometric_mean
 from flashinfer_bench.report.shifts import quotient
 from flashinfer_bench.report.standing import instant
@@ -166,8 +166,12 @@ def _series(
     threshold: float,
 ) -> Series:
     rows = [each.get(uuid) for each in table]
-    speeds = [None if row is None else recorded(row, basis)[0] for row in rows]
-    middle = statistics.median(speed for speed in speeds if speed is not None)
+    speeds = [
+        recorded(row, basis)[0] if row is not None and is_timed(row, basis) else None
+        for row in rows
+    ]
+    known = [speed for speed in speeds if speed is not None]
+    middle = statistics.median(known) if known else 1.0
     relative = tuple(None if speed is None else speed / middle for speed in speeds)
     return Series(
         workload=uuid,
@@ -236,7 +240,11 @@ def _described(
 def _against(
     first: Mapping[str, TraceRow], run: Mapping[str, TraceRow], basis: Basis, known: Luck
 ) -> tuple[float | None, Interval | None]:
-    shared = sorted(first.keys() & run.keys())
+    shared = sorted(
+        uuid
+        for uuid in first.keys() & run.keys()
+        if is_timed(first[uuid], basis) and is_timed(run[uuid], basis)
+    )
     if first is run or not shared:
         return (1.0 if shared else None), None
     ratios = [
@@ -260,5 +268,7 @@ def _luck(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> Luck:
     )
     for run in table:
         for uuid, row in run.items():
+            if not is_timed(row, basis):
+                continue
             by_code[row.solution_hash][uuid].append(recorded(row, basis))
     return luck(sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence()))

@@ -89,7 +89,9 @@ def _change_text(history: History, series: Series, change: ChangePoint) -> str:
     what = "all workloads"
     if series.workload is not None:
         axes = ", ".join(f"{name}={value}" for name, value in series.axes.items())
-        what = axes or series.workload[:_SHORT]
+        twins = sum(each.axes == series.axes for each in history.series if each.workload) > 1
+        short = series.workload[:_SHORT]
+        what = f"{axes} ({short})" if axes and twins else axes or short
     code = ", with new code" if run.has_new_code else ", with the same code"
     commit = f", commit {run.commit[:_SHORT]}" if run.commit else ""
     ratio = speedup_text(change.ratio, change.interval)
@@ -98,9 +100,12 @@ def _change_text(history: History, series: Series, change: ChangePoint) -> str:
 
 def _method(history: History, *, has_changes: bool) -> list[str]:
     rate = percent_text(history.false_alarms)
+    timed = sum(speed is not None for speed in history.series[0].speeds) if history.series else 0
+    if not timed and history.basis is Basis.SPEEDUP:
+        return ["no run was timed beside the reference: `--by latency` follows times as they were"]
     if history.runs_needed_after is None:
         text = (
-            f"{count_text(len(history.runs), 'run')}: too few to tell a change, which takes {history.runs_needed}; "
+            f"{count_text(timed, 'run')}: too few to tell a change, which takes {history.runs_needed}; "
             "`report compare run:A run:B` compares two"
         )
         return [text]

@@ -10,6 +10,7 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare import Change, Comparison, Kind, compare
+from flashinfer_bench.report.compare_pages import axes_text
 from flashinfer_bench.report.compare_ratios import Basis, Source
 from flashinfer_bench.report.compare_sides import Samples, Side
 from flashinfer_bench.report.verdicts import Verdict
@@ -286,6 +287,28 @@ def test_exchanging_the_sides_exchanges_the_verdicts_and_inverts_the_ratios() ->
             assert job.interval is not None
             assert other.ratio == pytest.approx(1 / (job.ratio or 0))
             assert other.interval == pytest.approx((1 / job.interval[1], 1 / job.interval[0]))
+
+
+def test_by_speedup_what_was_timed_without_its_reference_has_no_ratio() -> None:
+    bare = {"speedup": None, "speedup_interval": None, "reference_latency_ms": None}
+    old = [_timed(2.0), *(_timed(2.0, timestamp=f"2026-01-0{day}", **bare) for day in (3, 4, 5))]
+    new = [_timed(2.0, timestamp=f"2026-02-0{day}", **bare) for day in (3, 4, 5, 6)]
+
+    found = _compared(_side(*old), _side(*new), by=Basis.SPEEDUP)
+
+    assert found.jobs[0].ratio is None
+    assert found.jobs[0].reason == "no speedup: the reference was not timed"
+    assert (found.overall[0].ratio, found.overall[0].verdict) == (None, Verdict.UNDECIDED)
+
+
+def test_workloads_of_the_same_axes_are_told_by_their_ids() -> None:
+    ids = ["aaaaaaaa-1", "bbbbbbbb-2"]
+    rows = [_timed(1.0, workload_uuid=each) for each in ids]
+
+    found = _compared(_side(*rows, _timed(1.0, axes={"n": 2}, workload_uuid="c")), _side(*rows))
+
+    assert [axes_text(job.place) for job in found.jobs] == ["n=1 (aaaaaaaa)", "n=1 (bbbbbbbb)"]
+    assert [axes_text(each.place) for each in found.changes] == ["n=2"]
 
 
 def test_a_workload_that_was_replaced_under_its_id_does_not_compare() -> None:

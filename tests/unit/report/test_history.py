@@ -11,6 +11,8 @@ import pytest
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare_ratios import Basis
 from flashinfer_bench.report.history import History, histories
+from flashinfer_bench.report.history_pages import history_page
+from flashinfer_bench.report.tables import page_text
 
 from .rows import row
 
@@ -36,6 +38,16 @@ def test_runs_are_in_the_order_they_began_whatever_the_order_of_the_file() -> No
     found = _only([_night(3), _night(1), _night(2)])
 
     assert [run.run for run in found.runs] == ["night-1", "night-2", "night-3"]
+
+
+def test_by_speedup_runs_without_a_reference_have_a_place_and_no_speed() -> None:
+    nights = [_night(number, speedup=None, reference_latency_ms=None) for number in range(12)]
+
+    history = _only(nights, by=Basis.SPEEDUP)
+
+    assert history.series[0].speeds == (None,) * 12
+    assert {run.against_first for run in history.runs} == {None}
+    assert "no run was timed beside the reference" in page_text(history_page("a", [history]))
 
 
 def test_a_slowdown_is_marked_at_the_run_that_brought_it() -> None:

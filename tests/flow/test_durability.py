@@ -323,3 +323,53 @@ def test_a_missing_compiler_skips_the_solution_and_says_how_to_get_one(tmp_path:
     assert done.returncode == 0, done.stderr
     assert "g++" in done.stdout + done.stderr
     assert [line["solution"] for line in recorded(root)] == ["mine"]
+
+
+def with_cache(root: Path, cache: Path | str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(root),
+        cwd=root.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FIB_CACHE_PATH": str(cache)},
+    )
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault_of_a_solution(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "ds", solution(HONEST))
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+
+    running = with_cache(root, file)
+    said = running.communicate(timeout=60)[1]
+
+    assert running.returncode == 4
+    assert f"cannot write the build cache at {file}" in said
+    assert "FIB_CACHE_PATH" in said
+    assert recorded(root) == []
+
+
+def test_nor_is_one_that_cannot_be_written_any_more(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "ds", slow("first", 0.05), slow("second"), sizes=(100,))
+    cache = tmp_path / "cache"
+    running = with_cache(root, cache)
+    wait_for(lambda: list(cache.rglob("main.py")))
+
+    cache.rename(tmp_path / "elsewhere")
+    cache.write_text("not a folder")
+    said = running.communicate(timeout=60)[1]
+
+    assert running.returncode == 4, said
+    assert f"cannot write the build cache at {cache}" in said
+    assert [line["solution"] for line in recorded(root)] == ["first"]
+
+
+def test_a_relative_cache_lies_where_the_command_was_given(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "ds", solution(HONEST), sizes=(100,))
+
+    running = with_cache(root, "near")
+    said = running.communicate(timeout=60)[1]
+
+    assert running.returncode == 0, said
+    assert list((tmp_path / "near" / "solutions").rglob("main.py"))

@@ -61,7 +61,7 @@ from flashinfer_bench.bench.protocol import (
     RunJob,
 )
 from flashinfer_bench.bench.worker import container
-from flashinfer_bench.compile.cache import solution_folder
+from flashinfer_bench.compile.cache import require_writable, solution_folder
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
@@ -145,6 +145,7 @@ class Session:
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
+        require_writable(self._cache_root)
         if self._level == "container":
             obstacle = container.missing_program()
             if obstacle is not None:
@@ -283,6 +284,8 @@ class Session:
         answer = self._build(worker, request)
         if not isinstance(answer, Built):
             self._launcher.kill(worker)
+            if isinstance(answer, NotBuilt):
+                require_writable(self._cache_root)  # a disk may be full by now
             return _Refused(answer)
         name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
         judge = self._require_judge()

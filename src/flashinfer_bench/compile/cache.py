@@ -17,6 +17,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -63,6 +64,23 @@ def package_name(prefix: str, solution_name: str, key: str) -> str:
     if not name or name[0].isdigit():
         name = "_" + name
     return f"{prefix}{name}_{key}"
+
+
+def require_writable(root: Path) -> None:
+    """Refuse a cache that cannot be written, before solutions are blamed for it."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root, buffering=0) as probe:
+            probe.write(b"full?")
+    except OSError as error:
+        raise _unwritable(root, error) from error
+
+
+def _unwritable(root: Path, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"cannot write the build cache at {root}: {error.strerror or error}; "
+        "free some space or set FIB_CACHE_PATH to a folder that can be written"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +147,4 @@ class BuildCache:
         try:
             yield
         except OSError as error:
-            message = (
-                f"cannot write the build cache at {self.root}: {error}; "
-                "free some space or set FIB_CACHE_PATH to a folder that can be written"
-            )
-            raise DeviceError(message) from error
+            raise _unwritable(self.root, error) from error

@@ -17,7 +17,7 @@ def dataset_path() -> Path:
 
 def cache_path() -> Path:
     """Folder for builds and tables: `FIB_CACHE_PATH`, else a folder of the user's cache."""
-    return _path(CACHE_VARIABLE, "~/.cache/flashinfer_bench/cache")
+    return _path(CACHE_VARIABLE, "~/.cache/flashinfer_bench/cache").absolute()
 
 
 def is_apply_enabled() -> bool:

@@ -281,6 +281,17 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_place_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    command = [sys.executable, "-m", "flashinfer_bench", "decompose"]
+    command += [str(PROBLEMS / "level1/33_TopK.py"), "--output", str(tmp_path / "file")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 4, done.stderr
+    assert f"cannot write {tmp_path / 'file'}" in done.stderr
+
+
 def test_an_earlier_decomposition_is_replaced_as_a_whole(tmp_path: Path) -> None:
     _written("level2/16_WritesThroughViews.py", tmp_path / "out")
 

@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.decompose.blame import is_full
-from flashinfer_bench.errors import BenchError, MissingPackageError, UsageError, WorkerError
+from flashinfer_bench.errors import (
+    BenchError,
+    DeviceError,
+    MissingPackageError,
+    UsageError,
+    WorkerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,6 +105,8 @@ def run_alone(task: Task, limits: Limits | None = None) -> Any:
     match outcome:
         case Done():
             return outcome.value
+        case Refused(exit_code=DeviceError.exit_code):
+            raise DeviceError(outcome.message)
         case Refused():
             raise UsageError(outcome.message)
         case Ended(is_ours=True):

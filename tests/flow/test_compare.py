@@ -121,6 +121,13 @@ def test_a_report_cannot_be_written_into_a_folder_that_is_not_there(dataset: Pat
     assert "its folder does not exist" in said.stderr
 
 
+def test_a_report_is_a_file_and_no_folder(dataset: Path) -> None:
+    said = _say("compare", dataset, dataset, "--junit", dataset)
+
+    assert said.exit_code == 2
+    assert "is a folder; name a file in it" in said.stderr
+
+
 def test_definitions_narrow_a_comparison_and_unknown_ones_are_refused(dataset: Path) -> None:
     narrowed = _say("compare", dataset, dataset, "--definitions", "rms*", "--json")
     refused = _say("compare", dataset, dataset, "--definitions", "gemm*")

@@ -105,6 +105,8 @@ def compare(  # noqa: PLR0917  # options arrive by name
         raise UsageError("--json and --markdown: choose one")
     if junit_file is not None and not Path(junit_file).absolute().parent.is_dir():
         raise UsageError(f"--junit {junit_file}: its folder does not exist; make it first")
+    if junit_file is not None and Path(junit_file).is_dir():
+        raise UsageError(f"--junit {junit_file}: is a folder; name a file in it")
     conditions = [parse_gate(text) for text in gates]
     with contextlib.ExitStack() as stack:
         sides = find_sides(old, new, local, stack)

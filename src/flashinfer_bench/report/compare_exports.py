@@ -29,7 +29,7 @@ _MOST_BREACHES = 20
 _TOLD = (Verdict.SLOWER, Verdict.FASTER)
 _HEADER = ("verdict", "definition", "solution", "workload", "on", "old", "new", "new is [95%]")
 _CHANGE_HEADER = ("change", "definition", "solution", "workload", "on", "old", "new")
-_UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
@@ -140,4 +140,4 @@ def _cell(text: str) -> str:
 
 def _xml(text: str) -> str:
     """Leave out what XML 1.0 cannot hold."""
-    return text.translate(_UNPRINTABLE).encode("utf-8", "replace").decode()
+    return _NO_XML.sub("", text)

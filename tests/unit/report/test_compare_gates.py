@@ -161,12 +161,15 @@ def test_junit_fails_the_jobs_that_break_a_gate() -> None:
 
 
 def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
-    name = "a|b`<script>\x1b[31m\x00]]>"
+    name = "a|b`<script>\x1b[31m\x00\ufffe\ud800]]> @user #7 ~~x~~"
     odd = _compared([row(solution=name)], [row(solution=name, status="TIMEOUT")])
 
     said = markdown(odd)
 
     assert "<script>" not in said
+    assert "@user" not in said
+    assert "#7" not in said
+    assert "~~" not in said
     assert "a\\|b\\`&lt;script&gt;" in said
     assert ET.fromstring(junit(odd)).find("testcase") is not None
 

@@ -265,6 +265,7 @@ class _Source:
 
     def _add_trace(self, line: bytes, place: str, file: str) -> None:
         content = _decoded(line, file)
+        _require_trace(content, file)
         trace_id = _trace_id(content)
         definition, solution = str(content["definition"]), str(content["solution"])
         owners = [
@@ -311,9 +312,17 @@ def _decoded(line: bytes, where: str) -> dict[str, Any]:
         raise DatasetError(f"not JSON: {error}", path=where) from None
 
 
+def _require_trace(content: dict[str, Any], where: str) -> None:
+    """Refuse a line that does not say what it is a trace of; all else is left to who reads it."""
+    kinds = {"definition": str, "solution": str, "workload": dict, "evaluation": dict}
+    for key, kind in kinds.items():
+        if not isinstance(content.get(key), kind):
+            raise DatasetError(f"is no trace: it has no {key}", path=where)
+
+
 def _trace_id(content: dict[str, Any]) -> str | None:
-    provenance = (content.get("evaluation") or {}).get("provenance") or {}
-    trace_id = provenance.get("trace_id")
+    provenance = content["evaluation"].get("provenance")
+    trace_id = provenance.get("trace_id") if isinstance(provenance, dict) else None
     return str(trace_id) if trace_id is not None else None
 
 

@@ -83,7 +83,11 @@ def _parse_carefully(
     if unknown is None or len(extras) < len(faults):
         grave = [fault for fault in faults if fault not in extras] if unknown else faults
         raise _dataset_error(cls, text, place, grave or faults) from None
-    entity = cls.model_validate(plain, extra="ignore")
+    try:
+        entity = cls.model_validate(plain, extra="ignore")
+    except ValidationError as error:  # checks that come after those of the keys
+        faults = list(error.errors(include_url=False))
+        raise _dataset_error(cls, text, place, faults) from None
     unknown.counts.update(_entity_and_key(entity, extra["loc"]) for extra in extras)
     return entity
 
@@ -103,7 +107,6 @@ def _plain(text: str, place: Place) -> Any:
         plain = json.loads(text)
         if _SURROGATE.search(text):
             json.dumps(plain, ensure_ascii=False).encode()
-        return plain
     except json.JSONDecodeError as error:
         raise syntax_error(error, place) from None
     except UnicodeEncodeError:
@@ -111,6 +114,7 @@ def _plain(text: str, place: Place) -> Any:
         raise DatasetError(message, path=place.path, line=place.line) from None
     except (RecursionError, ValueError) as error:  # nested too deeply; a number of 5000 digits
         raise DatasetError(f"not JSON: {error}", path=place.path, line=place.line) from None
+    return plain
 
 
 def syntax_error(error: json.JSONDecodeError, place: Place) -> DatasetError:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from flashinfer_bench.errors import MissingPackageError, UnknownNameError, UsageError
+from flashinfer_bench.errors import DatasetError, MissingPackageError, UnknownNameError, UsageError
 from flashinfer_bench.report.tables import printable
 
 if TYPE_CHECKING:
@@ -140,10 +140,15 @@ def as_parquet(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> bytes
         "versions": arrow.map_(arrow.string(), arrow.string()),
     }
     kept = list(rows)
-    arrays = [
-        arrow.array([_arrow_value(column.value(row)) for row in kept], types[column.kind])
-        for column in shown
-    ]
+    arrays = []
+    for column in shown:
+        values = [_arrow_value(column.value(row)) for row in kept]
+        try:
+            arrays.append(arrow.array(values, types[column.kind]))
+        except (OverflowError, arrow.ArrowInvalid) as error:
+            raise DatasetError(
+                f"column {column.name!r} has a value that Parquet cannot hold: {error}"
+            ) from None
     sink = arrow.BufferOutputStream()
     parquet.write_table(arrow.table(arrays, names=[column.name for column in shown]), sink)
     content: bytes = sink.getvalue().to_pybytes()

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from flashinfer_bench.cli.main import cli
 from flashinfer_bench.data import TraceSet
-from flashinfer_bench.report.exports import as_csv, as_markdown, chosen, columns
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.report.exports import as_csv, as_markdown, as_parquet, chosen, columns
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dataset"
 
@@ -71,6 +72,15 @@ def test_parquet_reads_back_as_the_same_values(tmp_path: Path) -> None:
     for name in ("solution", "latency_ms", "threads", "interpreted"):
         assert read[name].to_pylist() == [getattr(row, name) for row in rows]
     assert [dict(each) for each in read["axes"].to_pylist()] == [row.axes for row in rows]
+
+
+def test_a_number_that_parquet_cannot_hold_is_an_error_with_its_column() -> None:
+    pytest.importorskip("pyarrow.parquet")
+    row = next(TraceSet.from_path(GOLDEN).rows())
+    huge = type(row)(**{**_fields(row), "threads": 10**30})
+
+    with pytest.raises(DatasetError, match="column 'threads' has a value that Parquet cannot hold"):
+        as_parquet([huge], chosen(columns({}), ["threads"]))
 
 
 def test_without_pyarrow_the_extra_is_named(

@@ -269,3 +269,16 @@ def test_a_folder_that_is_not_there_is_named_as_it_was_given(first: Path, tmp_pa
 
     assert done.exit_code == 2
     assert done.stderr == f"error: {tmp_path / 'nope'}: no such folder\n"
+
+
+@pytest.mark.parametrize("key", ["solution", "evaluation"])
+def test_a_line_that_is_no_trace_is_named(first: Path, tmp_path: Path, key: str) -> None:
+    file = next((first / "traces").rglob("gemm_n8.jsonl"))
+    line = json.loads(file.read_text().splitlines()[0])
+    del line[key]
+    file.write_text(json.dumps(line) + "\n")
+
+    done = merge(tmp_path / "out", first)
+
+    assert done.exit_code == 3
+    assert done.stderr == f"error: {file}:1: is no trace: it has no {key}\n"

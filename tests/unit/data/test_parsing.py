@@ -143,3 +143,11 @@ def test_a_field_is_found_in_text(field: tuple[str | int, ...], found: str) -> N
     text = '  {"a": "x\\"y", "b": [{"d": 1}, {"c": 7}]}'
 
     assert text[json_text.find(text, field) :].startswith(found)
+
+
+def test_a_contradiction_beside_an_unknown_key_is_an_error_with_its_place(build: Any) -> None:
+    trace = json.loads(build.trace_line)
+    trace["evaluation"] |= {"status": "INCORRECT_DTYPE", "invented": 1}
+
+    with pytest.raises(DatasetError, match=r"^t.jsonl:7:\d+: Trace.evaluation: correctness must"):
+        parse(Trace, json.dumps(trace), Place("t.jsonl", 7), unknown=UnknownKeys())

@@ -24,6 +24,7 @@ _GPU_LANGUAGES = frozenset({"triton", "tilelang"})  # on a CPU something stands 
 _STAND_IN_WARMUP_RUNS = 1
 _STAND_IN_ITERATIONS = 3
 _STAND_IN_TRIALS = 1
+_MOST_NAMED = 3
 
 Named = TypeVar("Named")
 
@@ -282,7 +283,18 @@ def _chosen_solutions(
 
 
 def _with_chosen_workloads(jobs: list[Job], patterns: tuple[str, ...]) -> list[Job]:
+    for pattern in patterns:
+        _refuse_axes(jobs, pattern)
     return _matching(jobs, patterns, "workload", lambda job: job.workload.uuid)
+
+
+def _refuse_axes(jobs: Sequence[Job], pattern: str) -> None:
+    """Tell who names a workload by its axes, as tables show it, what its name is."""
+    named = {job.workload.uuid: axes_text(job.workload.axes) for job in jobs}
+    meant = [uuid for uuid, axes in named.items() if axes == pattern]
+    if meant and pattern not in named:
+        uuids = ", ".join(map(repr, meant[:_MOST_NAMED])) + (" …" if meant[_MOST_NAMED:] else "")
+        raise UsageError(f"workloads are named by their uuid: that of {pattern!r} is {uuids}")
 
 
 def _matching(

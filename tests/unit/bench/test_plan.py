@@ -262,6 +262,15 @@ def test_an_unknown_name_suggests_the_nearest(
     assert str(caught.value) == words
 
 
+def test_a_workload_named_as_tables_show_it_is_answered_with_its_uuid(store: TraceSet) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(store, BenchmarkConfig(), CPU, selection=Selection(workloads=("n=8",)))
+
+    assert str(caught.value) == (
+        "workloads are named by their uuid: that of 'n=8' is 'add_one-8', 'gemm_n128-8'"
+    )
+
+
 def test_a_glob_that_matches_nothing_is_a_mistake(store: TraceSet) -> None:
     with pytest.raises(UsageError, match=r"no definition matches 'gqa\*'"):
         plan(store, BenchmarkConfig(), CPU, selection=Selection(definitions=("gqa*",)))

@@ -9,14 +9,16 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare_luck import Part, mean_with_luck
 from flashinfer_bench.report.compare_sides import identity
+from flashinfer_bench.report.intervals import series_interval
 from flashinfer_bench.report.shifts import quotient, series_shift, shift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_luck import Luck
+    from flashinfer_bench.report.compare_luck import Luck, Uncertain
     from flashinfer_bench.report.compare_sides import Samples
     from flashinfer_bench.report.numbers import Interval
 
@@ -122,10 +124,11 @@ def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
     if by_runs[1] is not None:
         freedom = len(old.rows) + len(new.rows) - 2
         return JobRatio(*by_runs, basis, Source.RUNS, freedom=freedom, shared=1.0)
-    blocks = _block_speeds(old, basis), _block_speeds(new, basis)
-    if min(map(len, blocks)) >= _LEAST_BLOCKS:
-        return JobRatio(*series_shift(*blocks), basis, Source.SAMPLES)
-    value, interval = quotient(*recorded(new.newest, basis), *recorded(old.newest, basis))
+    if len(old.rows) == len(new.rows) == 1:
+        blocks = [_block_speeds(each.newest, each.samples, basis) for each in (old, new)]
+        if min(map(len, blocks)) >= _LEAST_BLOCKS:
+            return JobRatio(*series_shift(*blocks), basis, Source.SAMPLES)
+    value, interval = quotient(*_averaged(new, basis), *_averaged(old, basis))
     if interval is not None:
         return JobRatio(value, interval, basis, Source.INTERVALS)
     bare = [name for name, each in (("old", old), ("new", new)) if _is_bare(each.newest, basis)]
@@ -156,19 +159,31 @@ def _run_speeds(rows: Sequence[TraceRow], basis: Basis) -> list[float]:
     return [recorded(row, basis)[0] for row in rows if is_timed(row, basis)]
 
 
-def _block_speeds(side: Timed, basis: Basis) -> list[float]:
-    """Give a speed for each block of every run that kept its samples, in the order of time."""
-    speeds: list[float] = []
+def _averaged(side: Timed, basis: Basis) -> Uncertain:
+    """Average the runs of one side; the interval knows what is within them."""
+    parts = []
     for row in side.rows:
-        samples = side.samples.get(row.trace_id or "", {})
-        count = row.block_count or _USUAL_BLOCKS
-        solution = _block_medians(samples.get("solution", []), count)
-        reference = _block_medians(samples.get("reference", []), count)
-        if basis is Basis.LATENCY:
-            reference = [1.0] * len(solution)
-        if len(reference) == len(solution):
-            speeds += [ref / sol for ref, sol in zip(reference, solution, strict=True) if sol > 0]
-    return [speed for speed in speeds if speed > 0]
+        if is_timed(row, basis):
+            value, interval = recorded(row, basis)
+            blocks = [] if interval else _block_speeds(row, side.samples, basis)
+            parts.append(Part(value, interval or series_interval(blocks), 0.0, ""))
+    known = [part for part in parts if part.interval and part.interval[0] > 0]
+    mean, interval = mean_with_luck(known or parts[-1:])
+    return mean or math.nan, interval
+
+
+def _block_speeds(row: TraceRow, kept: Mapping[str, Samples], basis: Basis) -> list[float]:
+    """Give a speed for each block of a run that kept its samples, in the order of time."""
+    samples = kept.get(row.trace_id or "", {})
+    count = row.block_count or _USUAL_BLOCKS
+    solution = _block_medians(samples.get("solution", []), count)
+    reference = _block_medians(samples.get("reference", []), count)
+    if basis is Basis.LATENCY:
+        reference = [1.0] * len(solution)
+    if len(reference) != len(solution):
+        return []
+    pairs = zip(reference, solution, strict=True)
+    return [ref / sol for ref, sol in pairs if ref > 0 and sol > 0]
 
 
 def _block_medians(samples: Sequence[float], count: int) -> list[float]:

@@ -131,6 +131,34 @@ def test_runs_are_the_observations_where_there_are_enough() -> None:
     assert job.interval == pytest.approx((2.0 / 1.15, 2.3 / 1.0))
 
 
+def test_a_second_run_of_each_side_narrows_the_interval() -> None:
+    """Though the two differ, by what is assumed of runs anyway."""
+
+    def rows(month: int, *speedups: float) -> list[TraceRow]:
+        return [
+            _timed(4 / each, timestamp=f"2026-0{month}-0{day + 1}", trace_id=f"{month} {day}",
+                   speedup_interval=(0.994 * each, 1.006 * each))
+            for day, each in enumerate(speedups)
+        ]  # fmt: skip
+
+    samples = {
+        f"{month} {day}": {"solution": list(STEADY), "reference": [4.0] * 12}
+        for month in (1, 2)
+        for day in (0, 1)
+    }
+    one, two = (
+        _compared(
+            _side(*rows(1, *old), samples=samples), _side(*rows(2, *new), samples=samples)
+        ).jobs[0]
+        for old, new in (((2.0,), (2.0,)), ((1.99, 2.01), (2.01, 1.99)))
+    )
+
+    assert one.interval is not None
+    assert two.interval is not None
+    assert two.interval[1] < one.interval[1]
+    assert two.ratio == pytest.approx(1.0)
+
+
 def test_runs_under_other_conditions_do_not_mix() -> None:
     old = _timed(9.0, libs={"torch": "1"}), _timed(2.0, libs={"torch": "2"}, timestamp="2026-01-03")
 

@@ -28,6 +28,8 @@ NAMES = {
     "attack-test": "attack-test-page",
     "replay": "replay-page",
     "trace": "trace-page",
+    "decompose file": "decompose-page",
+    "decompose file --json": "decompose",
     "decompose verify": "decompose-verify-page",
     "decompose batch": "decompose-batch-page",
     "kernelbench eval": "kernelbench-eval-page",

@@ -113,9 +113,8 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
     "--threshold",
     type=SHARE,
     default=_THRESHOLD,
-    show_default="2%",
     metavar="SHARE",
-    help="Differences up to this count as none.",
+    help="Differences up to this count as none.  [default: 2%]",
 )
 @click.option("--threads", type=_POSITIVE, help="CPU threads of both.  [default: physical cores]")
 @click.option(

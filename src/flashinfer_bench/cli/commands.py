@@ -9,6 +9,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_ANY_LENGTH = 1000
+
 
 class ManyOption(click.Option):
     """An option that takes several values, after one another or each with the option again."""
@@ -40,6 +42,15 @@ class Group(click.Group):
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name each command with its whole first sentence."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [
+            (name, each.get_short_help_str(_ANY_LENGTH)) for name, each in found.items() if each
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples."""

@@ -24,10 +24,6 @@ _LAZY = {
     "verify": "flashinfer_bench.cli.decompose_verify",
     "batch": "flashinfer_bench.cli.decompose_batch",
 }
-_SUMMARIES = {
-    "verify": "Check a decomposition made by anyone against its original.",
-    "batch": "Take many files apart, several at once.",
-}
 
 
 class _WithDefault(Group):
@@ -47,8 +43,8 @@ class _WithDefault(Group):
         return super().resolve_command(ctx, args if is_named else [_FILE, *args])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands that have names."""
-        return [*(name for name in super().list_commands(ctx) if name != _FILE), *_LAZY]
+        """Name the commands, those that are loaded later too."""
+        return [*super().list_commands(ctx), *_LAZY]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command when it is chosen."""
@@ -74,8 +70,7 @@ _FILE = "file"
 def decompose() -> None:
     """Take a PyTorch model apart into layers, fusions and kernels.
 
-    `decompose MODEL.py` does it for one file (`decompose file --help` has its options); the other commands
-    do it for many, and check what anyone made.
+    `decompose MODEL.py` is short for `decompose file MODEL.py`.
     """
 
 
@@ -85,7 +80,7 @@ def decompose() -> None:
     examples=[
         "flashinfer-bench decompose examples/kernelbench/level3/13_GPTBlock.py --output out",
         "flashinfer-bench decompose model.py --output out --emit all --measure",
-        "flashinfer-bench decompose model.py --output out --no-verify --json",
+        "flashinfer-bench decompose file model.py --output out --no-verify --json",
     ],
 )
 @click.argument("file", metavar="MODEL.py", type=click.Path(path_type=Path))

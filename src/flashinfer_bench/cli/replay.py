@@ -79,9 +79,8 @@ class ReplayOptions:
     "--threshold",
     type=SHARE,
     default=LATENCY_THRESHOLD,
-    show_default="25%",
     metavar="SHARE",
-    help="Latencies this close agree even where their intervals do not overlap.",
+    help="Latencies this close agree even where their intervals do not overlap.  [default: 25%]",
 )
 @click.option(
     "--reproducer",

@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     "--threshold",
     type=SHARE,
     default=THRESHOLD,
-    show_default="2%",
     metavar="SHARE",
-    help="Differences up to this count as none.",
+    help="Differences up to this count as none.  [default: 2%]",
 )
 @click.option(
     "--fail-on",

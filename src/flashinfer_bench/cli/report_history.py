@@ -37,9 +37,8 @@ from flashinfer_bench.report.verdicts import THRESHOLD
     "--threshold",
     type=SHARE,
     default=THRESHOLD,
-    show_default="2%",
     metavar="SHARE",
-    help="Changes up to this count as none.",
+    help="Changes up to this count as none.  [default: 2%]",
 )
 @json_option
 @log_level_option

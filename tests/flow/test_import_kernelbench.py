@@ -165,6 +165,24 @@ def test_a_folder_without_problems_is_a_clear_error(tmp_path: Path) -> None:
     assert "holds no problems" in done.stderr
 
 
+def test_a_path_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+    done = bring(tmp_path / "19_Relu.py", tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {tmp_path / '19_Relu.py'}: no such file or folder\n"
+
+
+def test_of_many_reasons_the_first_are_shown(tmp_path: Path) -> None:
+    for number in range(1, 8):
+        (tmp_path / f"{number}_Broken.py").write_text("class Model(:\n")
+
+    done = bring(tmp_path, tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert done.stderr.count("invalid syntax") == 5
+    assert done.stderr.endswith("  and 2 more\n")
+
+
 def test_two_problems_of_one_name_are_not_mixed_up(problems: Path, tmp_path: Path) -> None:
     other = problems / "more" / "level1"
     other.mkdir(parents=True)

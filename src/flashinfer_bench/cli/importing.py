@@ -12,6 +12,7 @@ from flashinfer_bench.cli import log, screen, sol_execbench
 from flashinfer_bench.cli.commands import Command, Group
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.cli.report_merge import write_merged
+from flashinfer_bench.cli.sol_execbench import nothing_left
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.library import label_of
@@ -88,11 +89,14 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
 
     files = _problem_files(problems)
     left_out: dict[str, str] = {}
+    log.inform(f"{count_text(len(files), 'problem')}, each in a process of its own")
     with new_folder(output) as draft:
         names = _bring(files, draft, left_out)
         if not names:
-            reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-            raise UsageError(f"nothing was written: no problem can be a definition ({reasons})")
+            raise nothing_left(
+                "no problem can be a definition",
+                [f"{name}: {why}" for name, why in left_out.items()],
+            )
     for name, reason in left_out.items():
         log.warn(f"{name} was left out: {reason}")
     if as_json:
@@ -113,6 +117,8 @@ def _problem_files(place: Path) -> list[Path]:
 
     if place.is_file():
         return [place]
+    if not place.is_dir():
+        raise UsageError(f"{place}: no such file or folder")
     files = [path for path in place.rglob("*.py") if is_problem(path)]
     if not files:
         raise UsageError(f"{place} holds no problems: files with a class Model")

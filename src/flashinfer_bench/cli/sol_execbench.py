@@ -96,12 +96,15 @@ def _require_something(result: Brought | Written) -> None:
     if result.definitions:
         return
     lines = _lines(result.left_out) or ["there are no definitions"]
-    shown = lines[:_MOST_SHOWN]
-    if len(lines) > len(shown):
-        shown.append(f"and {len(lines) - len(shown)} more")
-    raise UsageError(
-        "nothing was written: no problem is left\n" + "\n".join(f"  {each}" for each in shown)
-    )
+    raise nothing_left("no problem is left", lines)
+
+
+def nothing_left(why: str, reasons: Sequence[str]) -> UsageError:
+    """Say that nothing could be taken, and the first few reasons."""
+    shown = [f"  {each}" for each in reasons[:_MOST_SHOWN]]
+    if len(reasons) > len(shown):
+        shown.append(f"  and {len(reasons) - len(shown)} more")
+    return UsageError("\n".join([f"nothing was written: {why}", *shown]))
 
 
 def _show(what: str, output: Path, result: Brought | Written, *, as_json: bool) -> None:

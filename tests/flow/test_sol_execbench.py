@@ -400,12 +400,13 @@ def test_stored_inputs_are_found_beside_the_problem_or_at_the_root(
     source = {"type": "safetensors", "path": "t.safetensors", "tensor_key": "table"}
     put(problem / "workload.jsonl", changed(WORKLOAD, "inputs.table", source))
 
-    bring(problem, tmp_path / "out")
+    done = bring(problem, tmp_path / "out")
 
     dataset = TraceSet.from_path(tmp_path / "out")
     (trace,) = dataset.workloads["gather"]
     stored = dataset.get_workload_blob_tensor(trace.workload.inputs["table"].path)["table"]
     assert torch.equal(stored, torch.arange(8.0))
+    assert json.loads(done.stdout)["import"]["left_out"] == []
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.solution import Solution
 
+_NAMED_BY_OTHERS = ("solution*.json", "*.safetensors")
 _FAULTS = (DatasetError, UsageError)
 
 
@@ -253,10 +254,9 @@ def _add_solution(problem: Problem, file: Path) -> None:
 
 def _not_read(problem: Problem) -> Iterator[LeftOut]:
     known = {DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE}
-    stored = set(problem.files.values())
     for file in sorted(problem.folder.iterdir()):
-        is_known = file.name in known or file.match("solution*.json")
-        if file.is_file() and not is_known and file not in stored:
+        is_known = file.name in known or any(map(file.match, _NAMED_BY_OTHERS))
+        if file.is_file() and not is_known:
             reason = "it is not known what it is for; it was not read"
             yield LeftOut(problem.label, "file", file.name, reason)
 

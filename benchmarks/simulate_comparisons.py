@@ -100,6 +100,16 @@ def side(
     return Side(when, rows, lambda _: None, lambda _, __: samples)
 
 
+def several(
+    machine: Machine, count: int, when: str, draw: np.random.Generator, slower: float
+) -> Side:
+    """Run one job several times."""
+    runs = [side(machine, SIZES[0], f"{when}{number}", draw, slower) for number in range(count)]
+    samples = {key: value for each in runs for key, value in each.samples_of("", []).items()}
+    rows = [row for each in runs for row in each.rows]
+    return Side(when, rows, lambda _: None, lambda _, __: samples)
+
+
 def _own(machine: Machine, draw: np.random.Generator) -> list[np.ndarray]:
     shape = (1, len(RUN.sizes), max(RUN.sizes))
     return [np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)]
@@ -158,6 +168,36 @@ def found(
         covered=statistics.mean(low <= 1 / slower <= high for low, high in ends),
         width=statistics.median(high / low - 1 for low, high in ends),
     )
+
+
+def several_runs(runs: int) -> tuple[list[str], list[str]]:
+    """Compare one job by as many runs as there are of it."""
+    lines = [
+        "| machine | runs of each side | equal called different | width | 5% slower: found | 10% |",
+        f"|---|{'---:|' * 5}",
+    ]
+    faults = []
+    for machine in (AS_MEASURED, *(each for each in MACHINES if each.differs_by_process)):
+        for count in (2, 4, 8):
+            draw = np.random.default_rng([SEED, count, len(machine.name)])
+            rates, widths = [], []
+            for slower in (1.0, *_SLOWDOWNS):
+                jobs = [
+                    compare(
+                        several(machine, count, "1", draw, 1.0),
+                        several(machine, count, "2", draw, slower),
+                        Kind.DATASETS,
+                    ).jobs[0]
+                    for _ in range(runs)
+                ]
+                rates.append(statistics.mean(job.verdict in _DIFFERENT for job in jobs))
+                widths += [job.interval[1] / job.interval[0] - 1 for job in jobs if job.interval]
+            cells = " | ".join(f"{rate:.0%}" for rate in rates[1:])
+            width = f"{statistics.median(widths):.0%}"
+            lines.append(f"| {machine.name} | {count} | {rates[0]:.1%} | {width} | {cells} |")
+            if machine.name != _BEYOND and rates[0] > MOST_FALSE:
+                faults.append(f"{machine.name}, {count} runs: {rates[0]:.1%} called different")
+    return lines, faults
 
 
 def _is_broken(comparison: Comparison) -> bool:
@@ -305,7 +345,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    tables = [table(asked.runs) for table in (one_job, whole_runs, histories)]
+    tables = [table(asked.runs) for table in (one_job, several_runs, whole_runs, histories)]
     command = f"`python benchmarks/simulate_comparisons.py --runs {asked.runs} --write`"
     text = "\n".join(
         [*(line for lines, _ in tables for line in [*lines, ""]), f"Written by {command}."]

@@ -1,8 +1,9 @@
 """How much runs of the same code differ beyond what the blocks within them tell, and intervals that know it.
 
-Whatever the machine, runs of equal code were found 1.3 to 3.9 times as far apart as the intervals within them
-say, on kernels of 4 µs to 1 ms, on a GPU and on busy processors, while the differences themselves went from
-0.1% to 26% (docs/reports.md). So what is estimated is that factor, and what is assumed before anything tells.
+Whatever the machine, runs of equal code were found 0.8 to 4.1 times as far apart as the intervals within them
+say, mostly two to three times, on kernels of 4 µs to 1 ms, on a GPU and on busy processors, while the differences
+themselves went from 0.1% to 26% (docs/reports.md). So what is estimated, and assumed before anything tells, is that
+factor.
 """
 
 from __future__ import annotations

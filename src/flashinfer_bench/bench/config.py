@@ -25,6 +25,29 @@ Positive = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]  # what `poll` can wait for, and eleven days
 Arch = Annotated[str, AfterValidator(require_arch)]
+JUDGE_PARAMETERS = (
+    "sampling_validation_trials",
+    "sampling_least_draws",
+    "sampling_tvd_threshold",
+    "sampling_rank_tolerance",
+    "sampling_false_alarm_rate",
+    "top_k_indices",
+    "top_k_values",
+    "top_k_scores",
+)
+"""What our judges read of `extra`; other keys are other people's."""
+_ALMOST = 0.8
+
+
+def _not_misspelt(extra: dict[str, Any]) -> dict[str, Any]:
+    for name in set(extra) - set(JUDGE_PARAMETERS):
+        near = difflib.get_close_matches(name, JUDGE_PARAMETERS, n=1, cutoff=_ALMOST)
+        if near:
+            raise ValueError(f"no judge reads {name!r}; did you mean {near[0]!r}?")
+    return extra
+
+
+JudgeExtra = Annotated[dict[str, Any], AfterValidator(_not_misspelt)]
 
 
 class _Layer(BaseModel):
@@ -54,7 +77,7 @@ class EvalConfig(_Layer):
     """A forgiven element may be off by this many times the output's root mean square."""
     max_precision_ratio: Positive | None = None
     """Largest error allowed, in units of the reference's own error against float64."""
-    extra: dict[str, Any] = {}
+    extra: JudgeExtra = {}
     """Parameters of special judges."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +30,19 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat an option before each of its values, which is how click wants them."""
         many = {name for each in self.params if isinstance(each, ManyOption) for name in each.opts}
-        return super().parse_args(ctx, repeated(args, many))
+        try:
+            return super().parse_args(ctx, repeated(args, many))
+        except click.UsageError as error:
+            error.message += self._remedy(error.message, args)
+            raise
+
+    def _remedy(self, message: str, args: Sequence[str]) -> str:
+        """Tell who names a dataset's folder alone that an option does that."""
+        takes_dataset = any("--local" in each.opts for each in self.params)
+        folder = next((each for each in args if f"({each})" in message), None)
+        if not takes_dataset or folder is None or not Path(folder).is_dir():
+            return ""
+        return f"; a dataset is named with --local {folder}"
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples."""

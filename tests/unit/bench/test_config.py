@@ -238,6 +238,19 @@ def test_a_warmup_of_zero_is_said_and_not_inherited() -> None:
     assert config.resolve_eval_config(definition()).warmup_runs == 0
 
 
+def test_a_misspelt_parameter_of_a_judge_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("op_type_config: {sampling: {extra: {sampling_validation_trails: 3}}}\n")
+
+    with pytest.raises(UsageError) as error:
+        BenchmarkConfig.from_yaml(file)
+
+    assert "op_type_config.sampling.extra: no judge reads 'sampling_validation_trails'" in str(
+        error.value
+    )
+    assert "did you mean 'sampling_validation_trials'?" in str(error.value)
+
+
 def test_extra_is_merged_key_by_key() -> None:
     config = BenchmarkConfig(
         op_type_config={"reduce": {"extra": {"a": 1, "b": 1}}},

@@ -40,6 +40,7 @@ def _dry_run(*arguments: str) -> list[dict[str, str]]:
         (["run", "--iteratoins", "3"], "No such option"),
         (["run", "--sandbox", "strong"], "Invalid value for '--sandbox'"),
         (["report", "best", "--log-level", "LOUD"], "Invalid value for '--log-level'"),
+        (["run", str(DATASET)], f"({DATASET}); a dataset is named with --local {DATASET}"),
         (["check"], "Missing argument 'KERNEL'"),
         (["attack-test", "--only", "replay_by_idd"], "did you mean 'replay_by_id'"),
         (["attack-test", "--only", "clok_*"], "did you mean 'clock_*'?"),

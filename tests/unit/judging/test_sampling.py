@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from flashinfer_bench.bench.config import JUDGE_PARAMETERS
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging.draws import SamplingRules
 from flashinfer_bench.judging.judges import judge_for
 
 Sampler = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
@@ -306,3 +308,9 @@ def test_two_hundred_thousand_tokens_take_seconds() -> None:
 
     assert verdict.is_accepted
     assert time.perf_counter() - started < 10
+
+
+def test_settings_know_every_parameter_of_a_sampler() -> None:
+    known = {name for name in JUDGE_PARAMETERS if name.startswith("sampling_")}
+
+    assert known == set(SamplingRules.__slots__)

@@ -64,12 +64,20 @@ def entries(side: Side, key_of: Callable[[TraceRow], Key]) -> Entries:
 def without_shared(old: Side, new: Side, key_of: Callable[[TraceRow], Key]) -> tuple[Side, Side]:
     """Leave out, on either side, traces that both hold, where the side holds others of the same job.
 
-    Traces are appended: a newer state of a dataset holds all that an older one does.
+    Traces are appended: a newer state of a dataset holds all that an older one does. Where its code has changed
+    since, an older state's trace says nothing about the newer one: that was not measured.
     """
     shared = set(map(identity, old.rows)) & set(map(identity, new.rows))
     if not shared:
         return old, new
-    return _with_own_rows(old, shared, key_of), _with_own_rows(new, shared, key_of)
+    olds = {key_of(row) for row in old.rows if identity(row) not in shared}
+    measured = [
+        row
+        for row in new.rows
+        if identity(row) not in shared or key_of(row) in olds or _is_present(row, new)
+    ]
+    newer = Side(new.name, measured, new.current_hash, new.samples_of)
+    return _with_own_rows(old, shared, key_of), _with_own_rows(newer, shared, key_of)
 
 
 def identity(row: TraceRow) -> tuple[object, ...]:
@@ -86,6 +94,11 @@ def conditions(row: TraceRow) -> tuple[object, ...]:
         row.solution_hash, row.definition_hash, row.config_hash, row.threads, row.latency_kind,
         row.is_cold, tuple(sorted(row.libs.items())),
     )  # fmt: skip
+
+
+def _is_present(row: TraceRow, side: Side) -> bool:
+    """Whether a trace is of the code that a side holds; of what it does not hold all are."""
+    return row.solution_hash is None or side.current_hash(row.solution) in {None, row.solution_hash}
 
 
 def _with_own_rows(

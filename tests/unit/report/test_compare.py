@@ -182,6 +182,19 @@ def test_a_trace_is_the_same_as_itself() -> None:
     assert (job.verdict, job.source) == (Verdict.SAME, Source.SAME_TRACE)
 
 
+def test_code_that_changed_and_was_not_run_again_is_missing_and_not_the_same() -> None:
+    rows = [_timed(2.0, solution_hash="one")]
+    old, new = (
+        Side(name, rows, {"a": code}.get, lambda _, __: {})
+        for name, code in (("old", "one"), ("new", "two"))
+    )
+
+    found = _compared(old, new)
+
+    assert found.jobs == ()
+    assert [each.change for each in found.changes] == [Change.MISSING]
+
+
 def test_every_kind_of_change_is_named() -> None:
     failed = "RUNTIME_ERROR"
     old = _side(

@@ -33,8 +33,10 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, repeated(args, many))
         except click.UsageError as error:
-            error.message += self._remedy(error.message, args)
-            raise
+            remedy = self._remedy(error.message, args)
+            if not remedy:
+                raise
+            raise click.UsageError(error.message + remedy, ctx) from error
 
     def _remedy(self, message: str, args: Sequence[str]) -> str:
         """Tell who names a dataset's folder alone that an option does that."""

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.timestamps import parse_timestamp
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -207,8 +209,4 @@ def _is_faster(row: TraceRow, known: TraceRow) -> bool:
 
 def instant(timestamp: str) -> datetime:
     """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
-    try:
-        instant = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return _LONG_AGO
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return parse_timestamp(timestamp) or _LONG_AGO

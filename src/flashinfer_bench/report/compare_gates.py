@@ -104,6 +104,8 @@ def _breaches(comparison: Comparison, gate: Gate) -> tuple[Breach, ...]:
             for job in comparison.jobs
             if job.verdict is Verdict.UNDECIDED
         )
+    if all(job.interval is None for job in comparison.jobs):
+        return (Breach(None, "nothing was compared: no job has an interval"),)
     return _slower(comparison, gate.share)
 
 

@@ -136,6 +136,15 @@ def test_a_gate_with_nothing_to_look_at_does_not_hold(gate: str) -> None:
     assert "nothing was compared" in result.breaches[0].what
 
 
+def test_a_gate_on_times_without_any_interval_does_not_hold() -> None:
+    bare = [row(speedup=None, workload_uuid="w", timestamp=when) for when in "12"]
+
+    result = _check(_compared(bare[:1], bare[1:]), "slower>3%")
+
+    assert not result.holds
+    assert result.breaches[0].what == "nothing was compared: no job has an interval"
+
+
 @pytest.mark.parametrize("text", ["slower > 3 %", "SLOWER>3%", " slower>3% "])
 def test_spaces_and_case_do_not_matter(text: str) -> None:
     assert parse_gate(text).text == "slower>3%"

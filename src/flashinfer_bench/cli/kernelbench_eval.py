@@ -15,7 +15,7 @@ from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.kernelbench.library import find
-from flashinfer_bench.kernelbench.samples import Candidate, candidates_in
+from flashinfer_bench.kernelbench.samples import Candidate, candidates_in, misnamed_in
 from flashinfer_bench.report.kernelbench import eval_page
 
 if TYPE_CHECKING:
@@ -95,7 +95,13 @@ def _candidates(options: EvalOptions) -> list[Candidate]:
     if options.samples is not None:
         if options.candidate is not None:
             raise UsageError("give one candidate's file, or a folder with --samples, not both")
-        return candidates_in(options.samples, options.dataset, only=options.problem)
+        found = candidates_in(options.samples, options.dataset, only=options.problem)
+        if others := misnamed_in(options.samples):
+            names = ", ".join(path.name for path in others)
+            log.inform(
+                f"no samples by their names (level_1_problem_19_sample_0_kernel.py): {names}"
+            )
+        return found
     if options.problem is None or options.candidate is None:
         raise UsageError(
             "name a problem and a candidate's file, or a folder of them with --samples"

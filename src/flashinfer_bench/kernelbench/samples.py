@@ -61,6 +61,11 @@ def candidates_in(folder: Path, library: Path, *, only: str | None = None) -> li
     return sorted(found, key=_order)
 
 
+def misnamed_in(folder: Path) -> list[Path]:
+    """List the Python files of a folder that are not named like a sample, and so are none."""
+    return [path for path in sorted(folder.glob("*.py")) if not _NAME.fullmatch(path.name)]
+
+
 def _is_of(match: re.Match[str], problem: Path) -> bool:
     return (int(match["level"]), int(match["problem"])) == (level_of(problem), number_of(problem))
 

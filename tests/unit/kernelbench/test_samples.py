@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.kernelbench.samples import candidates_in
+from flashinfer_bench.kernelbench.samples import candidates_in, misnamed_in
 from flashinfer_bench.kernelbench.sources import local_sources
 
 _MODEL = "from torch import nn\n\n\nclass Model(nn.Module):\n    pass\n"
@@ -42,6 +42,10 @@ def test_samples_are_listed_by_level_problem_and_number(folder: Path, library: P
         ("10_Tall", 0),
         ("2_Other", 0),
     ]
+
+
+def test_files_with_other_names_are_told_apart(folder: Path) -> None:
+    assert [path.name for path in misnamed_in(folder)] == ["notes.py"]
 
 
 @pytest.mark.parametrize(

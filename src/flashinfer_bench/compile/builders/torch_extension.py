@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.compile.binaries import NotLoadableError, examined, metadata_of
 from flashinfer_bench.compile.cache import build_key, package_name
 from flashinfer_bench.compile.compiler import Recipe, missing_compiler
 from flashinfer_bench.compile.cuda import missing_toolkit, needs_nvcc
 from flashinfer_bench.compile.native import find_toolchain
-from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
+from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ _CUDA_DEFINES = (
     "__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "__CUDA_NO_HALF2_OPERATORS__",
 )
-
-
-class _NotLoadableError(BuildError):
-    """The extension was compiled and this process cannot import it."""
 
 
 class TorchExtensionBuilder:
@@ -128,19 +125,17 @@ def _has_library(folders: Sequence[str], name: str) -> bool:
 
 
 def _examined(solution: Solution, signature: Signature, library: Path) -> Runnable:
-    """Check an extension for another machine: import it if that goes, else look for its names.
+    """Check an extension for another machine.
 
-    It may not import here because torch has no CUDA, or a library of the driver is missing. The
-    names of bound functions lie in the binary as texts; one that is not among them is not bound.
+    The names of bound functions lie in the binary as texts; one that is not among them is not bound.
     """
-    try:
-        return _runnable(solution, signature, library)
-    except _NotLoadableError:
-        spec, content = solution.spec, library.read_bytes()
-        for name in filter(None, (solution.get_entry_symbol(), spec.prepare, spec.plan)):
-            if b"\0" + name.encode() + b"\0" not in content:
-                raise BuildError(_not_bound(solution, name, found=())) from None
-        return Runnable(_nothing, _metadata(solution, signature, library))
+
+    def require(name: str) -> None:
+        if b"\0" + name.encode() + b"\0" not in library.read_bytes():
+            raise BuildError(_not_bound(solution, name, found=())) from None
+
+    metadata = metadata_of(solution, signature, library, build_type="torch")
+    return examined(lambda: _runnable(solution, signature, library), solution, metadata, require)
 
 
 def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnable:
@@ -148,23 +143,10 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
     module = _load(solution, library)
     return Runnable(
         _function(solution, module, solution.get_entry_symbol()),
-        _metadata(solution, signature, library),
+        metadata_of(solution, signature, library, build_type="torch"),
         prepare=_function(solution, module, spec.prepare) if spec.prepare else None,
         plan=_function(solution, module, spec.plan) if spec.plan else None,
     )
-
-
-def _nothing(*_: object) -> None:
-    """Stand where a function would be that cannot be imported."""
-
-
-def _metadata(solution: Solution, signature: Signature, library: Path) -> RunnableMetadata:
-    facts = {
-        "folder": str(library.parent),
-        "entry_symbol": solution.get_entry_symbol(),
-        "binary": str(library),
-    }
-    return RunnableMetadata.of(solution, signature, build_type="torch", misc=facts)
 
 
 def _load(solution: Solution, library: Path) -> ModuleType:
@@ -177,7 +159,7 @@ def _load(solution: Solution, library: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except ImportError as error:
         message = f"solution {solution.name!r}: the compiled extension does not load"
-        raise _NotLoadableError(message, log=str(error)) from error
+        raise NotLoadableError(message, log=str(error)) from error
     return module
 
 

@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.compile.binaries import NotLoadableError, examined, metadata_of
 from flashinfer_bench.compile.cache import build_key, package_name
 from flashinfer_bench.compile.compiler import Recipe, missing_compiler
 from flashinfer_bench.compile.cuda import missing_toolkit
 from flashinfer_bench.compile.native import find_toolchain
-from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
+from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.signature import (
     Call,
     entry_call,
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 
 # The symbol of an exported function is `__tvm_ffi_<name>`; `_metadata_` and `_doc_` describe it.
 _EXPORT = re.compile(rb"\0__tvm_ffi_(?!_metadata_|_doc_)(\w+)(?=\0)")
-
-
-class _NotLoadableError(BuildError):
-    """The library was compiled and this process cannot load it."""
 
 
 class TvmFfiBuilder:
@@ -91,18 +88,14 @@ def _recipe() -> Recipe:
 
 
 def _examined(solution: Solution, signature: Signature, library: Path) -> Runnable:
-    """Check a library for another machine: load it if that goes, else read which names it exports.
+    """Check a library for another machine."""
 
-    It may not load here because a library of the driver is missing.
-    """
-    try:
-        return _runnable(solution, signature, library)
-    except _NotLoadableError:
-        spec = solution.spec
-        for name in filter(None, (solution.get_entry_symbol(), spec.prepare, spec.plan)):
-            if name not in _exported(library):
-                raise BuildError(_not_exported(solution, name, library)) from None
-        return Runnable(_nothing, _metadata(solution, signature, library))
+    def require(name: str) -> None:
+        if name not in _exported(library):
+            raise BuildError(_not_exported(solution, name, library)) from None
+
+    metadata = metadata_of(solution, signature, library, build_type="tvm_ffi")
+    return examined(lambda: _runnable(solution, signature, library), solution, metadata, require)
 
 
 def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnable:
@@ -113,7 +106,7 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
         module = load_module(str(library))
     except (RuntimeError, OSError) as error:
         message = f"solution {solution.name!r}: the compiled library does not load"
-        raise _NotLoadableError(message, log=str(error)) from error
+        raise NotLoadableError(message, log=str(error)) from error
 
     def function(name: str, call: Call) -> Callable[..., Any]:
         try:
@@ -125,23 +118,10 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
 
     return Runnable(
         function(solution.get_entry_symbol(), entry_call(solution, signature)),
-        _metadata(solution, signature, library),
+        metadata_of(solution, signature, library, build_type="tvm_ffi"),
         prepare=function(spec.prepare, prepare_call(solution, signature)) if spec.prepare else None,
         plan=function(spec.plan, plan_call(solution, signature)) if spec.plan else None,
     )
-
-
-def _nothing(*_: object) -> None:
-    """Stand where a function would be that cannot be loaded."""
-
-
-def _metadata(solution: Solution, signature: Signature, library: Path) -> RunnableMetadata:
-    facts = {
-        "folder": str(library.parent),
-        "entry_symbol": solution.get_entry_symbol(),
-        "binary": str(library),
-    }
-    return RunnableMetadata.of(solution, signature, build_type="tvm_ffi", misc=facts)
 
 
 def _exported(library: Path) -> set[str]:

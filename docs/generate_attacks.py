@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).with_name("attacks.md")
 VERIFIED = FOLDER / "verified.json"
 FALSE_ALARMS = FOLDER / "false_alarms.json"
-AFTER_THE_RUN = """\
-The package of that run did not seal profiling hooks and the shape of the spin kernel; this one does
-(`tampered_harness`), which stops the first two on a CPU. It has not been tried on a card."""
 INTRODUCTION = """\
 # Attacks, and what catches them
 
@@ -147,8 +144,6 @@ def _card_list(suite: Sequence[Entry], verified: Mapping[str, Any]) -> str:
             "documented."
         )
         lines += ["", *(f"* `{e.name}` ended with `{rows[e.name]['got']}`." for e in others)]
-        if others:
-            lines += ["", AFTER_THE_RUN]
     else:
         lines.append("None of those for CUDA has run on a card yet.")
     if rows and missing:
@@ -172,6 +167,10 @@ def _sentence(text: str) -> str:
 def verify(report: Path) -> None:
     """Keep what `attack-test --device cuda:0 --json` printed on a card; a partial run adds to the rest."""
     found = json.loads(report.read_text(encoding="utf-8"))["attack_test"]
+    if not found["device"].startswith("cuda"):
+        sys.exit(
+            f"{report} is of {found['device']}; the page keeps what was seen on a card: --device cuda:0"
+        )
     before = _kept(VERIFIED)
     earlier = before.get("rows", {}) if before.get("hardware") == found["hardware"] else {}
     rows = {

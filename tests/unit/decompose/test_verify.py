@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from flashinfer_bench.decompose.grouping import parse_overrides
 from flashinfer_bench.decompose.model_file import load_model_file
 from flashinfer_bench.decompose.story import take_apart
 from flashinfer_bench.decompose.verify import verify_directory
@@ -296,3 +297,55 @@ def test_models_captured_in_any_way_pass(body: str, front_end: str, tmp_path: Pa
     assert tree["metadata"]["front_end"] in front_end
     assert {each.severity for each in report.findings} <= {"warning"}
     assert report.passed
+
+
+GATED = """
+import torch
+from torch import nn
+
+
+def long_gate(x):
+    for _ in range(10):
+        x = torch.sin(x) * 0.5 + x
+    return x
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.down(long_gate(self.up(x)))
+
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("decision", "severities"),
+    [
+        ({"rules": {"composites": {"max_ops": 40}}}, []),
+        ({"scopes": {"long_gate": "kernel"}}, ["warning"]),
+    ],
+)
+def test_what_a_person_grouped_is_judged_by_what_that_person_decided(
+    tmp_path: Path, decision: dict, severities: list[str]
+) -> None:
+    (tmp_path / "gated.py").write_text(GATED)
+    found = take_apart(load_model_file(tmp_path / "gated.py"), parse_overrides(decision))
+    found.write(tmp_path / "out")
+
+    report = found.verify(tmp_path / "out", seeds=1)
+    unasked = verify_directory(tmp_path / "out", seeds=1)
+
+    assert report.passed
+    assert [each.severity for each in report.findings] == severities
+    assert [(each.code, each.severity) for each in unasked.findings] == [("GRAPH-kernel", "error")]

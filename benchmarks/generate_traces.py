@@ -5,9 +5,9 @@ python benchmarks/generate_traces.py [FOLDER]
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -140,5 +140,9 @@ def write(path: Path, objects: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="traces-"))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="default: a new one for temporary files"
+    )
+    folder = parser.parse_args().folder or Path(tempfile.mkdtemp(prefix="traces-"))
     print(generate(folder))

@@ -7,15 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from flashinfer_bench.bench.timing.plausible import (
-    Observations,
-    Observed,
-    Suspicion,
-    is_noisy,
-    largest_batch,
-    needs_more_batches,
-    suspicions,
-)
+from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
+from flashinfer_bench.bench.timing.observed import Observations, Observed, Suspicion
+from flashinfer_bench.bench.timing.plausible import suspicions
 
 US = 1_000.0
 CALL_NS = 10 * US
@@ -161,14 +155,14 @@ def on_a_card(
     return Observations(blocks, controls, batches)
 
 
-@pytest.mark.parametrize("jitter_us", [50.0, 100.0, 200.0])
-def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float) -> None:
+@pytest.mark.parametrize(("jitter_us", "at_once"), [(50.0, 50), (100.0, 45), (200.0, 20)])
+def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float, at_once: int) -> None:
     claims = [lying(on_a_card(jitter_us, seed=seed), 3) for seed in range(50)]
 
     caught = [each for each in claims if "implausible" in codes(each, on_cpu=False)]
     unsure = [each for each in claims if needs_more_batches(each, on_cpu=False)]
 
-    assert len(caught) >= 25
+    assert len(caught) >= at_once
     assert len(caught) + len(unsure) >= 45  # who is not sure orders more pairs
 
 

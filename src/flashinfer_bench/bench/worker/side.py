@@ -30,7 +30,7 @@ from flashinfer_bench.bench.protocol import (
     Returned,
     Spin,
 )
-from flashinfer_bench.bench.timing.plausible import Observed
+from flashinfer_bench.bench.timing.observed import Observed
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.judging import Verdict
 

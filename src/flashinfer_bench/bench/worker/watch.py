@@ -8,20 +8,15 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.timing.plausible import (
-    Observations,
-    Observed,
-    is_noisy,
-    largest_batch,
-    needs_more_batches,
-    suspicions,
-)
+from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
+from flashinfer_bench.bench.timing.observed import Observations, Observed
+from flashinfer_bench.bench.timing.plausible import suspicions
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.timing.plausible import Suspicion
+    from flashinfer_bench.bench.timing.observed import Suspicion
     from flashinfer_bench.bench.worker.side import Sample, Side
 
 _PAUSE_PROBABILITY = 0.15

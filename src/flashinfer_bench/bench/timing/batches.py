@@ -1,0 +1,97 @@
+"""Pairs of a small and a large batch of back-to-back calls: what each further call takes by the judge's clock."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.timing.observed import (
+    ALLOWANCE_NS,
+    RELATIVE_ALLOWANCE,
+    Suspicion,
+    claimed_per_call_ns,
+    unsteadiness_ns,
+    us,
+)
+from flashinfer_bench.bench.timing.statistics import median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flashinfer_bench.bench.timing.observed import Observations
+
+_LEVER_NS = 80_000.0
+"""What is allowed over a whole batch is to be so much: more than most wake-ups vary by."""
+_MOST_PAIRS = 40
+_NEARLY = 0.5
+"""Slopes from this share of what is allowed on are looked at until they say clearly."""
+
+
+def largest_batch(seen: Observations, *, most: int) -> int:
+    """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
+
+    >>> from flashinfer_bench.bench.timing.observed import Observations, Observed
+    >>> def samples(claimed_ns):
+    ...     return Observations(blocks=[(Observed(1, claimed_ns, claimed_ns),)])
+    >>> [largest_batch(samples(claimed_ns), most=64) for claimed_ns in (10_000.0, 5e6, 100.0)]
+    [41, 2, 64]
+    """
+    per_call_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
+    lever_ns = max(_LEVER_NS, 2 * unsteadiness_ns(seen.controls))
+    return min(most, max(2, 1 + round(lever_ns / per_call_ns)))
+
+
+def is_noisy(seen: Observations) -> bool:
+    """Tell whether waking up varies by more than batches of the usual length can tell from a lie."""
+    return unsteadiness_ns(seen.controls) > _LEVER_NS
+
+
+def needs_more_batches(seen: Observations, *, on_cpu: bool = True) -> bool:
+    """Tell whether batches speak against a claim, or nearly so, and not clearly."""
+    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
+    if not 0 < len(slopes) < _MOST_PAIRS or statistics.median(slopes) < _NEARLY * allowed_ns:
+        return False
+    interval = median_interval(slopes)
+    return interval is None or interval[0] <= allowed_ns <= interval[1]
+
+
+def steep_slope(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
+    """Compare the judge's time per additional call with the claimed one."""
+    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
+    if not slopes:
+        return
+    if _is_steep(slopes, allowed_ns):
+        claimed_ns = claimed_per_call_ns(seen)
+        missing_ns = statistics.median(slopes)
+        yield Suspicion(
+            "implausible",
+            f"a call takes {us(claimed_ns + missing_ns)} by the judge's clock, and is claimed to take "
+            f"{us(claimed_ns)} (slope over {len(slopes)} pairs of batches of up to "
+            f"{max(high.count for _, high in seen.batches)} calls)",
+        )
+
+
+def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
+    """Tell whether slopes lie above what is allowed: surely, or after all pairs by as much again."""
+    interval = median_interval(slopes)
+    is_sure = interval is not None and interval[0] > allowed_ns
+    is_far = len(slopes) >= _MOST_PAIRS and statistics.median(slopes) > 2 * allowed_ns
+    return is_sure or is_far
+
+
+def _slopes(seen: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
+    """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed.
+
+    What waking up varies by is shared by the calls that a pair differs by, and is not held against them. On a
+    card it is left to the median: waking up varies there by as much as few large calls take, and no processor
+    time tells what such an allowance would forgive.
+    """
+    if not seen.blocks:
+        return [], 0.0
+    allowed_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
+    unsteady_ns = unsteadiness_ns(seen.controls) if on_cpu else 0.0
+    return [
+        (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
+        for low, high in seen.batches
+        if high.count > low.count
+    ], allowed_ns

@@ -1,0 +1,143 @@
+"""What the judge sees of a contestant from outside, sample by sample, and beside a control.
+
+The judge clocks each sample from outside and reads the processor time the contestant's process used meanwhile. A
+trusted process that spins for as long as the contestant claims, the *control*, shows what waking up, preparing and
+committing cost on this machine at this moment.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.timing.statistics import median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+RELATIVE_ALLOWANCE = 0.10
+ALLOWANCE_NS = 1_000.0
+"""A claim may be short of the judge's own clock by a tenth and a microsecond per call."""
+
+_FEWEST_BLOCKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One sample as seen from outside, in nanoseconds."""
+
+    count: int
+    claimed_ns: float
+    outside_ns: float
+    """From the order to go until the answer that the calls returned."""
+    preparing_ns: float = 0.0
+    """From the order to prepare until the answer that inputs are ready."""
+    committing_ns: float = 0.0
+    """From the answer that the calls returned until the one that outputs are committed."""
+    preparing_cpu_ns: float = 0.0
+    """Processor time used while inputs were prepared."""
+    pause_cpu_ns: float | None = None
+    """Processor time used while it was made to wait between `prepared` and `go`; None where it was not."""
+    running_cpu_ns: float = 0.0
+    """Processor time used from the order to go until the outputs were committed."""
+
+    @property
+    def excess_ns(self) -> float:
+        """What the judge's clock shows beyond the claim."""
+        return self.outside_ns - self.claimed_ns
+
+
+@dataclass(slots=True)
+class Observations:
+    """What was observed of one contestant in one job, and of the control beside it."""
+
+    blocks: list[tuple[Observed, ...]] = field(default_factory=list)
+    controls: list[tuple[Observed, ...]] = field(default_factory=list)
+    """The control's samples, one group per block of `blocks`."""
+    batches: list[tuple[Observed, Observed]] = field(default_factory=list)
+    """Pairs of a small and a large batch of back-to-back calls."""
+    idle: list[tuple[float, float]] = field(default_factory=list)
+    """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
+    silences: list[tuple[float, float]] = field(default_factory=list)
+    """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A rule that what was observed does not fit."""
+
+    code: str
+    evidence: str
+
+
+EXCESS, CLAIMED = attrgetter("excess_ns"), attrgetter("claimed_ns")
+PREPARING, COMMITTING = attrgetter("preparing_ns"), attrgetter("committing_ns")
+PREPARING_CPU, RUNNING_CPU = attrgetter("preparing_cpu_ns"), attrgetter("running_cpu_ns")
+
+
+def claimed_per_call_ns(seen: Observations) -> float:
+    """Take what the timed samples claim for a call: only that is reported."""
+    return statistics.median(
+        each.claimed_ns / each.count for block in seen.blocks for each in block
+    )
+
+
+def claimed_per_sample_ns(seen: Observations) -> float:
+    """Take what the timed samples claim for themselves, whatever calls they have."""
+    return statistics.median(each.claimed_ns for block in seen.blocks for each in block)
+
+
+def with_controls(
+    seen: Observations,
+) -> Iterator[tuple[tuple[Observed, ...], tuple[Observed, ...]]]:
+    """Give each block with the control's samples beside it, where there are both."""
+    pairs = zip(seen.blocks, seen.controls, strict=False)
+    return ((block, control) for block, control in pairs if block and control)
+
+
+def beyond_controls(
+    seen: Observations, what: Callable[[Observed], float]
+) -> list[tuple[float, float]]:
+    """Give, block by block, by how much something took longer than in the control, and how long it took there."""
+    found = []
+    for block, control in with_controls(seen):
+        usual = median_of(control, what)
+        found.append((median_of(block, what) - usual, usual))
+    return found
+
+
+def typical(surplus: Sequence[tuple[float, float]]) -> float:
+    """Give the median over blocks of what `beyond_controls` found."""
+    return statistics.median(each for each, _ in surplus)
+
+
+def median_of(block: Sequence[Observed], what: Callable[[Observed], float]) -> float:
+    """Give the median of one figure over a block."""
+    return statistics.median(what(each) for each in block)
+
+
+def unsteadiness_ns(controls: Sequence[Sequence[Observed]]) -> float:
+    """Give the spread of what waking up cost the control: the machine's doing, not the contestant's."""
+    most = sorted(max(map(EXCESS, control)) for control in controls if control)
+    return most[round(0.9 * (len(most) - 1))] - most[len(most) // 2] if most else 0.0
+
+
+def is_above(values: Sequence[float], limit: float) -> bool:
+    """Tell whether half of the blocks or more lie above the limit; a few blocks say nothing.
+
+    This is not to be sure. Who is suspected is played again, and again; who is believed is recorded at once.
+    """
+    return len(values) >= _FEWEST_BLOCKS and statistics.median(values) > limit
+
+
+def is_surely_above(values: Iterable[float]) -> bool:
+    """Tell whether the median of many blocks is above zero with 95%; a few blocks say nothing."""
+    interval = median_interval(list(values))
+    return interval is not None and interval[0] > 0
+
+
+def us(nanoseconds: float) -> str:
+    """Write a time for evidence, in microseconds."""
+    return f"{nanoseconds / 1e3:.3g} µs"

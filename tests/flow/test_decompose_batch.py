@@ -249,3 +249,27 @@ def test_what_cannot_be_is_one_error(tmp_path: Path, arguments: list[str], said:
 
     assert (code, report) == (2, {})
     assert said in err
+
+
+def test_a_long_name_of_the_temporary_folder_is_no_obstacle(tmp_path: Path) -> None:
+    file, folder = tmp_path / "model.py", tmp_path / ("long" * 25)
+    file.write_text(GOOD["1_Relu.py"])
+    folder.mkdir()
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "flashinfer_bench",
+            "decompose",
+            str(file),
+            "--output",
+            str(tmp_path / "out"),
+        ],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, list(folder.iterdir())) == (0, []), done.stderr

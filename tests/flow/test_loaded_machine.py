@@ -92,3 +92,18 @@ def test_looking_closely_at_outputs_is_no_work_of_the_kernel_however_busy_the_ma
     jobs = json.loads(done.stdout)["run"]["jobs"]
     assert [each["status"] for each in jobs] == ["PASSED"] * 4
     assert not any("hidden_work" in (each.get("log") or "") for each in jobs)
+
+
+def test_the_short_blocks_of_ab_time_kernels_and_not_page_faults(root: Path) -> None:
+    command = [sys.executable, "-m", "flashinfer_bench"]
+    common = ["--local", str(root), "--device", "cpu", "--threads", "1", "--json"]
+
+    run, ab = (
+        json.loads(
+            subprocess.run([*command, *each, *common], capture_output=True, check=True).stdout
+        )
+        for each in (["run", "--solutions", "once"], ["ab", "once", "once", "--rounds", "6"])
+    )
+
+    (job,), (workload,) = run["run"]["jobs"], ab["ab"]["workloads"]
+    assert workload["old_latency_ms"] < 3 * job["latency_ms"]

@@ -50,6 +50,9 @@ _PRELOADED = [
     "flashinfer_bench.decompose.verify",
 ]
 _OUTPUT_KEPT = 64_000
+_LONGEST_SOCKET_FOLDER = (
+    70  # of the 107 bytes that Linux has for a socket's name, `multiprocessing` adds 32
+)
 
 
 @dataclass(frozen=True)
@@ -245,9 +248,22 @@ def _start_server() -> None:
     resource_tracker.ensure_running()  # first: starting it unblocks what is blocked here
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        forkserver.ensure_running()
+        with _room_for_a_socket():
+            forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _room_for_a_socket() -> Iterator[None]:
+    """Have the server's socket lie in /tmp where TMPDIR is too long for the name of one."""
+    usual = tempfile.gettempdir()
+    if len(os.fsencode(usual)) > _LONGEST_SOCKET_FOLDER:
+        tempfile.tempdir = "/tmp"  # noqa: S108  # a folder of its own is made there
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
 
 
 def _drained(path: Path) -> str:

@@ -65,6 +65,8 @@ _KEPT_SHARE = 0.04  # two of fifty samples, and always the last of a trial
 _LEAST_KEPT, _MOST_KEPT_SHARE = 6, 0.5  # short jobs are looked at as often, on average
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
+_LEAST_BETWEEN_MOVES = 8  # samples, in one block or in several
+_UNTIMED_AFTER_A_MOVE = 5
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
 
 
@@ -86,6 +88,7 @@ class Match:
         self._conditions = conditions
         self._speed = speed
         self._rounds = 0
+        self._since_move = _LEAST_BETWEEN_MOVES
         self._rules = job.judgement
         self._truth = truth
         self._device = device
@@ -209,6 +212,7 @@ class Match:
     # ---------------------------------------------------------------- timing
 
     def _time_trial(self, trial: int) -> None:
+        self._since_move = _LEAST_BETWEEN_MOVES  # a trial begins elsewhere
         for side in self._sides:
             self._warm_up(side, trial)
         if trial == 0:
@@ -235,9 +239,12 @@ class Match:
         """Time a block of each side; once more, on other inputs, when the machine was disturbed meanwhile."""
         order = order_of_turns(self._sides)
         self._rounds += 1
+        moves = self._since_move >= _LEAST_BETWEEN_MOVES
+        self._since_move = len(calls) + (0 if moves else self._since_move)
         self._conditions.before_block()
-        for side in order:  # inputs of the touching calls occur nowhere else
-            self._time_block(side, trial, calls, touching_call=-self._rounds, is_last=is_last)
+        for side in order:
+            self._open_block(side, trial, moves=moves, is_long=len(calls) >= _LEAST_BETWEEN_MOVES)
+            self._time_block(side, trial, calls, is_last=is_last)
         must_repeat = self._conditions.must_repeat()
         for side in order:
             self._checker.check_queue(side)
@@ -320,12 +327,21 @@ class Match:
         is_shared = any(plan.role == "static" for plan in self._truth.inputs)
         return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
-    def _time_block(
-        self, side: Side, trial: int, calls: range, *, touching_call: int, is_last: bool
-    ) -> None:
-        link, watch = side.link, self._watch
-        link.ask(OpenBlock(link.new_id()), Done)
-        side.sample(trial, touching_call, self._calls_per_sample)  # page faults, untimed
+    def _open_block(self, side: Side, trial: int, *, moves: bool, is_long: bool) -> None:
+        """Have a contestant move to other pages, and run untimed calls on inputs that occur nowhere else.
+
+        Several calls page-fault after a move: what one gives back is not where the next one looks first. In a long
+        block they are few beside the others; short ones share a move and begin when memory is touched.
+        """
+        if moves:
+            side.link.ask(OpenBlock(side.link.new_id()), Done)
+        count = _UNTIMED_AFTER_A_MOVE if moves and not is_long else 1
+        for index in range(count):
+            call = -(self._rounds * _UNTIMED_AFTER_A_MOVE + index)
+            side.sample(trial, call, self._calls_per_sample)
+
+    def _time_block(self, side: Side, trial: int, calls: range, *, is_last: bool) -> None:
+        watch = self._watch
         samples: list[Sample] = []
         with nullcontext() if watch is None else watch.others_idle(side):
             for call in calls:

@@ -272,4 +272,4 @@ def test_a_long_name_of_the_temporary_folder_is_no_obstacle(tmp_path: Path) -> N
         check=False,
     )
 
-    assert (done.returncode, list(folder.iterdir())) == (0, []), done.stderr
+    assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 
 Two authors whose solutions are equally fast in truth are measured with noise whose interval is right by
 construction, so that what the table shows is what combining does: averaging, choosing the best of several
-solutions, taking the fastest of several runs. `--write` puts the table into docs/reports.md. Exits with 1 when a bar
+solutions, running all of it again. `--write` puts the table into docs/reports.md. Exits with 1 when a bar
 is missed where nothing was chosen: 93% covered, no more than 5% of equal authors told apart.
 
     python benchmarks/simulate_scores.py --runs 1000 --write
@@ -62,7 +62,7 @@ SETUPS = (
     Setup("the same against a baseline", has_baseline=True),
     Setup("true ratios within 1 ± 3%", spread=0.03),
     Setup("the best of 5 equal solutions", solutions=5, is_chosen=True),
-    Setup("the fastest of 5 runs", runs=5, is_chosen=True),
+    Setup("run 5 times", runs=5),
 )
 
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def report() -> None:
     """Look at recorded traces.
 
-    Reports keep different hardware apart. A failure that the same code passed later, on the same
-    workload and hardware, no longer counts; nor do traces of code that has since been replaced.
+    Reports keep different hardware apart. Of a solution on a workload the newest run counts, passed
+    or failed; traces of code that has since been replaced do not.
     """
 
 

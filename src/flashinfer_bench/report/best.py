@@ -106,7 +106,7 @@ def _best_of(
 
 
 def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
-    rows = [row for row in tally.counted.values() if row.latency_ms and bounds.admit(row)]
+    rows = [row for row in tally.passed.values() if row.latency_ms and bounds.admit(row)]
     if not rows:
         return None
     rows.sort(key=lambda row: (sorted(row.axes.items()), row.workload_uuid))
@@ -138,7 +138,7 @@ def _order(best: Best) -> tuple[bool, float, float, str]:
 def _reason(by_solution: Mapping[str, Tally], bounds: Bounds) -> str:
     if not by_solution:
         return "only interpreted kernels, whose times mean nothing"
-    passed = [row for tally in by_solution.values() for row in tally.counted.values()]
+    passed = [row for tally in by_solution.values() for row in tally.passed.values()]
     failed = Counter(row.status for tally in by_solution.values() for row in tally.failed)
     if not passed:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))

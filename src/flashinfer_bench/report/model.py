@@ -178,7 +178,7 @@ def _rows(axes: Mapping[str, int], by_solution: Mapping[str, Tally]) -> list[Tra
     return [
         row
         for tally in by_solution.values()
-        for row in tally.counted.values()
+        for row in tally.passed.values()
         if row.speedup and row.reference_latency_ms and _has(row, axes)
     ]
 

@@ -106,14 +106,9 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
 def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
     """Say which traces were passed over."""
     counts = (
-        (left_out.superseded, "failure", "that the same code later passed on the same workload"),
+        (left_out.older_runs, "trace", "of what was run again: the newest run counts"),
         (left_out.other_versions, "trace", "of code that has since been replaced"),
         (left_out.interpreted, "trace", "of interpreted kernels, whose times mean nothing"),
-        (
-            left_out.slower_runs,
-            "slower trace",
-            "of what was run again: the fastest counts, and intervals do not know that it was chosen",
-        ),
     )
     lines = [f"{count_text(count, noun)} {what}" for count, noun, what in counts if count]
     return (heading("Left out"), paragraph(*lines)) if lines else ()

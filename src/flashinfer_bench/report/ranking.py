@@ -99,9 +99,8 @@ def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
 
 def score_by_reference(tally: Tally) -> Score | None:
     """Average the recorded speedups over the reference."""
-    failed_only = {row.workload_uuid for row in tally.failed} - tally.passed.keys()
     compared = [row for row in tally.passed.values() if row.speedup]
-    ratios = [row.speedup for row in compared] + [None] * len(failed_only)
+    ratios = [row.speedup for row in compared] + [None] * len(tally.failed)
     intervals = [row.speedup_interval for row in compared]
     return _score(ratios, intervals, has_failed=bool(tally.failed))
 

@@ -114,8 +114,9 @@ def _attempts(
 def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Attempt]:
     """Give an attempt for each workload; against a baseline those it passed itself."""
     attempts = []
-    for uuid in sorted(tally.passed.keys() | tally.failing):
-        row = None if uuid in tally.failing else tally.passed[uuid]
+    failed = {row.workload_uuid for row in tally.failed}
+    for uuid in sorted(tally.passed.keys() | failed):
+        row = tally.passed.get(uuid)
         base = baseline.passed.get(uuid) if baseline else None
         if baseline is not None and (base is None or not base.latency_ms):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -31,17 +31,8 @@ class Tally:
     author: str | None
     language: str | None
     passed: dict[str, TraceRow] = field(default_factory=dict)
-    """The fastest passing trace of each workload."""
+    """The trace of each workload that passed."""
     failed: list[TraceRow] = field(default_factory=list)
-    failing: set[str] = field(default_factory=set)
-    """Workloads whose newest trace is a failure; that an older one passed does not count."""
-
-    @property
-    def counted(self) -> dict[str, TraceRow]:
-        """What speaks for it: the passing trace of each workload that has not failed since."""
-        if not self.failing:
-            return self.passed
-        return {uuid: row for uuid, row in self.passed.items() if uuid not in self.failing}
 
     @property
     def violation_count(self) -> int:
@@ -62,14 +53,12 @@ Tallies = dict[str, dict[str, Tally]]
 class LeftOut:
     """Traces that speak for nobody, and why."""
 
-    superseded: int = 0
-    """Failures that a newer passing trace of the same code, workload and hardware answers."""
+    older_runs: int = 0
+    """Traces of what was run again: the newest run speaks, whether it passed or failed."""
     other_versions: int = 0
     """Traces of code that the solution's present code replaced."""
     interpreted: int = 0
     """Traces whose kernel was interpreted: their times mean nothing."""
-    slower_runs: int = 0
-    """Passing traces of jobs that another run passed faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +80,18 @@ def standing(
     statuses = _statuses(every, mixes_hardware=mixes_hardware)
     timed = [row for row in every if not row.interpreted]
     present = of_present_code(timed, current_hash)
-    kept = _not_superseded(present)
+    kept = _newest(present, mixes_hardware=mixes_hardware)
     left_out = LeftOut(
-        superseded=len(present) - len(kept),
+        older_runs=len(present) - len(kept),
         other_versions=len(timed) - len(present),
         interpreted=len(every) - len(timed),
     )
     tallies: defaultdict[str, Tallies] = defaultdict(dict)
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
-    _mark_failing(kept, tallies, mixes_hardware=mixes_hardware)
-    left_out = replace(left_out, slower_runs=_slower(kept, tallies))
     for row in every if left_out.interpreted else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
     return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
-
-
-def _slower(rows: list[TraceRow], tallies: Mapping[str, Tallies]) -> int:
-    """Count passing traces that no tally shows."""
-    shown = (
-        len(tally.passed)
-        for by_definition in tallies.values()
-        for by_solution in by_definition.values()
-        for tally in by_solution.values()
-    )
-    return sum(row.status == "PASSED" for row in rows) - sum(shown)
 
 
 def _statuses(rows: list[TraceRow], *, mixes_hardware: bool) -> dict[str, dict[str, int]]:
@@ -148,24 +124,19 @@ def of_present_code(rows: list[TraceRow], current_hash: CurrentHash) -> list[Tra
     return [row for row in rows if (row.solution, row.solution_hash) not in outdated]
 
 
-def _not_superseded(rows: list[TraceRow]) -> list[TraceRow]:
-    """Leave out failures that the same code later mended on the same workload and hardware."""
-    same_job = attrgetter("solution_hash", "workload_uuid", "hardware")
-    failed = {same_job(row) for row in rows if row.status != "PASSED" and row.solution_hash}
-    if not failed:
-        return rows
-    newest: dict[object, datetime] = {}
+def _newest(rows: list[TraceRow], *, mixes_hardware: bool) -> list[TraceRow]:
+    """Keep the newest trace of each solution on each workload, by hardware; of one instant the last in the record.
+
+    The fastest of several runs would be a choice that no interval knows of (docs/adr/0008).
+    """
+    job_of = attrgetter("definition", "solution", "workload_uuid", "hardware")
+    newest: dict[object, TraceRow] = {}
     for row in rows:
-        if row.status == "PASSED" and same_job(row) in failed:
-            job = same_job(row)
-            newest[job] = max(newest.get(job, _LONG_AGO), instant(row.timestamp))
-    return [
-        row
-        for row in rows
-        if row.status == "PASSED"
-        or same_job(row) not in newest
-        or newest[same_job(row)] <= instant(row.timestamp)
-    ]
+        job = job_of(row)[:3] if mixes_hardware else job_of(row)
+        known = newest.get(job)
+        if known is None or instant(known.timestamp) <= instant(row.timestamp):
+            newest[job] = row
+    return list(newest.values())
 
 
 def _add(tallies: Tallies, row: TraceRow) -> None:
@@ -176,35 +147,10 @@ def _add(tallies: Tallies, row: TraceRow) -> None:
     if tally is None:
         tally = Tally(row.solution, row.author, row.language)
         by_solution[row.solution] = tally
-    if row.status != "PASSED":
-        tally.failed.append(row)
-        return
-    known = tally.passed.get(row.workload_uuid)
-    if known is None or _is_faster(row, known):
+    if row.status == "PASSED":
         tally.passed[row.workload_uuid] = row
-
-
-def _mark_failing(
-    rows: list[TraceRow], tallies: Mapping[str, Tallies], *, mixes_hardware: bool
-) -> None:
-    """Note the workloads of each tally that failed last."""
-    job_of = attrgetter("definition", "solution", "workload_uuid")
-    failed = {job_of(row) for row in rows if row.status != "PASSED"}
-    newest: dict[tuple[str, str, str, str], tuple[datetime, bool]] = {}
-    for row in rows:
-        if job_of(row) in failed:
-            job = (ALL_HARDWARE if mixes_hardware else row.hardware, *job_of(row))
-            how = instant(row.timestamp), row.status != "PASSED"
-            newest[job] = max(how, newest.get(job, how))
-    for (hardware, definition, solution, workload), (_, is_failure) in newest.items():
-        if is_failure:
-            tallies[hardware][definition][solution].failing.add(workload)
-
-
-def _is_faster(row: TraceRow, known: TraceRow) -> bool:
-    if not row.latency_ms:
-        return False
-    return not known.latency_ms or row.latency_ms < known.latency_ms
+    else:
+        tally.failed.append(row)
 
 
 def instant(timestamp: str) -> datetime:

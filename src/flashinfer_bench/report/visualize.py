@@ -147,7 +147,7 @@ def visualize_page(
 
 
 def _definition(name: str, tallies: Sequence[Tally], samples_of: SamplesOf) -> DefinitionChart:
-    ids = [row.trace_id for tally in tallies for row in tally.counted.values() if row.trace_id]
+    ids = [row.trace_id for tally in tallies for row in tally.passed.values() if row.trace_id]
     samples = samples_of(name, ids)
     found = [_solution(tally, samples) for tally in tallies]
     return DefinitionChart(name, tuple(sorted(found, key=_fastest_first)))
@@ -158,7 +158,7 @@ def _fastest_first(chart: SolutionChart) -> tuple[float, str]:
 
 
 def _solution(tally: Tally, samples: Mapping[str, Mapping[str, Sequence[float]]]) -> SolutionChart:
-    points = [_sized(row, samples) for row in tally.counted.values()]
+    points = [_sized(row, samples) for row in tally.passed.values()]
     known = [(each.speedup, each.speedup_interval) for each in points if each.speedup]
     return SolutionChart(
         solution=tally.solution,

@@ -73,10 +73,10 @@ EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
         ({"interpreted": True}, {}, "interpreted"),
         ({"solution_hash": "v1-old"}, {}, "replaced code"),
         ({"solution_hash": "v1-old"}, {"interpreted": True}, None),
-        ({"status": "TIMEOUT", "timestamp": EARLY}, {}, "passed later"),
-        ({"timestamp": EARLY}, {"status": "TIMEOUT"}, "failed later"),
+        ({"status": "TIMEOUT", "timestamp": EARLY}, {}, "older run"),
+        ({"timestamp": EARLY}, {"status": "TIMEOUT"}, "older run"),
         ({"timestamp": LATE}, {"status": "TIMEOUT"}, None),
-        ({"latency_ms": 3.0}, {"latency_ms": 2.0}, "not the fastest"),
+        ({"latency_ms": 1.0}, {"latency_ms": 2.0}, "older run"),
         ({"latency_ms": 3.0}, {"latency_ms": 2.0, "workload_uuid": "w2"}, None),
     ],
 )

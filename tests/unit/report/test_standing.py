@@ -16,29 +16,34 @@ def _tally(found: Standing, hardware: str = "card") -> Tally:
     return found.tallies[hardware]["d1"]["a"]
 
 
-def test_a_newer_pass_of_the_same_code_supersedes_a_failure() -> None:
+def test_a_newer_pass_speaks_instead_of_a_failure() -> None:
     found = _standing(
         row(status="TIMEOUT", solution_hash="h", timestamp=EARLIER),
         row(solution_hash="h", timestamp=LATER),
     )
 
     assert _tally(found).failed == []
-    assert found.left_out.superseded == 1
+    assert found.left_out.older_runs == 1
 
 
-def test_a_failure_stands_when_it_is_newer_elsewhere_or_of_other_code() -> None:
+def test_a_newer_failure_speaks_instead_of_a_pass() -> None:
+    found = _standing(row(timestamp=EARLIER), row(status="TIMEOUT", timestamp=LATER))
+
+    assert (_tally(found).passed, len(_tally(found).failed)) == ({}, 1)
+    assert found.left_out.older_runs == 1
+
+
+def test_a_pass_answers_no_failure_elsewhere() -> None:
     failure = {"status": "TIMEOUT", "timestamp": EARLIER, "solution_hash": "h"}
     found = _standing(
         row(solution_hash="h", timestamp=LATER),
-        row(**failure | {"timestamp": "2026-01-02T12:00:00Z"}),
         row(**failure | {"workload_uuid": "w2"}),
-        row(**failure | {"solution_hash": "other"}),
-        row(**failure | {"solution_hash": None}),
         row(**failure | {"hardware": "another card"}),
     )
 
-    assert len(_tally(found).failed) == 4
+    assert [each.workload_uuid for each in _tally(found).failed] == ["w2"]
     assert len(_tally(found, "another card").failed) == 1
+    assert found.left_out.older_runs == 0
 
 
 def test_times_are_compared_across_zones() -> None:
@@ -50,18 +55,23 @@ def test_times_are_compared_across_zones() -> None:
     assert _tally(found).failed == []
 
 
-def test_the_fastest_of_several_passes_counts() -> None:
-    found = _standing(row(latency_ms=3.0), row(latency_ms=2.0), row(latency_ms=2.5))
+def test_the_newest_of_several_runs_speaks_not_the_fastest() -> None:
+    found = _standing(
+        row(latency_ms=3.0, timestamp=LATER),
+        row(latency_ms=2.0, timestamp=EARLIER),
+        row(latency_ms=2.5, timestamp=LATER),  # the same instant: the last in the record
+        row(latency_ms=1.0, timestamp="not a time"),
+    )
 
-    assert _tally(found).passed["w1"].latency_ms == 2.0
-    assert found.left_out.slower_runs == 2
+    assert _tally(found).passed["w1"].latency_ms == 2.5
+    assert found.left_out.older_runs == 3
 
 
 def test_traces_of_replaced_code_are_left_out_once_the_present_code_is_measured() -> None:
     old = row(solution_hash="old", latency_ms=0.1)
     new = row(solution_hash="new", latency_ms=1.0)
 
-    known, unknown = _standing(old, new, current="new"), _standing(old, new, current="other")
+    known, unknown = _standing(new, old, current="new"), _standing(new, old, current="other")
 
     assert _tally(known).passed["w1"] is new
     assert known.left_out.other_versions == 1

@@ -107,13 +107,13 @@ class Content:
         return {id(row) for row in of_present_code(rows, self._current_hash)}
 
     @cached_property
-    def _standing_failures(self) -> set[int]:
+    def _counted(self) -> set[int]:
         return {
             id(row)
             for tallies in self.standing.tallies.values()
             for by_solution in tallies.values()
             for tally in by_solution.values()
-            for row in tally.failed
+            for row in (*tally.passed.values(), *tally.failed)
         }
 
     def left_out(self, job: Job) -> str | None:
@@ -123,12 +123,7 @@ class Content:
             return "interpreted"
         if id(row) not in self._of_present_code:
             return "replaced code"
-        if not row.is_passed:
-            return None if id(row) in self._standing_failures else "passed later"
-        tally = self.standing.tallies[row.hardware][row.definition][row.solution]
-        if row.workload_uuid in tally.failing:
-            return "failed later"
-        return None if tally.passed[row.workload_uuid] is row else "not the fastest"
+        return None if id(row) in self._counted else "older run"
 
     def job_of(self, row: TraceRow) -> Job:
         """Find the job of one of the standing's own rows."""

@@ -131,7 +131,7 @@ class Definitions:
         jobs = [
             self._content.job_of(row)
             for tally in by_solution.values()
-            for row in (*tally.counted.values(), *tally.failed)
+            for row in (*tally.passed.values(), *tally.failed)
         ]
         return sorted(jobs, key=lambda job: (job.size, place[job.row.solution], job.row.timestamp))
 
@@ -139,7 +139,7 @@ class Definitions:
 def _line(
     chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[Job]
 ) -> SolutionLine:
-    rows = list(tally.counted.values())
+    rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
     lights = [
         job.performance.sol_fraction

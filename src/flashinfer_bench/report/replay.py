@@ -28,6 +28,11 @@ class Compared:
     now: str
     agrees: bool | None
     """None where the two cannot be held against each other."""
+    recorded_value: float | None = None
+    """The number behind the text, where it is one."""
+    now_value: float | None = None
+    unit: str | None = None
+    """Of the two numbers: `ms`; None for a ratio and for an error, which has the unit of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ def compare_evaluations(
         then, again = recorded.performance, now.performance
         found.append(_latency(then, again, threshold if times_mean_something else None))
         if then.speedup_factor is not None or again.speedup_factor is not None:
-            found.append(Compared("speedup", _speedup(then), _speedup(again), None))
+            ratios = then.speedup_factor, again.speedup_factor
+            found.append(Compared("speedup", _speedup(then), _speedup(again), None, *ratios))
     return tuple(found)
 
 
@@ -140,7 +146,7 @@ def _errors(recorded: Evaluation, now: Evaluation, *, are_comparable: bool) -> l
         if then is None and again is None:
             continue
         agrees = _is_same(then, again) if are_comparable else None
-        found.append(Compared(what, _exactly(then), _exactly(again), agrees))
+        found.append(Compared(what, _exactly(then), _exactly(again), agrees, then, again))
     return found
 
 
@@ -158,7 +164,8 @@ def _latency(then: Performance, now: Performance, threshold: float | None) -> Co
     if threshold is not None:
         low, high = sorted((then.latency_ms, now.latency_ms))
         agrees = high <= low * (1 + threshold) or _overlap(then, now)
-    return Compared("latency", _latency_text(then), _latency_text(now), agrees)
+    texts = _latency_text(then), _latency_text(now)
+    return Compared("latency", *texts, agrees, then.latency_ms, now.latency_ms, "ms")
 
 
 def _is_interpreted(evaluation: Evaluation) -> bool:

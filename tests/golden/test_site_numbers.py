@@ -112,9 +112,7 @@ def test_the_overview_counts_what_the_summary_counts(said: Said) -> None:
         each["hardware"]: {name: each["totals"][name] for name in ("traces", "passed", "failed")}
         for each in summary["by_hardware"]
     }
-    left = sum(
-        map(int, re.findall(r"<li>(\d+) traces? (?:that|of)", html))
-    )
+    left = sum(map(int, re.findall(r"<li>(\d+) traces? (?:that|of)", html)))
     assert left == sum(summary["left_out"].values())
 
 

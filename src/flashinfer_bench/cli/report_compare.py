@@ -23,8 +23,8 @@ from flashinfer_bench.report.compare_sides import Side
 from flashinfer_bench.report.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.compare import Comparison
     from flashinfer_bench.report.compare_gates import GateResult
+    from flashinfer_bench.report.compare_result import Comparison
 
 
 @click.command(

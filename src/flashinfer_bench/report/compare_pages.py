@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare import ACROSS, Change
 from flashinfer_bench.report.compare_ratios import Basis, Source
+from flashinfer_bench.report.compare_result import ACROSS, Change
 from flashinfer_bench.report.numbers import (
     NOTHING,
     count_text,
@@ -19,8 +19,14 @@ from flashinfer_bench.report.verdicts import Verdict, verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashinfer_bench.report.compare import ChangedJob, ComparedJob, Comparison, Overall, Place
     from flashinfer_bench.report.compare_gates import GateResult
+    from flashinfer_bench.report.compare_result import (
+        ChangedJob,
+        ComparedJob,
+        Comparison,
+        Overall,
+        Place,
+    )
     from flashinfer_bench.report.numbers import Interval
 
 _JOBS = (

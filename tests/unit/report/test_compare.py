@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.compare import Change, Comparison, Kind, compare
+from flashinfer_bench.report.compare import compare
 from flashinfer_bench.report.compare_pages import axes_text
 from flashinfer_bench.report.compare_ratios import Basis, Source
+from flashinfer_bench.report.compare_result import Change, Comparison, Kind
 from flashinfer_bench.report.compare_sides import Samples, Side
 from flashinfer_bench.report.verdicts import Verdict
 

@@ -9,10 +9,11 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare import Comparison, Kind, compare
+from flashinfer_bench.report.compare import compare
 from flashinfer_bench.report.compare_exports import junit, markdown
 from flashinfer_bench.report.compare_gates import GateResult, check_gates, parse_gate
 from flashinfer_bench.report.compare_pages import ratio_text
+from flashinfer_bench.report.compare_result import Comparison, Kind
 from flashinfer_bench.report.compare_sides import Side
 from flashinfer_bench.report.verdicts import verdict
 

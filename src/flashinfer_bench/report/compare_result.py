@@ -1,0 +1,121 @@
+"""What a comparison of two sides is: its jobs, what changed, and the verdict over all."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flashinfer_bench.report.compare_ratios import Basis, Source
+    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.report.verdicts import Verdict
+
+ACROSS = "its interval reaches across the threshold"
+
+
+class Kind(enum.StrEnum):
+    """What is set against what."""
+
+    DATASETS = "datasets"
+    RUNS = "runs"
+    SOLUTIONS = "solutions"
+    HARDWARE = "hardware"
+
+
+class Change(enum.StrEnum):
+    """What became of a job that does not have a time on both sides."""
+
+    BROKE = "BROKE"
+    """It passed, and fails."""
+    MISSING = "MISSING"
+    """The new side has no trace of it."""
+    NEW = "NEW"
+    """The old side has no trace of it."""
+    MENDED = "MENDED"
+    """It failed, and passes."""
+    FAILS = "FAILS"
+    """It failed, and fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which job; empty where it is what the two sides differ in."""
+
+    hardware: str
+    definition: str
+    solution: str
+    workload: str
+    axes: dict[str, int]
+    has_twins: bool = False
+    """Whether other workloads of the definition have the same axes, which then do not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedJob:
+    """A job that passed on both sides."""
+
+    place: Place
+    old_latency_ms: float | None
+    new_latency_ms: float | None
+    ratio: float | None
+    """How many times faster the new side is."""
+    interval: Interval | None
+    """95%."""
+    verdict: Verdict
+    reason: str
+    """Why it is undecided."""
+    basis: Basis
+    source: Source | None
+    freedom: int | None
+    """Degrees of freedom of the interval: a Student's t of so many gives those of other confidences."""
+    old_runs: int
+    new_runs: int
+    old_max_absolute_error: float | None
+    new_max_absolute_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedJob:
+    """A job without a time on both sides."""
+
+    place: Place
+    change: Change
+    old_status: str | None
+    new_status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """All jobs of one kind of hardware."""
+
+    hardware: str
+    ratio: float | None
+    """Geometric mean over jobs."""
+    interval: Interval | None
+    verdict: Verdict
+    reason: str
+    verdicts: dict[str, int]
+    freedom: int | None
+    """The least of any job's."""
+    stretch: float | None
+    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs speak."""
+    stretch_observed: int
+    """How many observations that rests on; without any it is assumed."""
+    reference_ratio: float | None
+    """How many times faster the references were, where they are the same code on both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything two sides differ in."""
+
+    kind: Kind
+    old: str
+    new: str
+    threshold: float
+    overall: tuple[Overall, ...]
+    jobs: tuple[ComparedJob, ...]
+    changes: tuple[ChangedJob, ...]
+    remarks: tuple[str, ...]
+    """What else differs, and what the intervals do not know."""

@@ -34,17 +34,17 @@ from simulate_intervals import (
 from flashinfer_bench.bench.timing.statistics import block_ratios, series_interval
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.change_points import FALSE_ALARMS, change_points
-from flashinfer_bench.report.compare import compare
-from flashinfer_bench.report.compare_gates import check_gates, parse_gate
-from flashinfer_bench.report.compare_ratios import Basis
-from flashinfer_bench.report.compare_result import Kind
-from flashinfer_bench.report.compare_sides import Side
+from flashinfer_bench.report.compare.comparing import compare
+from flashinfer_bench.report.compare.gates import check_gates, parse_gate
+from flashinfer_bench.report.compare.ratios import Basis
+from flashinfer_bench.report.compare.result import Kind
+from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.report.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashinfer_bench.report.compare_result import Comparison
+    from flashinfer_bench.report.compare.result import Comparison
 
 PAGE = Path(__file__).parents[1] / "docs" / "reports.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"

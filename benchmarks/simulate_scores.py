@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.score_names import parse_score
-from flashinfer_bench.report.scoring import ScoreLine, score_tables
+from flashinfer_bench.report.scores.names import parse_score
+from flashinfer_bench.report.scores.scoring import ScoreLine, score_tables
 from flashinfer_bench.report.standing import standing
 
 PAGE = Path(__file__).parents[1] / "docs" / "reports.md"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from flashinfer_bench.cli.main import cli
-from flashinfer_bench.report.score_names import parse_score
+from flashinfer_bench.report.scores.names import parse_score
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "reports.md").read_text()

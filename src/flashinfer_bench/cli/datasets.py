@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data import TraceSet
-    from flashinfer_bench.report.compare_sides import Samples
+    from flashinfer_bench.report.compare.sides import Samples
     from flashinfer_bench.report.standing import CurrentHash
 
 _HOW_TO_GET_ONE = (

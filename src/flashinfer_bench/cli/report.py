@@ -26,7 +26,7 @@ from flashinfer_bench.cli.report_model import model
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.pages import best_page, summary_page
-from flashinfer_bench.report.score_names import parse_score
+from flashinfer_bench.report.scores.names import parse_score
 from flashinfer_bench.report.standing import standing
 from flashinfer_bench.report.summary import summarize
 from flashinfer_bench.report.visualize import charts, visualize_page

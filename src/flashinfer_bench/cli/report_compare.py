@@ -14,17 +14,17 @@ from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.report_sides import find_sides
 from flashinfer_bench.errors import UnknownNameError, UsageError
-from flashinfer_bench.report.compare import compare as compare_sides
-from flashinfer_bench.report.compare_exports import junit, markdown
-from flashinfer_bench.report.compare_gates import check_gates, parse_gate
-from flashinfer_bench.report.compare_pages import compare_page
-from flashinfer_bench.report.compare_ratios import Basis
-from flashinfer_bench.report.compare_sides import Side
+from flashinfer_bench.report.compare.comparing import compare as compare_sides
+from flashinfer_bench.report.compare.exports import junit, markdown
+from flashinfer_bench.report.compare.gates import check_gates, parse_gate
+from flashinfer_bench.report.compare.pages import compare_page
+from flashinfer_bench.report.compare.ratios import Basis
+from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.report.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.compare_gates import GateResult
-    from flashinfer_bench.report.compare_result import Comparison
+    from flashinfer_bench.report.compare.gates import GateResult
+    from flashinfer_bench.report.compare.result import Comparison
 
 
 @click.command(

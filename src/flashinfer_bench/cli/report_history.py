@@ -9,7 +9,7 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError
-from flashinfer_bench.report.compare_ratios import Basis
+from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.history import histories
 from flashinfer_bench.report.history_pages import history_page
 from flashinfer_bench.report.verdicts import THRESHOLD

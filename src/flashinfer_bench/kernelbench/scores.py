@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report import scores
-from flashinfer_bench.report.scores import KERNELBENCH, pass_at_k
+from flashinfer_bench.report.scores import measures
+from flashinfer_bench.report.scores.measures import KERNELBENCH, pass_at_k
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def fast_p(speedups: Mapping[str, Sequence[float | None]], threshold: float) -> 
     >>> fast_p({"a": [2.0, None], "b": [1.0]}, 1.0)
     0.25
     """
-    return scores.fast_p(speedups, threshold, KERNELBENCH.beyond)
+    return measures.fast_p(speedups, threshold, KERNELBENCH.beyond)
 
 
 def tries(are_right: Mapping[str, Sequence[bool]]) -> tuple[int, ...]:

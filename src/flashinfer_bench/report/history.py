@@ -15,7 +15,7 @@ from flashinfer_bench.report.change_points import (
     least_runs,
     least_side,
 )
-from flashinfer_bench.report.compare_luck import (
+from flashinfer_bench.report.compare.luck import (
     Evidence,
     Luck,
     Part,
@@ -23,7 +23,7 @@ from flashinfer_bench.report.compare_luck import (
     mean_with_luck,
     of_repeats,
 )
-from flashinfer_bench.report.compare_ratios import Basis, is_timed, recorded
+from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
 from flashinfer_bench.report.numbers import Interval, geometric_mean
 from flashinfer_bench.report.shifts import quotient
 from flashinfer_bench.report.standing import instant
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_luck import Uncertain
+    from flashinfer_bench.report.compare.luck import Uncertain
 
 _DAY = len("2026-01-02")
 

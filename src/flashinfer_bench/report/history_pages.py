@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare_ratios import Basis
+from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.numbers import count_text, latency_text, percent_text, speedup_text
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
 

@@ -12,15 +12,15 @@ from flashinfer_bench.report.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.score_names import Family
-from flashinfer_bench.report.score_pages import score_blocks
+from flashinfer_bench.report.scores.names import Family
+from flashinfer_bench.report.scores.pages import score_blocks
 from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.report.best import Best, BestOf
-    from flashinfer_bench.report.ranking import Rank, Rankings
+    from flashinfer_bench.report.scores.ranking import Rank, Rankings
     from flashinfer_bench.report.standing import LeftOut
     from flashinfer_bench.report.summary import HardwareSummary, Summary, Totals
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.ranking import Rankings, rankings
-from flashinfer_bench.report.score_names import Family, ScoreName, parse_score
-from flashinfer_bench.report.scoring import ScoreTable, score_tables
+from flashinfer_bench.report.scores.names import Family, ScoreName, parse_score
+from flashinfer_bench.report.scores.ranking import Rankings, rankings
+from flashinfer_bench.report.scores.scoring import ScoreTable, score_tables
 from flashinfer_bench.report.standing import LeftOut, standing
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.compare import compare
-from flashinfer_bench.report.compare_pages import axes_text
-from flashinfer_bench.report.compare_ratios import Basis, Source
-from flashinfer_bench.report.compare_result import Change, Comparison, Kind
-from flashinfer_bench.report.compare_sides import Samples, Side
+from flashinfer_bench.report.compare.comparing import compare
+from flashinfer_bench.report.compare.pages import axes_text
+from flashinfer_bench.report.compare.ratios import Basis, Source
+from flashinfer_bench.report.compare.result import Change, Comparison, Kind
+from flashinfer_bench.report.compare.sides import Samples, Side
 from flashinfer_bench.report.verdicts import Verdict
 
 from .rows import row

@@ -9,12 +9,12 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare import compare
-from flashinfer_bench.report.compare_exports import junit, markdown
-from flashinfer_bench.report.compare_gates import GateResult, check_gates, parse_gate
-from flashinfer_bench.report.compare_pages import ratio_text
-from flashinfer_bench.report.compare_result import Comparison, Kind
-from flashinfer_bench.report.compare_sides import Side
+from flashinfer_bench.report.compare.comparing import compare
+from flashinfer_bench.report.compare.exports import junit, markdown
+from flashinfer_bench.report.compare.gates import GateResult, check_gates, parse_gate
+from flashinfer_bench.report.compare.pages import ratio_text
+from flashinfer_bench.report.compare.result import Comparison, Kind
+from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.report.verdicts import verdict
 
 from .rows import row

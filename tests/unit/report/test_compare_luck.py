@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from flashinfer_bench.report.compare_luck import (
+from flashinfer_bench.report.compare.luck import (
     ASSUMED,
     Evidence,
     Part,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.ranking import Rank, Rankings, rankings
+from flashinfer_bench.report.scores.ranking import Rank, Rankings, rankings
 from flashinfer_bench.report.standing import standing
 
 from .rows import baseline, row, rows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashinfer_bench.report.scores import (
+from flashinfer_bench.report.scores.measures import (
     FLASHINFER_BENCH,
     KERNELBENCH,
     Beyond,

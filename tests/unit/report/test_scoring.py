@@ -6,8 +6,8 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.score_names import parse_score
-from flashinfer_bench.report.scoring import ScoreLine, ScoreTable, score_tables
+from flashinfer_bench.report.scores.names import parse_score
+from flashinfer_bench.report.scores.scoring import ScoreLine, ScoreTable, score_tables
 from flashinfer_bench.report.standing import standing
 
 from .rows import baseline, row, rows

@@ -17,7 +17,7 @@ from flashinfer_bench.report.page import findings
 from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic, short
-from flashinfer_bench.report.scores import Beyond, fast_p
+from flashinfer_bench.report.scores.measures import Beyond, fast_p
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.compare_ratios import Basis, Source
+    from flashinfer_bench.report.compare.ratios import Basis, Source
     from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.verdicts import Verdict
 

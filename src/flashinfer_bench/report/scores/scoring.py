@@ -7,10 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report import scores
-from flashinfer_bench.report.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
-from flashinfer_bench.report.score_formulas import FORMULAS, Attempt, Value, grouped_attempts
-from flashinfer_bench.report.score_names import Family, ScoreName
+from flashinfer_bench.report.scores import measures
+from flashinfer_bench.report.scores.formulas import FORMULAS, Attempt, Value, grouped_attempts
+from flashinfer_bench.report.scores.names import Family, ScoreName
+from flashinfer_bench.report.scores.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
 from flashinfer_bench.report.shifts import quotient
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.numbers import Interval
-    from flashinfer_bench.report.ranking import Rank
+    from flashinfer_bench.report.scores.ranking import Rank
     from flashinfer_bench.report.standing import Tallies, Tally
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
@@ -162,7 +162,7 @@ def _table(name: ScoreName, against: str, by_author: Mapping[str, Sequence[Attem
         else:
             values[author] = value
     order = sorted(values, key=lambda author: (-values[author][0], author))
-    places = scores.places(
+    places = measures.places(
         [values[author][0] for author in order], [values[author][1] for author in order]
     )
     lines = tuple(
@@ -186,7 +186,7 @@ def _line(
     if name.family is Family.FAST_P and len(name.thresholds) > 1:
         grouped = grouped_attempts(attempts, name)
         shares = {
-            f"{name.beyond}{threshold:g}": scores.fast_p(
+            f"{name.beyond}{threshold:g}": measures.fast_p(
                 {problem: [ratio for ratio, _ in each] for problem, each in grouped.items()},
                 threshold,
                 name.beyond,

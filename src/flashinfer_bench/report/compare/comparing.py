@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare_luck import (
+from flashinfer_bench.report.compare.luck import (
     Luck,
     Part,
     luck,
@@ -15,7 +15,7 @@ from flashinfer_bench.report.compare_luck import (
     of_references,
     of_repeats,
 )
-from flashinfer_bench.report.compare_ratios import (
+from flashinfer_bench.report.compare.ratios import (
     OF_FEW_RUNS,
     Basis,
     JobRatio,
@@ -29,8 +29,8 @@ from flashinfer_bench.report.compare_ratios import (
     reference_ratio,
     stretched,
 )
-from flashinfer_bench.report.compare_remarks import remarks
-from flashinfer_bench.report.compare_result import (
+from flashinfer_bench.report.compare.remarks import remarks
+from flashinfer_bench.report.compare.result import (
     ACROSS,
     Change,
     ChangedJob,
@@ -40,7 +40,7 @@ from flashinfer_bench.report.compare_result import (
     Overall,
     Place,
 )
-from flashinfer_bench.report.compare_sides import entries, without_shared
+from flashinfer_bench.report.compare.sides import entries, without_shared
 from flashinfer_bench.report.numbers import geometric_mean
 from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_luck import Uncertain
-    from flashinfer_bench.report.compare_sides import Entries, Entry, Key, Side
+    from flashinfer_bench.report.compare.luck import Uncertain
+    from flashinfer_bench.report.compare.sides import Entries, Entry, Key, Side
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.scores import PRESETS, Beyond, Preset
+from flashinfer_bench.report.scores.measures import PRESETS, Beyond, Preset
 
 _FAST_P = re.compile(r"fast_p\s*(>=|>)\s*(\d+(?:\.\d+)?)")
 _AT = re.compile(r"(win|pass)@(\d+(?:\.\d+)?)")

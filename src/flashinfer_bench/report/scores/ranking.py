@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.scores import arithmetic_interval, places
+from flashinfer_bench.report.scores.measures import arithmetic_interval, places
 from flashinfer_bench.report.shifts import quotient
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.numbers import percent_text, speedup_text
-from flashinfer_bench.report.score_names import Family, parse_score
-from flashinfer_bench.report.scoring import BASELINE, REFERENCE
+from flashinfer_bench.report.scores.names import Family, parse_score
+from flashinfer_bench.report.scores.scoring import BASELINE, REFERENCE
 from flashinfer_bench.report.tables import Block, Column, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.report.numbers import Interval
-    from flashinfer_bench.report.scoring import ScoreLine, ScoreTable
+    from flashinfer_bench.report.scores.scoring import ScoreLine, ScoreTable
 
 _RATIOS = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare_ratios import Basis, Source
-from flashinfer_bench.report.compare_result import ACROSS, Change
+from flashinfer_bench.report.compare.ratios import Basis, Source
+from flashinfer_bench.report.compare.result import ACROSS, Change
 from flashinfer_bench.report.numbers import (
     NOTHING,
     count_text,
@@ -19,8 +19,8 @@ from flashinfer_bench.report.verdicts import Verdict, verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashinfer_bench.report.compare_gates import GateResult
-    from flashinfer_bench.report.compare_result import (
+    from flashinfer_bench.report.compare.gates import GateResult
+    from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
         Comparison,

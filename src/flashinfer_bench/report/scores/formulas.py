@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report import scores
 from flashinfer_bench.report.numbers import Interval
-from flashinfer_bench.report.score_names import Family, ScoreName
+from flashinfer_bench.report.scores import measures
+from flashinfer_bench.report.scores.names import Family, ScoreName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,19 +44,19 @@ Value = tuple[float, Interval | None]
 def _geometric(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     passed = [each for each in attempts if each.ratio is not None]
     best = _best_by_definition(
-        passed, lambda each: scores.geometric([a.ratio for a in each]) or 0.0
+        passed, lambda each: measures.geometric([a.ratio for a in each]) or 0.0
     )
-    parts = [(value, _interval_of(each, scores.geometric_interval)) for each, value in best]
-    value = scores.geometric([value for value, _ in parts])
-    return "nothing passed" if value is None else (value, scores.geometric_interval(parts))
+    parts = [(value, _interval_of(each, measures.geometric_interval)) for each, value in best]
+    value = measures.geometric([value for value, _ in parts])
+    return "nothing passed" if value is None else (value, measures.geometric_interval(parts))
 
 
 def _coverage(attempts: Sequence[Attempt], _: ScoreName, scope: int) -> Value | str:
     best = [each for each in _fastest(attempts) if each.ratio is not None]
-    value = scores.covered([each.ratio for each in best], scope)
+    value = measures.covered([each.ratio for each in best], scope)
     pairs = [(each.ratio or 0.0, each.interval) for each in best]
     pairs += [(1.0, (1.0, 1.0))] * (scope - len(best))
-    return "nothing in scope" if value is None else (value, scores.geometric_interval(pairs))
+    return "nothing in scope" if value is None else (value, measures.geometric_interval(pairs))
 
 
 def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
@@ -64,8 +64,8 @@ def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     if isinstance(best, str):
         return best
     ends = [_light_ends(each) for each in best]
-    shares = [scores.light([each.sol_fraction if each.ratio else None]) for each in best]
-    return fmean(shares), scores.arithmetic_interval(list(zip(shares, ends, strict=True)))
+    shares = [measures.light([each.sol_fraction if each.ratio else None]) for each in best]
+    return fmean(shares), measures.arithmetic_interval(list(zip(shares, ends, strict=True)))
 
 
 def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
@@ -73,10 +73,10 @@ def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     if isinstance(best, str):
         return best
     pairs = [
-        (scores.closed_gap(1.0, each.ratio or 0.0, each.sol_fraction or 0.0), _gap_ends(each))
+        (measures.closed_gap(1.0, each.ratio or 0.0, each.sol_fraction or 0.0), _gap_ends(each))
         for each in best
     ]
-    return fmean(value for value, _ in pairs), scores.arithmetic_interval(pairs)
+    return fmean(value for value, _ in pairs), measures.arithmetic_interval(pairs)
 
 
 def _fast_p(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
@@ -97,7 +97,7 @@ def _pass(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
     if few:
         return f"fewer than {name.tries} solutions of {', '.join(sorted(few))}"
     flags = {problem: list(found.values()) for problem, found in are_right.items()}
-    return scores.pass_at_k(flags, name.tries), None
+    return measures.pass_at_k(flags, name.tries), None
 
 
 FORMULAS: dict[Family, Callable[[Sequence[Attempt], ScoreName, int], Value | str]] = {
@@ -147,8 +147,8 @@ def grouped_attempts(
     grouped: defaultdict[str, list[tuple[float | None, Interval | None]]] = defaultdict(list)
     for (definition, _), found in samples.items():
         is_right = all(each.ratio is not None for each in found)
-        ratio = scores.geometric([each.ratio for each in found]) if is_right else None
-        interval = _interval_of(found, scores.geometric_interval) if is_right else None
+        ratio = measures.geometric([each.ratio for each in found]) if is_right else None
+        interval = _interval_of(found, measures.geometric_interval) if is_right else None
         grouped[definition].append((ratio, interval))
     return dict(grouped)
 
@@ -156,18 +156,18 @@ def grouped_attempts(
 def _share(
     grouped: Mapping[str, Sequence[tuple[float | None, Interval | None]]],
     threshold: float,
-    beyond: scores.Beyond,
+    beyond: measures.Beyond,
 ) -> Value:
     """Count; the interval reaches from what is certainly beyond to what may be."""
     values, lows, highs = (
         {problem: [_end(pair, end) for pair in pairs] for problem, pairs in grouped.items()}
         for end in (None, 0, 1)
     )
-    value = scores.fast_p(values, threshold, beyond)
+    value = measures.fast_p(values, threshold, beyond)
     known = all(pair[1] for pairs in grouped.values() for pair in pairs if pair[0] is not None)
     if not known:
         return value, None
-    ends = scores.fast_p(lows, threshold, beyond), scores.fast_p(highs, threshold, beyond)
+    ends = measures.fast_p(lows, threshold, beyond), measures.fast_p(highs, threshold, beyond)
     return value, ends
 
 
@@ -212,11 +212,11 @@ def _gap_ends(attempt: Attempt) -> Interval | None:
     if shares is None or ratios is None:
         return None
     ratio, share = attempt.ratio, attempt.sol_fraction or 0.0
-    value = scores.closed_gap(1.0, ratio, share)
+    value = measures.closed_gap(1.0, ratio, share)
     low, high = (
         math.hypot(
-            value - scores.closed_gap(1.0, ratios[end], share),
-            value - scores.closed_gap(1.0, ratio, shares[end]),
+            value - measures.closed_gap(1.0, ratios[end], share),
+            value - measures.closed_gap(1.0, ratio, shares[end]),
         )
         for end in (0, 1)
     )

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare_pages import (
+from flashinfer_bench.report.compare.pages import (
     axes_text,
     breach_text,
     change_cells,
@@ -21,8 +21,8 @@ from flashinfer_bench.report.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashinfer_bench.report.compare_gates import GateResult
-    from flashinfer_bench.report.compare_result import ComparedJob, Comparison, Place
+    from flashinfer_bench.report.compare.gates import GateResult
+    from flashinfer_bench.report.compare.result import ComparedJob, Comparison, Place
 
 _MOST_BREACHES = 20
 """A comment on GitHub ends at 65,536 characters."""

@@ -9,8 +9,8 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare_luck import Part, mean_with_luck
-from flashinfer_bench.report.compare_sides import identity
+from flashinfer_bench.report.compare.luck import Part, mean_with_luck
+from flashinfer_bench.report.compare.sides import identity
 from flashinfer_bench.report.intervals import series_interval
 from flashinfer_bench.report.shifts import quotient, series_shift, shift
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_luck import Luck, Uncertain
-    from flashinfer_bench.report.compare_sides import Samples
+    from flashinfer_bench.report.compare.luck import Luck, Uncertain
+    from flashinfer_bench.report.compare.sides import Samples
     from flashinfer_bench.report.numbers import Interval
 
 _USUAL_BLOCKS = 12

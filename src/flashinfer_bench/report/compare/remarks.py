@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare_result import Overall
+    from flashinfer_bench.report.compare.result import Overall
 
 _LEAST_OBSERVED = 6
 

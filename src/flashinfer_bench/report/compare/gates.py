@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare_luck import CONFIDENCE, scaled, student_quantile
-from flashinfer_bench.report.compare_result import Change
+from flashinfer_bench.report.compare.luck import CONFIDENCE, scaled, student_quantile
+from flashinfer_bench.report.compare.result import Change
 from flashinfer_bench.report.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from flashinfer_bench.report.compare_result import (
+    from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
         Comparison,

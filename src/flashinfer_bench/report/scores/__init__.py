@@ -1,0 +1,1 @@
+"""Authors by a score: names, formulas, who attempted what, and pages."""

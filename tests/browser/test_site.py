@@ -220,6 +220,25 @@ def test_the_keyboard_alone_goes_everywhere(visitor) -> None:
     assert page.get_by_label("Filter by name").input_value() == "cuda"
 
 
+def test_single_keys_can_be_switched_off_and_stay_off(visitor) -> None:
+    page = visitor.go()
+    page.locator("#keys").click()
+    page.get_by_label("Single keys do this").uncheck()
+    page.keyboard.press("Escape")
+
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.keyboard.press("?")
+    is_open = page.locator("dialog").is_visible()
+    page.locator("#keys").click()
+    page.get_by_label("Single keys do this").check()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+
+    assert not is_open
+    assert page.locator("dialog").is_visible()
+
+
 @pytest.mark.parametrize("address", PAGES)
 def test_a_narrow_window_needs_no_scrolling_sideways(narrow, address: str) -> None:
     page = narrow.go(address)

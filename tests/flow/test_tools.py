@@ -190,6 +190,9 @@ def test_a_job_that_failed_ends_as_recorded(root: Path) -> None:
         "recorded": "INCORRECT_NUMERICAL",
         "now": "INCORRECT_NUMERICAL",
         "agrees": True,
+        "recorded_value": None,
+        "now_value": None,
+        "unit": None,
     }
     assert told["warnings"] == []
     assert "at [7]: got 40" in told["log"]

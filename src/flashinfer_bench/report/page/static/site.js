@@ -369,8 +369,11 @@ const fib = (() => {
   const PLACES = { o: "index", l: "leaderboard", d: "definitions", s: "solutions", m: "models" };
   function keyboard() {
     let isGoing = false;
+    const isOn = document.getElementById("keys-on");
+    isOn.checked = store.get("keys") !== "off";
+    isOn.addEventListener("change", () => store.set("keys", isOn.checked ? "on" : "off"));
     document.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+      if (!isOn.checked || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
       if (isGoing && PLACES[event.key]) { location.href = `${html.dataset.root}${PLACES[event.key]}.html`; return; }
       isGoing = event.key === "g";
       const select = document.getElementById("hardware");

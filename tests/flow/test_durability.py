@@ -351,10 +351,11 @@ def test_a_cache_that_cannot_be_written_is_no_fault_of_a_solution(tmp_path: Path
 
 
 def test_nor_is_one_that_cannot_be_written_any_more(tmp_path: Path) -> None:
-    root = write_dataset(tmp_path / "ds", slow("first", 0.05), slow("second"), sizes=(100,))
+    root = write_dataset(tmp_path / "ds", slow("first", 0.1), slow("second"), sizes=(100,))
     cache = tmp_path / "cache"
     running = with_cache(root, cache)
     wait_for(lambda: list(cache.rglob("main.py")))
+    time.sleep(0.5)  # it is built, and runs for longer
 
     cache.rename(tmp_path / "elsewhere")
     cache.write_text("not a folder")

@@ -141,6 +141,7 @@ def test_what_does_not_count_is_marked_and_says_why(site: Path) -> None:
     marks = {mark for page in pages for mark in re.findall(r'class="tag">([^<]*)<', page)}
 
     assert marks == {"interpreted", "older run"}
+    assert all("the newest counts" in page for page in pages if ">older run<" in page)
 
 
 def test_traces_of_code_that_was_replaced_are_marked(dataset: Path, tmp_path: Path) -> None:

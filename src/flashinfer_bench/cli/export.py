@@ -11,7 +11,12 @@ from flashinfer_bench.cli import log, screen, sol_execbench
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
-from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    dataset_options,
+    json_option,
+    log_level_option,
+    new_folder_option,
+)
 from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.report import exports
 from flashinfer_bench.report.numbers import count_text
@@ -160,13 +165,7 @@ def _warn_of_formulas(found: Sequence[str]) -> None:
     cls=Command,
     examples=["flashinfer-bench export flashinfer-trace --local my_dataset --output for_others"],
 )
-@click.option(
-    "--output",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The dataset to write: a new or empty folder.",
-)
+@new_folder_option("The dataset to write: a new or empty folder.")
 @dataset_options
 @json_option
 @log_level_option

@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import log, screen, sol_execbench
 from flashinfer_bench.cli.commands import Command, Group
-from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.cli.options import json_option, log_level_option, new_folder_option
 from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.cli.sol_execbench import nothing_left
 from flashinfer_bench.data.layout import Layout
@@ -22,13 +22,7 @@ from flashinfer_bench.report.tables import heading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-output_option = click.option(
-    "--output",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The dataset to write: a new or empty folder.",
-)
+output_option = new_folder_option("The dataset to write: a new or empty folder.")
 
 
 @click.group(

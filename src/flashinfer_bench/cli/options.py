@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -47,6 +48,17 @@ def dataset_options(command: Decorated) -> Decorated:
         help=f"Dataset of the Hugging Face hub, brought up to date first; alone: {FLASHINFER_TRACE}.",
     )
     return cast("Decorated", local_option(hub_option(with_folders)))
+
+
+def new_folder_option(help_text: str) -> Callable[[Decorated], Decorated]:
+    """Make the required `--output` of commands that write a folder whole."""
+    return click.option(
+        "--output",
+        required=True,
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=help_text,
+    )
 
 
 def json_option(command: Decorated) -> Decorated:

@@ -11,7 +11,12 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    dataset_options,
+    json_option,
+    log_level_option,
+    new_folder_option,
+)
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.tables import heading
@@ -24,13 +29,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.sol_execbench.writing import Written
 
 _MOST_SHOWN = 5
-_output_option = click.option(
-    "--output",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The folder to write: new or empty.",
-)
+_output_option = new_folder_option("The folder to write: new or empty.")
 
 
 @click.command(

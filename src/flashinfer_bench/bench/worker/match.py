@@ -148,8 +148,7 @@ class Match:
 
     def _require_memory(self) -> None:
         """Skip what would not fit: pools and buffers in each process, and copies to compare."""
-        buffers = min(self._slot_count * self._input_bytes, self._batch_bytes())
-        per_process = self._input_bytes + max(self._input_bytes, buffers) + 2 * self._output_bytes
+        per_process = (1 + self._slot_count) * self._input_bytes + 2 * self._output_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)

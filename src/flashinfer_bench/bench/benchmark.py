@@ -143,8 +143,6 @@ class Benchmark:
         store: Store = self._trace_set if dump_traces else _InMemory(self._trace_set)
         pool = self._require_pool()
         run = begin_run(
-            key=pool.key,
-            is_key_given=self.config.seed is not None,
             threads=self._threads,
             label=self.config.label,
             root=self._trace_set.root,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
-import hmac
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -71,24 +69,12 @@ class Job:
     calls_per_sample: int | None = None
     """As many as an earlier job had; chosen by how long a call takes when not given."""
     key: int | None = None
-    """The key an earlier job had; derived from the run's when not given."""
+    """The key an earlier job had; each attempt draws its own when not given."""
 
     @property
     def label(self) -> str:
         """Short text for progress and logs."""
         return f"{self.solution.name} on {axes_text(self.workload.axes)}"
-
-
-def key_of(job: Job, run_key: int) -> int:
-    """Return the 64-bit key of a job's inputs, its own for each solution and workload.
-
-    What one solution sees, and what is written down when its job is over, says nothing about the next.
-    """
-    if job.key is not None:
-        return job.key
-    subject = f"{job.definition.name}\0{job.workload.uuid}\0{job.solution.hash()}"
-    digest = hmac.digest(run_key.to_bytes(8, "little"), subject.encode(), hashlib.sha256)
-    return int.from_bytes(digest[:8], "little")
 
 
 @dataclass(frozen=True, slots=True)

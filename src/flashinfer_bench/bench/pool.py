@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
 
+from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
 from flashinfer_bench.bench.confinement import Held
 from flashinfer_bench.bench.launcher import Cancelled, Launcher
@@ -35,6 +36,7 @@ _TRIES = 2
 _STOP_DEADLINE_S = 5.0
 
 _HELD = Held("process")
+_FIRST = Attempt()
 
 Batch = Sequence["Job"]
 
@@ -66,6 +68,8 @@ class Finished:
     device: Opened
     held: Held = _HELD
     """What held the solution."""
+    attempt: Attempt = _FIRST
+    """The attempt that counted."""
 
 
 class Pool(Protocol):
@@ -124,6 +128,7 @@ class LocalPool:
         threads: int,
     ) -> None:
         self.key = config.seed if config.seed is not None else secrets.randbits(64)
+        self._keys = Keys(self.key, is_seed=config.seed is not None)
         self._config = config
         self._roots = tuple(str(root) for root in roots)
         self._threads = threads
@@ -175,7 +180,7 @@ class LocalPool:
             launcher,
             device=device,
             threads=self._threads,
-            key=self.key,
+            keys=self._keys,
             roots=self._roots,
             cache_root=settings.cache_path(),
             config=self._config,
@@ -266,8 +271,9 @@ class _DeviceOwner:
                 outcome = self._run_surely(job)
             assert self._opened is not None
             recorded = threading.Event()
-            held = self._require_session().held
-            events.put(_Done(Finished(job, outcome, self._opened, held), recorded))
+            session = self._require_session()
+            finished = Finished(job, outcome, self._opened, session.held, session.attempt)
+            events.put(_Done(finished, recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():
                     raise Cancelled

@@ -26,7 +26,7 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import is_stand_in, key_of
+from flashinfer_bench.bench.plan import is_stand_in
 from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.data import (
     ClockInfo,
@@ -61,8 +61,6 @@ class Run:
     """What all traces of one run share."""
 
     id: str
-    key: int
-    is_key_given: bool
     threads: int
     label: str | None = None
     dataset_revision: str | None = None
@@ -72,8 +70,6 @@ class Run:
 
 def begin_run(
     *,
-    key: int,
-    is_key_given: bool,
     threads: int,
     label: str | None,
     root: Path | None,
@@ -83,8 +79,6 @@ def begin_run(
     commit, is_dirty = _git_state(root)
     return Run(
         uuid.uuid4().hex,
-        key,
-        is_key_given,
         threads,
         label,
         dataset_revision=next(filter(None, map(commit_of, roots)), commit),
@@ -292,8 +286,9 @@ def _provenance(finished: Finished, run: Run) -> Provenance:
         definition_hash=job.definition.hash(),
         config_hash=job.config_hash,
         settings=job.config.model_dump(mode="json", exclude_defaults=True),
-        seed=f"{key_of(job, run.key):016x}",
-        seed_given=run.is_key_given,
+        seed=f"{finished.attempt.key:016x}",
+        seed_given=finished.attempt.follows_seed,
+        attempt=finished.attempt.number,
         run=RunInfo(
             id=run.id, label=run.label, solution_commit=run.solution_commit, dirty=run.is_dirty
         ),

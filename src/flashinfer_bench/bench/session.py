@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from flashinfer_bench.bench import build_copies
+from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.blame import (
     PLAYS,
     Suspect,
@@ -31,7 +37,6 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import key_of
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -61,15 +66,17 @@ from flashinfer_bench.bench.protocol import (
     RunJob,
 )
 from flashinfer_bench.bench.worker import container
-from flashinfer_bench.compile.cache import require_writable, solution_folder
+from flashinfer_bench.compile.cache import require_writable, unwritable
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from flashinfer_bench.bench.attempts import Keys
+    from flashinfer_bench.bench.build_copies import BuildCopy
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.confinement import Level
     from flashinfer_bench.bench.plan import Job
@@ -79,6 +86,17 @@ _OPEN_DEADLINE_S = 120.0
 _END_NOTICE_S = 2.0
 _LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
+_REHEARSED: Mapping[str, Any] = MappingProxyType(
+    {
+        "warmup_runs": 2,
+        "iterations": 1,
+        "num_trials": 1,
+        "is_audited": False,
+        "until_interval": None,
+        "time_budget_seconds": None,
+    }
+)
+"""Settings of a rehearsal: a few calls, of which nothing is recorded."""
 
 
 @dataclass
@@ -90,6 +108,9 @@ class _Seat:
     subject: str
     built: Built
     takes_outputs: bool
+    solution: Solution
+    builds: BuildCopy | None = None
+    """Its own copy of what is kept of its builds; the reference's lie in its temporary folder."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +142,7 @@ class Session:
         *,
         device: str,
         threads: int,
-        key: int,
+        keys: Keys,
         roots: tuple[str, ...],
         cache_root: Path,
         config: BenchmarkConfig,
@@ -129,7 +150,9 @@ class Session:
         self._launcher = launcher
         self._device = device
         self._threads = threads
-        self._key = key
+        self._keys = keys
+        self.attempt = Attempt()
+        self._rehearsals = build_copies.Rehearsals(cache_root)
         self._roots = roots
         self._cache_root = cache_root
         self._config = config
@@ -182,6 +205,7 @@ class Session:
         self._launcher.wait_for_end(judge, seconds=_LOOK_S)
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
+        self.attempt = Attempt(number=0)
         outcome = self._play_until_believed(job)
         if self._config.use_isolated_runner:
             self.end_candidate()
@@ -213,6 +237,9 @@ class Session:
 
     def _seat_and_play_once(self, job: Job) -> Outcome | Suspect:
         candidate = self._candidate_for(job)
+        self.attempt = self._keys.next(
+            job, number=self.attempt.number + 1, can_keep_notes=self._can_keep_notes
+        )
         if isinstance(candidate, _Refused):
             return candidate.outcome
         rival = self._rival_for(job)
@@ -221,7 +248,12 @@ class Session:
         reference = self._reference_for(job)
         if isinstance(reference, _Refused):
             return reference.outcome
-        return self._play(job, _Seats(candidate, rival, reference))
+        return self._play(job, _Seats(candidate, rival, reference), key=self.attempt.key)
+
+    @property
+    def _can_keep_notes(self) -> bool:
+        """Whether a candidate could write where a later one reads."""
+        return self._level == "off" or any(each.measure == "files" for each in self.held.missing)
 
     def end_candidate(self) -> None:
         """Kill the candidate and whatever it left running; the next job starts a fresh one."""
@@ -263,9 +295,38 @@ class Session:
 
     def _seat(self, solution: Solution, job: Job, *, is_trusted: bool) -> _Seat | _Refused:
         """Start a contestant, have it build, and hand its channel to the judge."""
-        confinement = self._confinement(solution, is_trusted=is_trusted)
+        if is_trusted:
+            return self._seat_in(None, solution, job)
+        if self._rehearsals.is_due(solution, job.workload.uuid):
+            self._rehearse(solution, job)
+        return self._seat_in(self._copy_builds(solution), solution, job)
+
+    def _copy_builds(self, solution: Solution) -> BuildCopy:
+        try:
+            return build_copies.take(self._cache_root, solution)
+        except OSError as error:
+            raise unwritable(self._cache_root, error) from error
+
+    def _rehearse(self, solution: Solution, job: Job) -> None:
+        """Let a solution that compiles at its first calls do so on inputs of no other use, and keep what it made."""
+        candidate = self._seat_in(self._copy_builds(solution), solution, job)
+        if isinstance(candidate, _Refused):
+            return
+        key = secrets.randbits(64)
+        try:
+            self._play(job, _Seats(candidate, None, None), key=key, rules=_REHEARSED)
+        finally:
+            self._end(candidate, keeps_builds=True)
+        self._rehearsals.note(solution, job.workload.uuid)
+
+    def _seat_in(self, builds: BuildCopy | None, solution: Solution, job: Job) -> _Seat | _Refused:
+        """Start a contestant in its own copy of the builds; the reference, which is trusted, has none."""
+        is_trusted = builds is None
         worker = self._launcher.spawn(
-            "contestant", FromContestant, is_trusted=is_trusted, confinement=confinement
+            "contestant",
+            FromContestant,
+            is_trusted=is_trusted,
+            confinement=self._confinement(builds),
         )
         self._note_what_holds(worker, is_trusted=is_trusted)
         request = Build(
@@ -274,7 +335,7 @@ class Session:
             signature=job.definition.signature().model_dump_json().encode(),
             device=self._device,
             threads=self._threads,
-            cache_root=str(worker.scratch if is_trusted else self._cache_root),
+            cache_root=str(worker.scratch if builds is None else builds.root),
             scratch=str(worker.scratch),
             clock=self._config.clock,
             cache=self._config.cache,
@@ -282,8 +343,12 @@ class Session:
             arguments=() if self._config.arch is None else _arguments(solution, job),
         )
         answer = self._build(worker, request)
+        if builds is not None:
+            self._keep(builds)
         if not isinstance(answer, Built):
             self._launcher.kill(worker)
+            if builds is not None:
+                builds.discard()
             if isinstance(answer, NotBuilt):
                 require_writable(self._cache_root)  # a disk may be full by now
             return _Refused(answer)
@@ -292,15 +357,20 @@ class Session:
         connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
         judge.channel.send(connect, [worker.channel.fileno()])
         takes_outputs = solution.spec.destination_passing_style
-        return _Seat(name, worker, _subject(solution), answer, takes_outputs)
+        return _Seat(name, worker, _subject(solution), answer, takes_outputs, solution, builds)
 
-    def _confinement(self, solution: Solution, *, is_trusted: bool) -> Confinement:
+    def _keep(self, builds: BuildCopy) -> None:
+        try:
+            builds.keep()
+        except OSError as error:
+            raise unwritable(self._cache_root, error) from error
+
+    def _confinement(self, builds: BuildCopy | None) -> Confinement:
         """Hold both sides alike: what shuts a process in must not tell in its times."""
-        own = solution_folder(self._cache_root, solution)
         return Confinement(
             self._level,
             self._device,
-            build_folder="" if is_trusted else str(own),
+            build_folder="" if builds is None else str(builds.folder),
             hidden=(*self._roots, str(self._cache_root)),
         )
 
@@ -343,18 +413,28 @@ class Session:
             case _:
                 return NotBuilt("the build answered with something else", worker.log.take())
 
-    def _end(self, seat: _Seat | _Refused | None) -> None:
+    def _end(self, seat: _Seat | _Refused | None, *, keeps_builds: bool = False) -> None:
         if not isinstance(seat, _Seat):
             return
         if self._judge is not None:
             with contextlib.suppress(ChannelClosed):  # a judge that is gone needs no telling
                 self._judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
         self._launcher.kill(seat.worker)
+        if seat.builds is None:
+            return
+        if keeps_builds:
+            self._keep(seat.builds)
+        elif seat.builds.has_grown():
+            self._rehearsals.note(seat.solution)
+        seat.builds.discard()
 
     # ------------------------------------------------------------------ one job
 
-    def _play(self, job: Job, seats: _Seats) -> Outcome | Suspect:
-        request = self._request(job, seats)
+    def _play(
+        self, job: Job, seats: _Seats, *, key: int, rules: Mapping[str, Any] = MappingProxyType({})
+    ) -> Outcome | Suspect:
+        """Have the judge play a job on the inputs of a key; `rules` stand in for some of its own."""
+        request = self._request(job, seats, key, rules)
         limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request)
@@ -373,7 +453,7 @@ class Session:
             return RivalFailed(self._outcome(result, rival))
         return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
-    def _request(self, job: Job, seats: _Seats) -> RunJob:
+    def _request(self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any]) -> RunJob:
         contestants = [
             Contestant(
                 seat.name,
@@ -383,31 +463,34 @@ class Session:
             )
             for seat in seats
         ]
-        config, key = job.config, key_of(job, self._key)
+        config = job.config
         return RunJob(
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
             roots=self._roots,
             contestants=tuple(contestants),
-            judgement=Judgement(
-                warmup_runs=config.warmup_runs,
-                iterations=config.iterations,
-                num_trials=config.num_trials,
-                rtol=config.rtol,
-                atol=config.atol,
-                required_matched_ratio=config.required_matched_ratio,
-                max_error_cap=config.max_error_cap,
-                max_precision_ratio=config.max_precision_ratio,
-                timeout_seconds=self._config.timeout_seconds,
-                is_audited=self._config.audit,
-                is_cold=config.is_cold_on(self._device.partition(":")[0]),
-                is_told_late=config.clock == "cupti",
-                disturbed_repeats=self._config.disturbed_repeats,
-                calls_per_sample=job.calls_per_sample,
-                until_interval=config.until_interval,
-                time_budget_seconds=config.time_budget_seconds,
-                extra=config.extra,
+            judgement=msgspec.structs.replace(
+                Judgement(
+                    warmup_runs=config.warmup_runs,
+                    iterations=config.iterations,
+                    num_trials=config.num_trials,
+                    rtol=config.rtol,
+                    atol=config.atol,
+                    required_matched_ratio=config.required_matched_ratio,
+                    max_error_cap=config.max_error_cap,
+                    max_precision_ratio=config.max_precision_ratio,
+                    timeout_seconds=self._config.timeout_seconds,
+                    is_audited=self._config.audit,
+                    is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                    is_told_late=config.clock == "cupti",
+                    disturbed_repeats=self._config.disturbed_repeats,
+                    calls_per_sample=job.calls_per_sample,
+                    until_interval=config.until_interval,
+                    time_budget_seconds=config.time_budget_seconds,
+                    extra=config.extra,
+                ),
+                **rules,
             ),
             key=key,
             coin=_coin(key),

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Solution
 
-_IN_PROGRESS = ".building-"
+IN_PROGRESS = ".building-"
+"""How the name of a folder begins that is being made."""
 _KEY_DIGITS = 16
 _FOLDER_DIGITS = 32
 _NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z_]")
@@ -73,10 +74,11 @@ def require_writable(root: Path) -> None:
         with tempfile.TemporaryFile(dir=root, buffering=0) as probe:
             probe.write(b"full?")
     except OSError as error:
-        raise _unwritable(root, error) from error
+        raise unwritable(root, error) from error
 
 
-def _unwritable(root: Path, error: OSError) -> DeviceError:
+def unwritable(root: Path, error: OSError) -> DeviceError:
+    """Say that the machine is at fault: the build cache cannot be written."""
     return DeviceError(
         f"cannot write the build cache at {root}: {error.strerror or error}; "
         "free some space or set FIB_CACHE_PATH to a folder that can be written"
@@ -110,7 +112,7 @@ class BuildCache:
         with self._writing(), self._lock(final.name):
             if final.is_dir():
                 return False
-            draft = final.with_name(_IN_PROGRESS + final.name)
+            draft = final.with_name(IN_PROGRESS + final.name)
             self._sweep(final.parent)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
@@ -124,15 +126,15 @@ class BuildCache:
     def _discard(self, final: Path) -> None:
         with self._writing(), self._lock(final.name):
             if final.is_dir():
-                draft = final.with_name(_IN_PROGRESS + final.name)
+                draft = final.with_name(IN_PROGRESS + final.name)
                 final.rename(draft)
                 shutil.rmtree(draft, ignore_errors=True)
 
     def _sweep(self, kind_folder: Path) -> None:
         """Remove what killed builds left; a lock that is free has no builder behind it."""
-        for draft in kind_folder.glob(_IN_PROGRESS + "*"):
+        for draft in kind_folder.glob(IN_PROGRESS + "*"):
             try:
-                with self._lock(draft.name.removeprefix(_IN_PROGRESS), timeout_s=0):
+                with self._lock(draft.name.removeprefix(IN_PROGRESS), timeout_s=0):
                     shutil.rmtree(draft, ignore_errors=True)
             except Timeout:
                 continue
@@ -147,4 +149,4 @@ class BuildCache:
         try:
             yield
         except OSError as error:
-            raise _unwritable(self.root, error) from error
+            raise unwritable(self.root, error) from error

@@ -201,9 +201,11 @@ class Provenance(Entity):
     settings: dict[str, Any] | None = Field(None, exclude_if=is_none)
     """Counts, tolerances and the like that were not the built-in ones, so that the job can be replayed."""
     seed: str = Field(pattern=r"^[0-9a-f]{16}$")
-    """Key of this job's inputs, derived from the run's: 16 hexadecimal digits."""
+    """Key of the inputs, that of the attempt that counted: 16 hexadecimal digits."""
     seed_given: bool
-    """Whether the user chose the seed."""
+    """Whether it follows from a seed that the user chose."""
+    attempt: int | None = Field(None, ge=1, exclude_if=is_none)
+    """Which attempt at the job this is: the first, or a later one, and then the log says why."""
     run: RunInfo
     """The run that made the trace."""
     dataset_revision: str | None = Field(None, exclude_if=is_none)

@@ -23,11 +23,10 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.plan import key_of
 from flashinfer_bench.bench.protocol import Errors, JobMisshapen, JobWrong, Note
 from flashinfer_bench.bench.record import begin_run, record, samples_of
 from flashinfer_bench.data import Evaluation, Trace
-from tests.unit.bench.values import BUILT, RUN, finished, job, passed, samples
+from tests.unit.bench.values import ATTEMPT, BUILT, RUN, finished, job, passed, samples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,7 +177,8 @@ def test_a_trace_can_be_traced_back_to_code_settings_and_inputs() -> None:
 
     assert provenance.solution_hash == made.solution.hash()
     assert provenance.config_hash == made.config_hash
-    assert provenance.seed == f"{key_of(made, RUN.key):016x}"
+    assert provenance.seed == f"{ATTEMPT.key:016x}"
+    assert provenance.attempt == ATTEMPT.number
     assert provenance.seed_given
     assert (provenance.run.id, provenance.run.label) == ("run-1", "nightly")
 
@@ -348,7 +348,7 @@ def test_a_trace_survives_the_file(outcome: Outcome) -> None:
 
 
 def test_a_folder_without_git_has_no_revision(tmp_path: Path) -> None:
-    run = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
+    run = begin_run(threads=1, label=None, root=tmp_path)
 
     assert (run.dataset_revision, run.is_dirty) == (None, None)
 
@@ -363,17 +363,15 @@ def test_a_folder_under_git_has_its_commit_and_says_when_it_was_changed(tmp_path
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "first")
 
-    clean = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
+    clean = begin_run(threads=1, label=None, root=tmp_path)
     (tmp_path / "new").touch()
-    changed = begin_run(key=1, is_key_given=False, threads=1, label=None, root=tmp_path)
+    changed = begin_run(threads=1, label=None, root=tmp_path)
 
     assert clean.dataset_revision == changed.dataset_revision == git(tmp_path, "rev-parse", "HEAD")
     assert (clean.is_dirty, changed.is_dirty) == (False, True)
 
 
 def test_two_runs_have_two_identities() -> None:
-    first, second = (
-        begin_run(key=1, is_key_given=False, threads=1, label=None, root=None) for _ in range(2)
-    )
+    first, second = (begin_run(threads=1, label=None, root=None) for _ in range(2))
 
     assert first.id != second.id

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import settings
 
+from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Outcome, Passed
 from flashinfer_bench.bench.plan import Job, Target, jobs_for
@@ -41,7 +42,8 @@ BUILT = Built(
     latency_kind="wall",
     is_cold=False,
 )
-RUN = Run("run-1", key=0xABC, is_key_given=True, threads=2, label="nightly")
+ATTEMPT = Attempt(2, 0xABC, follows_seed=True)
+RUN = Run("run-1", threads=2, label="nightly")
 EXACT = Errors(0.0, 0.0, 1.0)
 
 
@@ -72,4 +74,4 @@ def passed(
 
 def finished(outcome: Outcome, of: Job | None = None) -> Finished:
     """A finished job."""
-    return Finished(of or job(), outcome, OPENED)
+    return Finished(of or job(), outcome, OPENED, attempt=ATTEMPT)

@@ -495,6 +495,8 @@ class JobPassed(Message, frozen=True):
     plan_ms: float | None = None
     rival_errors: Errors | None = None
     light: Light | None = None
+    unaccounted_ns: float | None = None
+    """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
     seen: Seen = Seen()
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"

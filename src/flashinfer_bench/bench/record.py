@@ -217,6 +217,11 @@ def _performance(outcome: Passed) -> Performance:
         host_overhead_ms=(
             None if solution.host_ns is None else solution.host_ns / _NANOSECONDS_PER_MS
         ),
+        unaccounted_ms=(
+            None
+            if outcome.result.unaccounted_ns is None
+            else outcome.result.unaccounted_ns / _NANOSECONDS_PER_MS
+        ),
         prepare_ms=outcome.result.prepare_ms,
         plan_ms=outcome.result.plan_ms,
         bytes_moved=outcome.result.bytes_moved if light is None else light.bytes_moved,

@@ -159,6 +159,8 @@ class Performance(Entity):
     """What the device was measured to do, in units of 1e9 a second."""
     host_overhead_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time a call keeps the host until its work is launched; absent where that is what `latency_ms` is."""
+    unaccounted_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Work per call that could lie outside of `latency_ms` without being seen, with 95%."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time of `prepare`, once per trial."""
     plan_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)

@@ -55,6 +55,8 @@ class Device(Protocol):
 class Cpu:
     """The processor this runs on."""
 
+    SEALED = ("torch_device", "_generators", "_trim")
+
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
         self.hardware = processor_name()
@@ -62,6 +64,9 @@ class Cpu:
         self.driver: str | None = None
         self.cuda: str | None = None
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        self._generators = (
+            torch.default_generator,
+        )  # before a solution can put others in their place
 
     @property
     def lock_name(self) -> str:
@@ -73,7 +78,8 @@ class Cpu:
 
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generator of the CPU."""
-        torch.default_generator.manual_seed(seed)
+        for generator in self._generators:
+            generator.manual_seed(seed)
 
     def give_memory_back(self) -> None:
         """Trim glibc's heap; with another C library nothing happens."""
@@ -102,6 +108,8 @@ class Cpu:
 class Cuda:
     """One NVIDIA GPU."""
 
+    SEALED = ("torch_device", "_generators")
+
     def __init__(self, index: int) -> None:
         if index >= torch.cuda.device_count():
             raise DeviceError(f"there is no cuda:{index}; {torch.cuda.device_count()} found")
@@ -112,6 +120,8 @@ class Cuda:
         self.uuid = f"GPU-{properties.uuid}"
         self.driver = _nvidia_driver()
         self.cuda = torch.version.cuda
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # untyped in torch
+        self._generators = (torch.default_generator, torch.cuda.default_generators[index])
 
     @property
     def lock_name(self) -> str:
@@ -124,8 +134,8 @@ class Cuda:
 
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generators of the CPU and of this card."""
-        torch.default_generator.manual_seed(seed)
-        torch.cuda.default_generators[self.torch_device.index].manual_seed(seed)
+        for generator in self._generators:
+            generator.manual_seed(seed)
 
     def give_memory_back(self) -> None:
         """Do nothing: asking the driver for memory anew would cost more than it could tell."""

@@ -29,6 +29,8 @@ Argument = torch.Tensor | bool | int | float
 class InputMaker:
     """Makes the inputs of one workload, trial by trial and call by call."""
 
+    SEALED = ("_plans", "_changing", "_device", "_files")
+
     def __init__(
         self,
         plans: Sequence[InputPlan],

@@ -49,6 +49,8 @@ def poison(outputs: Iterable[torch.Tensor]) -> None:
 class SharedOutputs:
     """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
 
+    SEALED = ("_plans", "_map", "_slots")
+
     def __init__(
         self,
         descriptor: int,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench import build_copies
 from flashinfer_bench.bench.build_copies import Rehearsals, merge
 from flashinfer_bench.compile.cache import solution_folder
-from tests.flow.kernels import HONEST, INCREMENT, solution
+from tests.flow.kernels import HONEST, solution
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
 from flashinfer_bench.bench.timing.observed import Observations, Observed, Suspicion
-from flashinfer_bench.bench.timing.plausible import suspicions
+from flashinfer_bench.bench.timing.plausible import suspicions, unaccounted
 
 US = 1_000.0
 CALL_NS = 10 * US
@@ -35,8 +35,10 @@ def honest() -> Observations:
     noise = random.Random(0)
     blocks = [tuple(sample(5, noise) for _ in range(5)) for _ in range(12)]
     controls = [tuple(sample(5, noise) for _ in range(2)) for _ in range(12)]
+    peers = [tuple(sample(5, noise, call_ns=3 * CALL_NS) for _ in range(5)) for _ in range(12)]
     batches = [(sample(3, noise), sample(30, noise)) for _ in range(9)]
-    return Observations(blocks, controls, batches, idle=[(1e6, 5 * US)] * 24)
+    beside = [(sample(3, noise), sample(30, noise)) for _ in range(9)]
+    return Observations(blocks, controls, peers, batches, beside, idle=[(1e6, 5 * US)] * 24)
 
 
 def judged(seen: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[Suspicion]:
@@ -74,7 +76,7 @@ def test_an_honest_contestant_is_not_suspected() -> None:
 
 
 def test_claiming_a_third_less_for_ten_microseconds_is_implausible() -> None:
-    (found,) = judged(lying(honest(), 1.3))
+    found, *_ = judged(lying(honest(), 1.3))
 
     assert found.code == "implausible"
     assert (
@@ -83,8 +85,8 @@ def test_claiming_a_third_less_for_ten_microseconds_is_implausible() -> None:
     )
 
 
-def test_a_claim_within_a_tenth_and_a_microsecond_is_believed() -> None:
-    assert judged(lying(honest(), 1.15)) == []
+def test_a_claim_within_a_tenth_is_believed() -> None:
+    assert judged(lying(honest(), 1.08)) == []
 
 
 def test_a_lie_told_in_samples_but_not_in_batches_is_seen_in_the_samples() -> None:
@@ -95,8 +97,8 @@ def test_a_lie_told_in_samples_but_not_in_batches_is_seen_in_the_samples() -> No
 
     (found,) = judged(seen)
 
-    assert found.code == "implausible"
-    assert "took 36" in found.evidence
+    assert found.code == "hidden_work"
+    assert "took 39" in found.evidence or "took 40" in found.evidence
 
 
 def test_a_claim_of_too_much_time_is_not_held_against_anyone() -> None:
@@ -125,7 +127,6 @@ def test_on_a_card_work_outside_the_window_is_seen_by_the_clock(
     changes: dict[str, float], code: str
 ) -> None:
     assert codes(changed(honest(), **changes), on_cpu=False) == [code]
-    assert codes(changed(honest(), **changes), on_cpu=True) == []
 
 
 def on_a_card(
@@ -152,7 +153,7 @@ def on_a_card(
     blocks = [tuple(seen(1) for _ in range(4)) for _ in range(12)]
     controls = [tuple(seen(1) for _ in range(3)) for _ in range(12)]
     batches = [(seen(1), seen(most)) for _ in range(12)]
-    return Observations(blocks, controls, batches)
+    return Observations(blocks, controls, batches=batches)
 
 
 @pytest.mark.parametrize(("jitter_us", "at_once"), [(50.0, 50), (100.0, 45), (200.0, 20)])
@@ -195,10 +196,40 @@ def test_two_cores_may_use_twice_the_processor_time() -> None:
     assert codes(seen, cores=2) == []
 
 
-def test_outputs_that_are_not_contiguous_may_take_longer_to_commit() -> None:
-    seen = changed(honest(), running_cpu_ns=200 * US)
+@pytest.mark.parametrize("figure", ["preparing_cpu_ns", "committing_ns"])
+def test_less_than_a_tenth_of_the_claim_is_believed_and_a_bit_more_is_not(figure: str) -> None:
+    claimed_ns = 5 * CALL_NS
 
-    assert not list(suspicions(seen, cores=1, strided_elements=10_000))
+    assert codes(changed(honest(), **{figure: 0.05 * claimed_ns})) == []
+    assert codes(changed(honest(), **{figure: 0.35 * claimed_ns})) != []
+
+
+def test_what_the_reference_takes_as_well_is_held_against_nobody() -> None:
+    seen = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US)
+    seen.peers = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US).blocks
+
+    assert codes(seen) == []
+
+
+def test_work_in_the_calls_of_batches_is_seen_where_samples_are_clean() -> None:
+    seen = honest()
+    seen.batches = [
+        tuple(replace(o, preparing_cpu_ns=o.preparing_cpu_ns + o.count * 3 * US) for o in pair)
+        for pair in seen.batches
+    ]
+
+    assert codes(seen) == ["early_compute"]
+
+
+def test_what_could_be_hidden_is_said() -> None:
+    seen = honest()
+    most_ns = unaccounted(seen)
+
+    assert most_ns is not None
+    assert 0 <= most_ns < 0.2 * CALL_NS
+    assert unaccounted(changed(seen, preparing_cpu_ns=30 * US)) > 5 * US
+    seen.blocks = seen.blocks[:5]
+    assert unaccounted(seen) is None
 
 
 def test_work_while_others_are_timed_is_seen() -> None:
@@ -225,7 +256,7 @@ def test_less_than_six_blocks_convict_nobody() -> None:
 def test_a_batch_is_as_long_as_its_slope_needs() -> None:
     seen = honest()
 
-    assert largest_batch(seen, most=64) == 41
+    assert largest_batch(seen, most=100) == 81
     assert largest_batch(seen, most=10) == 10
     assert largest_batch(lying(seen, 1e-5), most=64) == 2
 
@@ -242,7 +273,7 @@ def noisy() -> Observations:
 def test_noise_makes_batches_longer() -> None:
     assert is_noisy(noisy())
     assert not is_noisy(honest())
-    assert largest_batch(noisy(), most=500) > 10 * largest_batch(honest(), most=500)
+    assert largest_batch(noisy(), most=5000) > 10 * largest_batch(honest(), most=5000)
 
 
 def test_who_makes_the_noise_is_heard_in_the_silence() -> None:

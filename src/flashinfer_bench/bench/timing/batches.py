@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.timing.observed import (
-    ALLOWANCE_NS,
+    ALLOWANCE_ON_A_CARD_NS,
     RELATIVE_ALLOWANCE,
     Suspicion,
     claimed_per_call_ns,
@@ -27,16 +27,16 @@ _NEARLY = 0.5
 """Slopes from this share of what is allowed on are looked at until they say clearly."""
 
 
-def largest_batch(seen: Observations, *, most: int) -> int:
+def largest_batch(seen: Observations, *, most: int, on_cpu: bool = True) -> int:
     """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
 
     >>> from flashinfer_bench.bench.timing.observed import Observations, Observed
     >>> def samples(claimed_ns):
     ...     return Observations(blocks=[(Observed(1, claimed_ns, claimed_ns),)])
     >>> [largest_batch(samples(claimed_ns), most=64) for claimed_ns in (10_000.0, 5e6, 100.0)]
-    [41, 2, 64]
+    [64, 2, 64]
     """
-    per_call_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
+    per_call_ns = max(1.0, _allowed_ns(seen, on_cpu=on_cpu))
     lever_ns = max(_LEVER_NS, 2 * unsteadiness_ns(seen.controls))
     return min(most, max(2, 1 + round(lever_ns / per_call_ns)))
 
@@ -88,10 +88,16 @@ def _slopes(seen: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
     """
     if not seen.blocks:
         return [], 0.0
-    allowed_ns = RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + ALLOWANCE_NS
+    allowed_ns = _allowed_ns(seen, on_cpu=on_cpu)
     unsteady_ns = unsteadiness_ns(seen.controls) if on_cpu else 0.0
     return [
         (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
         for low, high in seen.batches
         if high.count > low.count
     ], allowed_ns
+
+
+def _allowed_ns(seen: Observations, *, on_cpu: bool) -> float:
+    """Say by how much of a call the judge's clock may differ from the claim."""
+    jitter_ns = 0.0 if on_cpu else ALLOWANCE_ON_A_CARD_NS
+    return RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + jitter_ns

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 RELATIVE_ALLOWANCE = 0.10
-ALLOWANCE_NS = 1_000.0
-"""A claim may be short of the judge's own clock by a tenth and a microsecond per call."""
+"""A claim may be short of what was seen by a tenth, beyond what trusted processes show."""
+ALLOWANCE_ON_A_CARD_NS = 1_000.0
+"""And on a card by so much a call: what launches vary by."""
 
 _FEWEST_BLOCKS = 6
 
@@ -48,6 +49,11 @@ class Observed:
         """What the judge's clock shows beyond the claim."""
         return self.outside_ns - self.claimed_ns
 
+    @property
+    def late_ns(self) -> float:
+        """What the judge's clock shows beyond the claim, until the outputs are committed."""
+        return self.excess_ns + self.committing_ns
+
 
 @dataclass(slots=True)
 class Observations:
@@ -55,9 +61,13 @@ class Observations:
 
     blocks: list[tuple[Observed, ...]] = field(default_factory=list)
     controls: list[tuple[Observed, ...]] = field(default_factory=list)
-    """The control's samples, one group per block of `blocks`."""
+    """The control's samples, which only keep a processor busy: one group per block of `blocks`."""
+    peers: list[tuple[Observed, ...]] = field(default_factory=list)
+    """Samples of the reference, which computes: one group per block of `blocks`."""
     batches: list[tuple[Observed, Observed]] = field(default_factory=list)
     """Pairs of a small and a large batch of back-to-back calls."""
+    control_batches: list[tuple[Observed, Observed]] = field(default_factory=list)
+    """The same of the reference's process: pairs of as many calls."""
     idle: list[tuple[float, float]] = field(default_factory=list)
     """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
     silences: list[tuple[float, float]] = field(default_factory=list)
@@ -72,7 +82,7 @@ class Suspicion:
     evidence: str
 
 
-EXCESS, CLAIMED = attrgetter("excess_ns"), attrgetter("claimed_ns")
+EXCESS, CLAIMED, LATE = attrgetter("excess_ns"), attrgetter("claimed_ns"), attrgetter("late_ns")
 PREPARING, COMMITTING = attrgetter("preparing_ns"), attrgetter("committing_ns")
 PREPARING_CPU, RUNNING_CPU = attrgetter("preparing_cpu_ns"), attrgetter("running_cpu_ns")
 

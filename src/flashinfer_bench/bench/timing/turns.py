@@ -14,17 +14,25 @@ Contestant = TypeVar("Contestant")
 SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
 
+SHORTEST_SAMPLE_ON_CPU_NS = 100_000
+"""On a CPU so many that work beside a sample, of a tenth of what it takes, would be seen."""
+
+FAR_BELOW = 0.5
+"""Samples that take less than this share of what they should have too few calls, and are taken again."""
+
 LEAST_BLOCKS = 10
 """Contestants take turns this often, so that a machine that slows down slows all of them."""
 
 
-def calls_per_sample(shortest_ns: float, *, most: int) -> int:
+def calls_per_sample(
+    shortest_ns: float, *, most: int, sample_ns: float = SHORTEST_SAMPLE_NS
+) -> int:
     """Say how many calls a sample of the shortest one needs; the same number serves all contestants.
 
     >>> calls_per_sample(10_000.0, most=64), calls_per_sample(1.0, most=64), calls_per_sample(1e6, most=64)
     (3, 64, 1)
     """
-    return max(1, min(most, math.ceil(SHORTEST_SAMPLE_NS / max(1.0, shortest_ns))))
+    return max(1, min(most, math.ceil(sample_ns / max(1.0, shortest_ns))))
 
 
 def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:

@@ -158,6 +158,11 @@ def _answer(
 class _Harness:
     """The state of one contestant: its callable, its inputs, its place to put outputs."""
 
+    SEALED = (
+        *("_seal", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
+        *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
+    )
+
     def __init__(self, runnable: Runnable, device: Device, clock: Clock, seal: Seal) -> None:
         self._seal = seal
         self._call: Callable[..., Any] = runnable.callable
@@ -176,6 +181,7 @@ class _Harness:
         self._calls: list[tuple[Any, ...]] = []
         self._base_bytes: int | None = None
         self._unclear: list[list[Any]] = []
+        self._in_order: _InOrder | None = None
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
         self._spin = spin_call(device.torch_device)
 
@@ -192,8 +198,9 @@ class _Harness:
         self._clock.begin()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
+        self._in_order = None
         parts = [self, self._maker, self._shared, self._device, self._clock]
-        self._seal.watch([*parts, *vars(self._clock).values()])
+        self._seal.watch([*parts, *vars(self._clock).values()], plans=self._plans)
         for descriptor in descriptors:
             os.close(descriptor)
         return Done(request.id)
@@ -255,20 +262,23 @@ class _Harness:
     def go(self, id_: int, channel: Channel[ToContestant]) -> Glanced:
         """Run the prepared calls, say so at once, commit what they gave back, then glance at it."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
+        in_order = self._in_order
         try:
             elapsed_ns, results = self._clock.time_ns(
-                self._call, self._calls, lambda: channel.send(Finished(id_))
+                in_order or self._call, self._calls, lambda: channel.send(Finished(id_))
             )
             channel.send(Returned(id_, elapsed_ns, len(self._calls), self._clock.host_ns))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)
             ]
-            fault, held = self._commit(sets)
+            fault, held = self._commit(sets, in_order.take() if in_order else sets)
             channel.send(Committed(id_, fault, self._missing(sets)))
         finally:
             gc.enable()
         self._bring(held)
+        if in_order is None and not self._takes_outputs and _has_other_strides(sets):
+            self._in_order = _InOrder(self._call)
         is_clear = self._takes_outputs or self._lie_apart(sets)
         self._unclear = [] if is_clear else sets
         return Glanced(id_, is_clear)
@@ -282,23 +292,26 @@ class _Harness:
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)
-        fault, held = self._commit(self._output_sets[:count])
+        buffers = self._output_sets[:count]
+        fault, held = self._commit(buffers, buffers)
         channel.send(Committed(request.id, fault))
         self._bring(held)
         return Glanced(request.id, is_clear=True)
 
     def _commit(
-        self, sets: Sequence[Sequence[Any]]
+        self, sets: Sequence[Sequence[Any]], in_order: Sequence[Sequence[Any]]
     ) -> tuple[OutputFault | None, list[list[torch.Tensor | None]]]:
-        """Copy outputs, in any layout, to where the judge can see them; not what does not fit there.
+        """Copy outputs to where the judge can see them; not what does not fit there.
+
+        `in_order`: the same outputs, put in order within the timed window where they lay in other strides.
 
         From a card that takes long enough for work to hide behind it. There they are first copied on the card,
         which does not, and returned; `_bring` does the rest.
         """
         assert self._shared is not None
         held: list[list[torch.Tensor | None]] = []
-        for slot, produced in enumerate(sets):
-            fault = self._mismatch(produced)
+        for slot, (returned, produced) in enumerate(zip(sets, in_order, strict=False)):
+            fault = self._mismatch(returned)
             if fault is not None:
                 return fault, []
             if self._device.torch_device.type == "cpu":
@@ -375,6 +388,36 @@ class _Harness:
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
         return Kept(request.id, printed, used_bytes, self._seal.damage())
+
+
+class _InOrder:
+    """Calls a solution and puts what it gave back into the declared order, for which it pays.
+
+    Otherwise the copy of outputs after the clock has stopped would take longer by as much as a solution likes.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._taken: list[list[Any]] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        result = self._call(*arguments)
+        self._taken.append([_contiguous(output) for output in _as_list(result)])
+        return result
+
+    def take(self) -> list[list[Any]]:
+        """Give the outputs since the last time this was asked."""
+        taken, self._taken = self._taken, []
+        return taken
+
+
+def _contiguous(output: Any) -> Any:
+    return output.contiguous() if type(output) is torch.Tensor else output
+
+
+def _has_other_strides(sets: Sequence[Sequence[Any]]) -> bool:
+    there = (each for outputs in sets for each in outputs if isinstance(each, torch.Tensor))
+    return not all(each.is_contiguous() for each in there)
 
 
 def _as_list(result: object) -> list[Any]:

@@ -36,7 +36,10 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
 from flashinfer_bench.bench.timing.turns import (
+    FAR_BELOW,
     LEAST_BLOCKS,
+    SHORTEST_SAMPLE_NS,
+    SHORTEST_SAMPLE_ON_CPU_NS,
     block_sizes,
     calls_per_sample,
     order_of_turns,
@@ -218,16 +221,20 @@ class Match:
             self._calls_per_sample = self._choose_calls_per_sample()
             self._settle_clocks()
         self._began_s = self._began_s or time.monotonic()
-        rule, first, call = self._stopping.rule(trial), *[1 + self._rules.warmup_runs] * 2
-        for planned in self._block_sizes():
-            size = self._affordable(planned)
+        rule = self._stopping.rule(trial)
+        first = call = 1 + self._rules.warmup_runs
+        sizes = self._block_sizes()
+        self._stopped_by = None
+        while self._stopped_by is None:
+            size = self._affordable(next(sizes))
             calls = range(call, call + size)
             is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
             self._time_round(trial, calls, is_last=is_last)
             call += size
-            self._stopped_by = rule.reason_to_stop(self._taken(call - first))
-            if self._stopped_by is not None:
-                break
+            if self._takes_more_calls():
+                first, sizes = call, self._block_sizes()
+            else:
+                self._stopped_by = rule.reason_to_stop(self._taken(call - first))
         if self._stopping.is_open and self._rules.is_audited:
             self._check_once_more(trial, call)
         if self._watch is not None:
@@ -314,12 +321,35 @@ class Match:
 
     def _choose_calls_per_sample(self) -> int:
         """One number for all: what a sample costs besides its calls must weigh the same on each side."""
-        if any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample():
-            return 1
-        if self._rules.calls_per_sample is not None:
+        if self._rules.calls_per_sample is not None and self._may_take_several():
             return max(1, min(self._slot_count, self._rules.calls_per_sample))
-        shortest_ns = min(side.typical_ns for side in self._sides)
-        return calls_per_sample(shortest_ns, most=self._slot_count)
+        return self._wanted_calls(min(side.typical_ns for side in self._sides))
+
+    def _wanted_calls(self, shortest_ns: float) -> int:
+        if not self._may_take_several():
+            return 1
+        on_cpu = self._device.torch_device.type == "cpu"
+        sample_ns = SHORTEST_SAMPLE_ON_CPU_NS if on_cpu else SHORTEST_SAMPLE_NS
+        return calls_per_sample(shortest_ns, most=self._slot_count, sample_ns=sample_ns)
+
+    def _may_take_several(self) -> bool:
+        return not (
+            any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample()
+        )
+
+    def _takes_more_calls(self) -> bool:
+        """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
+        shortest_ns = min(statistics.median(side.blocks_ns[-1]) for side in self._sides)
+        wanted = self._wanted_calls(shortest_ns)
+        if self._calls_per_sample >= FAR_BELOW * wanted:
+            return False
+        self._calls_per_sample = wanted
+        self._settle_clocks()
+        for side in self._sides:
+            side.forget_blocks()
+        if self._watch is not None:
+            self._watch.start_over()
+        return True
 
     def _warms_up_within_a_sample(self) -> bool:
         """Tell whether only the first call of a sample would find cold caches: others share inputs with it."""
@@ -401,6 +431,7 @@ class Match:
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
             light=self._light(side),
+            unaccounted_ns=None if self._watch is None else self._watch.unaccounted_ns(side),
             seen=Seen(
                 self._conditions.discarded,
                 self._conditions.ranges,

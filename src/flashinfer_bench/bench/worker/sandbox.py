@@ -51,6 +51,7 @@ def enter(
     abi = system.landlock_abi() if landlock_abi is None else landlock_abi
     with contextlib.suppress(OSError):  # the build will say that its cache cannot be written
         Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    limits.become_subreaper()  # what its children leave behind is still seen as its own
     os.setpgid(0, 0)  # a signal to its group reaches no other worker
     limits.be_first_to_go()
     missing = [*_tried("limits", lambda: _limit(confinement))]

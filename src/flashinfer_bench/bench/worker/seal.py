@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import operator
+import random
 import sys
 import time
 import types
@@ -31,8 +32,14 @@ _MODULES = (
     "flashinfer_bench.bench.timing.device_work",
     "flashinfer_bench.bench.timing.wall",
     "flashinfer_bench.bench.worker.contestant",
+    "flashinfer_bench.tensors.aliasing",
+    "flashinfer_bench.tensors.devices",
+    "flashinfer_bench.tensors.draws",
+    "flashinfer_bench.tensors.dtypes",
     "flashinfer_bench.tensors.generate",
     "flashinfer_bench.tensors.outputs",
+    "flashinfer_bench.tensors.planned",
+    "flashinfer_bench.tensors.unusual",
 )
 """What runs between a request and its answer."""
 
@@ -40,15 +47,37 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")),
     (builtins, ("enumerate", "isinstance", "len", "list", "range", "sum", "type", "zip")),
     (hashlib, ("blake2b",)),
-    (torch, ("allclose", "empty", "equal", "mul")),
-    (torch.cuda, ("Event", "synchronize", "_sleep")),
+    (random.Random, ("choice", "randint", "random", "randrange", "seed", "uniform")),
+    (random, ("Random",)),
+    (
+        torch,
+        (
+            *("Generator", "Tensor", "add", "allclose", "arange", "cat", "default_generator"),
+            *("empty", "empty_like", "equal", "frombuffer", "full", "iinfo", "mul", "randint"),
+            *("randperm", "softmax", "zeros"),
+        ),
+    ),
+    (torch.cuda, ("Event", "default_generators", "synchronize", "_sleep")),
     (torch.cuda.Event, ("elapsed_time", "query", "record")),
     (
         torch.Tensor,
         (
-            *("clone", "copy_", "data_ptr", "detach", "element_size", "fill_", "is_contiguous"),
-            *("numel", "shape", "stride", "to", "untyped_storage", "view"),
-            *("device", "dtype", "requires_grad"),
+            *(
+                "__add__",
+                "__getitem__",
+                "__iadd__",
+                "__ixor__",
+                "__mul__",
+                "__setitem__",
+                "__iter__",
+            ),
+            *("add", "add_", "any", "argsort", "as_strided", "clamp", "clamp_", "clone"),
+            *("contiguous", "copy_", "cumsum", "data_ptr", "detach", "diff", "dim", "div_"),
+            *("element_size", "fill_", "is_contiguous", "is_floating_point", "item", "itemsize"),
+            *("minimum", "mul", "mul_", "narrow", "new_full", "new_zeros", "normal_", "numel"),
+            *("numpy", "repeat", "reshape", "round_", "softmax", "stride", "sub_", "sum", "to"),
+            *("unbind", "uniform_", "unsqueeze", "untyped_storage", "view", "zero_"),
+            *("device", "dtype", "requires_grad", "shape", "__class__", "__torch_function__"),
         ),
     ),
 )
@@ -72,12 +101,16 @@ class Seal:
         self._namespaces = tuple(_by_namespace(places))
         self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
+        self._fields: tuple[tuple[object, str, object], ...] = ()
 
-    def watch(self, objects: Iterable[object]) -> None:
+    def watch(self, objects: Iterable[object], *, plans: Iterable[object] = ()) -> None:
         """Include instances: an attribute of theirs may not hide a method of their class.
 
-        What a class lists as `SEALED` may not change either.
+        What a class lists as `SEALED` may not change either, nor a field of a plan.
         """
+        self._fields = tuple(
+            (plan, name, getattr(plan, name)) for plan in plans for name in _fields(plan)
+        )
         watched = [each for each in objects if hasattr(each, "__dict__")]
         self._objects = tuple((vars(each), frozenset(_methods(type(each)))) for each in watched)
         self._fixed = tuple(
@@ -112,6 +145,9 @@ class Seal:
         for attributes, name, value in self._fixed:
             if attributes.get(name) is not value:
                 return f"an attribute {name!r} of the harness was replaced"
+        for plan, name, value in self._fields:
+            if getattr(plan, name) is not value:
+                return f"{name!r} of a plan was replaced"
         return None
 
 
@@ -127,6 +163,10 @@ def _hook_left_on() -> str | None:
     """Name a hook of the interpreter that runs inside of the harness."""
     hooks = {"profile": sys.getprofile(), "trace": sys.gettrace()}
     return next((f"a {name} hook was left on" for name, hook in hooks.items() if hook), None)
+
+
+def _fields(plan: object) -> Iterable[str]:
+    return getattr(plan, "__struct_fields__", ())
 
 
 def _contents(modules: Iterable[types.ModuleType]) -> Iterator[Place]:

@@ -88,6 +88,7 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     "pidfd_send_signal": (424, 424),
     "fcntl": (72, 25),
     "ioctl": (16, 29),
+    "prctl": (157, 167),
 }
 
 _REFUSED: dict[int, tuple[str, ...]] = {
@@ -109,6 +110,7 @@ _PRETENDED = (
 """Refusing these would stop honest tools that copy files; they succeed and change nothing."""
 
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_PR_SET_CHILD_SUBREAPER = 36
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 
@@ -196,7 +198,7 @@ def _about_sockets() -> Iterable[_Only]:
         yield _Only(call, 1, (_SOCK_STREAM, _SOCK_SEQPACKET), mask=_SOCK_TYPE_MASK)
 
 
-def _about_other_processes(pid: int) -> Iterable[_Only]:
+def _about_other_processes(pid: int) -> Iterable[_Only | _Never]:
     """Nobody may be slowed down: neither by priority, nor by processor, nor by limits."""
     yield _Only("setpriority", 0, (0,))  # PRIO_PROCESS
     yield _Only("setpriority", 1, (0, pid))
@@ -205,6 +207,7 @@ def _about_other_processes(pid: int) -> Iterable[_Only]:
     for call in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr"):
         yield _Only(call, 0, (0, pid))
     yield _Only("prlimit64", 0, (0, pid))
+    yield _Never("prctl", 0, (_PR_SET_CHILD_SUBREAPER,))  # orphans stay its own, and count
 
 
 def _about_signals(pid: int) -> Iterable[_Only | _Never]:

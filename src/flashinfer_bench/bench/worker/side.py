@@ -273,6 +273,11 @@ class Side:
         forgotten = len(self.blocks_ns.pop())
         del self.host_ns[len(self.host_ns) - forgotten :]
 
+    def forget_blocks(self) -> None:
+        """Let no sample so far count."""
+        self.blocks_ns.clear()
+        self.host_ns.clear()
+
     def errors(self) -> Errors:
         """Return the largest differences found."""
         found = self.verdict

@@ -6,11 +6,12 @@ import math
 import statistics
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
-from flashinfer_bench.bench.timing.observed import Observations, Observed
-from flashinfer_bench.bench.timing.plausible import suspicions
+from flashinfer_bench.bench.timing.observed import Observations, Observed, claimed_per_call_ns
+from flashinfer_bench.bench.timing.plausible import suspicions, unaccounted
 
 if TYPE_CHECKING:
     import random
@@ -26,7 +27,8 @@ _BATCH_PAIRS = 6  # six pairs: the smallest of their slopes lies below the media
 _BATCH_PAIRS_ON_A_CARD = 12  # few calls fit into a batch there, and waking up varies more
 _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
-_CONTROLS_ON_A_CARD = 3  # of each block
+_CONTROLS, _CONTROLS_ON_A_CARD = 1, 3  # of each block
+_LONGEST_BATCH_BESIDE_NS = 20_000_000
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
 
@@ -37,12 +39,13 @@ class Watch:
         self, judged: Sequence[Side], control: Side | None, *, trials: int, cores: int, on_cpu: bool
     ) -> None:
         self._seen = {id(side): Observations() for side in judged}
+        self._peers: list[tuple[Observed, ...]] = []
         self._judged = tuple(judged)
         self._control = control
         pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
         self._pairs_per_trial = math.ceil(pairs / trials)
         self._cores, self._on_cpu = cores, on_cpu
-        self._serial = 0
+        self._serial = self._spins = 0
         self._longest_sample_s = 0.0
 
     def pause_s(self, side: Side, trial: int, call: int) -> float:
@@ -76,19 +79,31 @@ class Watch:
             1e-9 * statistics.median(each.elapsed_ns for each in samples) if samples else 0.0
         )
         self._longest_sample_s = max(self._longest_sample_s, typical_s)
+        block = tuple(sample.observed for sample in samples)
+        if side is self._control:
+            self._peers.append(block)
         seen = self._seen.get(id(side))
         if seen is None or not samples:
             return
-        block = tuple(sample.observed for sample in samples)
         seen.blocks.append(block)
         seen.controls.append(self._see_control(trial, block) if self._control else ())
+        if self._control is not None and not self._control.link.is_timed:
+            count = block[0].count
+            self._peers.append((self._reference_sample(trial, count),) if self._on_cpu else ())
+
+    def start_over(self) -> None:
+        """Forget the blocks so far: their samples had too few calls."""
+        self._peers.clear()
+        for seen in self._seen.values():
+            seen.blocks.clear()
+            seen.controls.clear()
 
     def run_batches(self, side: Side, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
         seen = self._seen[id(side)]
         if self._on_cpu and is_noisy(seen):
             self._listen(side, seen)
-        largest = largest_batch(seen, most=most)
+        largest = largest_batch(seen, most=most, on_cpu=self._on_cpu)
         if largest <= 1:
             return
         before = len(seen.batches)
@@ -105,6 +120,9 @@ class Watch:
             second = side.sample(trial, call - 1, high, slots=_slot_of(side, coin, high))
             yield call - 1, second
             seen.batches.append((first.observed, second.observed))
+            if self._control is not None and self._on_cpu:
+                beside = (self._beside(seen, trial, low), self._beside(seen, trial, high))
+                seen.control_batches.append(beside)
 
     def _listen(self, side: Side, seen: Observations) -> None:
         """See whether the noise is of the contestant's own making: while nobody has work, it should have none."""
@@ -117,31 +135,48 @@ class Watch:
 
     def suspicions(self, side: Side) -> list[Suspicion]:
         """Say what speaks against a side."""
-        return list(
-            suspicions(
-                self._seen[id(side)],
-                cores=self._cores,
-                strided_elements=side.strided_elements,
-                on_cpu=self._on_cpu,
-            )
-        )
+        return list(suspicions(self._all_of(side), cores=self._cores, on_cpu=self._on_cpu))
+
+    def unaccounted_ns(self, side: Side) -> float | None:
+        """Say how much work per call could lie beside what a side claims, unseen."""
+        return unaccounted(self._all_of(side), on_cpu=self._on_cpu)
+
+    def _all_of(self, side: Side) -> Observations:
+        return replace(self._seen[id(side)], peers=self._peers)
 
     def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
-        if self._on_cpu:
-            return (self._control_sample(trial, block),)
-        self._control_sample(trial, block)  # a card that changes hands is slower at first
-        return tuple(self._control_sample(trial, block) for _ in range(_CONTROLS_ON_A_CARD))
+        """Look at the control, but not at its first sample: caches, or the card, were somebody else's."""
+        self._spin(trial, block)
+        count = _CONTROLS if self._on_cpu else _CONTROLS_ON_A_CARD
+        return tuple(self._spin(trial, block) for _ in range(count))
 
-    def _control_sample(self, trial: int, block: Sequence[Observed]) -> Observed:
-        assert self._control is not None
+    def _spin(self, trial: int, block: Sequence[Observed]) -> Observed:
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
+        self._spins += 1
+        return self._control_sample(trial, block[0].count, max(1, spin_ns))
+
+    def _beside(self, seen: Observations, trial: int, count: int) -> Observed:
+        """Have as many calls prepared, run and committed as a batch has; a slow reference only spins."""
+        peers = self._peers[-1] if self._peers else ()
+        reference_ns = max((each.claimed_ns / each.count for each in peers), default=math.inf)
+        if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
+            return self._reference_sample(trial, count)
+        return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(seen))))
+
+    def _reference_sample(self, trial: int, count: int) -> Observed:
+        assert self._control is not None
+        self._serial += 1
+        return self._control.sample(trial, _CONTROL_CALLS - self._serial, count).observed
+
+    def _control_sample(self, trial: int, count: int, spin_ns: int) -> Observed:
+        assert self._control is not None
         self._serial += 1
         sample = self._control.sample(
             trial,
             _CONTROL_CALLS - self._serial,
-            block[0].count,
+            count,
             pause_s=_SHORTEST_PAUSE_S,
-            spin=(max(1, spin_ns), self._serial % 2 == 0),  # on one core, or on all of them
+            spin=(spin_ns, self._spins // 2 % 2 == 0),  # two on one core, two on all of them
         )
         return sample.observed
 

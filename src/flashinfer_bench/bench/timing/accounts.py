@@ -1,0 +1,117 @@
+"""One account of time: what a candidate used beside its claim, against trusted processes that did the same beside it.
+
+A sample is a cycle: its inputs are prepared, it is told to go, its outputs are committed. All of that happens in the
+candidate's process, and only the calls in the middle are claimed. The reference goes through the same cycle with as
+many calls, inputs and outputs; so does the control, which computes nothing and keeps a processor busy for as long as
+the candidate claims. What a candidate takes beyond the one of the two that takes more is work that its claim has to
+cover; nothing else is forgiven.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.timing.observed import (
+    RELATIVE_ALLOWANCE,
+    claimed_per_call_ns,
+    claimed_per_sample_ns,
+    is_surely_above,
+    median_of,
+)
+from flashinfer_bench.bench.timing.statistics import median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from flashinfer_bench.bench.timing.observed import Observations, Observed
+
+_USUAL_SHARE = 0.9
+"""Nine of ten blocks of trusted processes vary by less than what is taken for their spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One part of the cycle, block by block, in nanoseconds per sample (or per further call of a batch)."""
+
+    beyond: tuple[float, ...]
+    """By how much it took longer than in the trusted process that took most."""
+    beyond_least: tuple[float, ...]
+    """The same against the one that took least: what could be hidden at most."""
+    spread_ns: float
+    """What trusted processes themselves differ by from block to block."""
+
+    def is_overdrawn(self, claimed_ns: float) -> bool:
+        """Tell whether more was surely used than a tenth of the claim and what trusted processes vary by."""
+        allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + self.spread_ns
+        return is_surely_above(each - allowed_ns for each in self.beyond)
+
+    @property
+    def typical_ns(self) -> float:
+        """What was used beyond the trusted processes, in the median over blocks."""
+        return statistics.median(self.beyond)
+
+    @property
+    def most_ns(self) -> float | None:
+        """With 95% no more than this was used, whatever the trusted processes needed; None if it cannot be told."""
+        interval = median_interval(list(self.beyond_least))
+        return None if interval is None else max(0.0, interval[1])
+
+
+def account(seen: Observations, what: Callable[[Observed], float]) -> Account:
+    """Hold one figure of a candidate's samples against the trusted processes' in the same block."""
+    beyond, least, usual = [], [], []
+    peers = seen.peers or [()] * len(seen.blocks)
+    for block, *trusted in zip(seen.blocks, seen.controls, peers, strict=False):
+        levels = [median_of(each, what) for each in trusted if each]
+        if block and levels:
+            used = median_of(block, what)
+            beyond.append(used - max(levels))
+            least.append(used - min(levels))
+            usual.append(max(levels))
+    return Account(tuple(beyond), tuple(least), _spread(usual))
+
+
+def account_per_call(seen: Observations, what: Callable[[Observed], float]) -> Account:
+    """Do the same for each further call of a batch, whose size nobody knew before."""
+    beyond, usual = [], []
+    for own, trusted in zip(seen.batches, seen.control_batches, strict=False):
+        level = _slope(trusted, what)
+        beyond.append(_slope(own, what) - level)
+        usual.append(level)
+    return Account(tuple(beyond), tuple(beyond), _spread(usual))
+
+
+def unaccounted_ns(seen: Observations, *parts: Callable[[Observed], float]) -> float | None:
+    """Return the work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
+    most = [account(seen, part).most_ns for part in parts]
+    if not seen.blocks or any(each is None for each in most):
+        return None
+    per_call = claimed_per_call_ns(seen) / max(1.0, claimed_per_sample_ns(seen))
+    return sum(each for each in most if each is not None) * per_call
+
+
+def _slope(pair: tuple[Observed, Observed], what: Callable[[Observed], float]) -> float:
+    low, high = pair
+    return (what(high) - what(low)) / max(1, high.count - low.count)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Return by how much the larger values exceed the median."""
+    ranked = sorted(values)
+    if not ranked:
+        return 0.0
+    return ranked[round(_USUAL_SHARE * (len(ranked) - 1))] - statistics.median(ranked)
+
+
+def one_core_spare_ns(controls: Iterable[Sequence[Observed]]) -> tuple[float, float]:
+    """Return what processor time the control used beside its claim, and what that varies by.
+
+    It keeps one core busy and all of them by turns; the half that used less kept one.
+    """
+    spare = sorted(each.running_cpu_ns - each.claimed_ns for group in controls for each in group)
+    if not spare:
+        return 0.0, 0.0
+    one_core = spare[: max(1, len(spare) // 2)]
+    return max(0.0, statistics.median(one_core)), _spread(one_core)

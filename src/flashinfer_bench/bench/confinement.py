@@ -1,4 +1,4 @@
-"""How a solution is held: the level asked for, where it may write, and what could not be put in force."""
+"""How a process with somebody's code is held: the level asked for, where it may write, and what is not in force."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Literal
 
 import msgspec
 
+from flashinfer_bench.errors import DeviceError
+
 Level = Literal["off", "process", "container"]
 Measure = Literal["files", "network", "signals", "processes", "capabilities", "limits"]
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """What the fork server must know to hold a contestant before a line of its solution runs."""
+    """What the fork server must know to hold a process before a line of anybody's code runs in it."""
 
     level: Level
     device: str
@@ -21,6 +23,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """Its own entry of the build cache; the only folder beside `scratch` that it may write to."""
     hidden: tuple[str, ...] = ()
     """What it must not read even where the folder around it is readable: datasets, others' builds."""
+    is_judge: bool = False
+    """The judge holds inputs and outputs of everybody: its memory and the size of its files have no limit."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -40,3 +44,19 @@ class Held(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """What a trace calls it: the level only if every measure of it was in force."""
         return "partial" if self.missing and self.level != "off" else self.level
+
+
+def of_judge(level: Level, device: str, hidden: tuple[str, ...]) -> Confinement:
+    """Hold a judge, which runs references: like a solution, but in no container."""
+    own: Level = "off" if level == "off" else "process"
+    return Confinement(own, device, hidden=hidden, is_judge=True)
+
+
+def require_all(missing: tuple[Missing, ...]) -> None:
+    """Refuse to run with less than the whole of a sandbox."""
+    if missing:
+        reasons = "; ".join(f"{each.measure}: {each.reason}" for each in missing)
+        raise DeviceError(
+            f"a sandbox is required, and not all of it can be put in force here: {reasons}. "
+            "`flashinfer-bench doctor` says what is missing"
+        )

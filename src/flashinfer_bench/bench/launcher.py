@@ -192,7 +192,7 @@ class Launcher:
         receives: Any,
         *,
         is_trusted: bool,
-        confinement: Confinement | None = None,
+        confinement: Confinement,
     ) -> Worker:
         """Start a worker that answers on a channel of `receives`, shut in before it reads anything.
 
@@ -234,10 +234,8 @@ class Launcher:
         self._selector.register(reader, selectors.EVENT_READ, worker.log)
         return worker
 
-    def _placed(self, confinement: Confinement | None, scratch: Path) -> Confinement | None:
+    def _placed(self, confinement: Confinement, scratch: Path) -> Confinement:
         """Give a confinement its folder, and hide those of the other workers."""
-        if confinement is None:
-            return None
         return msgspec.structs.replace(
             confinement,
             scratch=str(scratch),

@@ -13,6 +13,7 @@ import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.confinement import Confinement, Missing
+from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Role = Literal["judge", "contestant"]
@@ -28,14 +29,14 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Spawn(Message, frozen=True):
-    """Start a worker, shut in if it is to run a solution.
+    """Start a worker, shut in before anybody's code is in it.
 
     Its channel and its log pipe come as descriptors, in this order.
     """
 
     role: Role
     is_trusted: bool
-    confinement: Confinement | None = None
+    confinement: Confinement
 
 
 class Kill(Message, frozen=True):
@@ -302,7 +303,12 @@ class Open(Message, frozen=True):
     cache_root: str
     clock: ClockChoice = "auto"
     cache: CacheChoice = "auto"
-    ceilings_folder: str | None = None
+
+
+class LearnCeilings(Message, frozen=True):
+    """How fast the device can be; what is not known yet is measured now, before a reference is in the process."""
+
+    known: Ceilings | None
 
 
 class Connect(Message, frozen=True):
@@ -353,12 +359,13 @@ class Judgement(msgspec.Struct, frozen=True):
 class RunJob(Message, frozen=True):
     """Judge and time one workload; contestants were connected before.
 
-    `coin` decides which timed calls are checked; no contestant learns it.
+    `coin` decides which timed calls are checked; no contestant learns it. With `has_files`, contents of files come
+    as a descriptor.
     """
 
     definition: bytes
     workload: bytes
-    roots: tuple[str, ...]
+    has_files: bool
     contestants: tuple[Contestant, ...]
     judgement: Judgement
     key: int
@@ -366,11 +373,14 @@ class RunJob(Message, frozen=True):
 
 
 class LintTask(Message, frozen=True):
-    """Look at a definition and a workload themselves: whether the task is sound, and hard to fake."""
+    """Look at a definition and a workload themselves: whether the task is sound, and hard to fake.
+
+    With `has_files`, contents of files come as a descriptor.
+    """
 
     definition: bytes
     workload: bytes
-    roots: tuple[str, ...]
+    has_files: bool
     rtol: float
     atol: float
     required_matched_ratio: float | None
@@ -383,6 +393,12 @@ class Disconnect(Message, frozen=True):
     """A contestant is gone; a job that waits for it ends with `Aborted`."""
 
     contestant: str
+
+
+class ProcessSeen(Message, frozen=True):
+    """The answer to `LookAtProcess`: process ids, or one number of nanoseconds."""
+
+    numbers: tuple[int, ...]
 
 
 # ------------------------------------------------------------------ judge → parent
@@ -398,6 +414,19 @@ class Opened(Message, frozen=True):
     cuda: str | None
     libs: dict[str, str]
     calibration: dict[str, float]
+
+
+class CeilingsLearned(Message, frozen=True):
+    """The ceilings, as known or as just measured; None where there was no room to measure."""
+
+    ceilings: Ceilings | None
+
+
+class LookAtProcess(Message, frozen=True):
+    """Ask what /proc tells of a contestant: the judge runs references and may not read there."""
+
+    pid: int
+    about: Literal["descendants", "waiting"]
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -581,5 +610,5 @@ JobDecided = (
 )
 JobResult = JobDecided | JobSuspect
 LintResult = TaskLinted | JobSkipped | ReferenceFailed | JudgeFailed
-FromJudge = Opened | JobResult
-ToJudge = Open | Connect | Disconnect | RunJob | LintTask
+FromJudge = Opened | CeilingsLearned | LookAtProcess | JobResult
+ToJudge = Open | LearnCeilings | Connect | Disconnect | RunJob | LintTask | ProcessSeen

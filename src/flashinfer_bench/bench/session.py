@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from flashinfer_bench.bench.blame import (
     with_log,
 )
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
-from flashinfer_bench.bench.confinement import Confinement, Held
+from flashinfer_bench.bench.confinement import Confinement, Held, of_judge, require_all
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.outcomes import (
     Crashed,
@@ -42,6 +43,7 @@ from flashinfer_bench.bench.protocol import (
     BuildFailed,
     Built,
     BuiltElsewhere,
+    CeilingsLearned,
     Connect,
     Contestant,
     Disconnect,
@@ -59,16 +61,23 @@ from flashinfer_bench.bench.protocol import (
     JobWrong,
     JudgeFailed,
     Judgement,
+    LearnCeilings,
+    LookAtProcess,
     Open,
     Opened,
+    ProcessSeen,
     Raised,
     ReferenceFailed,
     RunJob,
 )
 from flashinfer_bench.bench.worker import container
+from flashinfer_bench.bench.worker.confined import FAILED
+from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.compile.cache import require_writable, unwritable
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
+from flashinfer_bench.tensors import ceilings
+from flashinfer_bench.tensors.files import shared_files
 from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
@@ -165,6 +174,8 @@ class Session:
         self._candidate_subject = ""
         self._rival: _Seat | _Refused | None = None
         self._has_lost_a_trusted_one = False
+        self._ceilings_file = cache_root
+        self._knows_ceilings = False
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
@@ -173,7 +184,11 @@ class Session:
             obstacle = container.missing_program()
             if obstacle is not None:
                 raise DeviceError(f"no container for solutions: {obstacle}")
-        self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True)
+        confinement = of_judge(self._level, self._device, self._hidden())
+        self._judge = self._launcher.spawn(
+            "judge", FromJudge, is_trusted=True, confinement=confinement
+        )
+        self._note_what_holds(self._judge, is_trusted=True)
         scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
         request = Open(
             self._launcher.new_id(),
@@ -182,18 +197,25 @@ class Session:
             scratch,
             clock=self._config.clock,
             cache=self._config.cache,
-            ceilings_folder=str(self._cache_root / "ceilings"),
         )
-        self._judge.channel.send(request)
-        try:
-            opened = self._hear_judge(_OPEN_DEADLINE_S)
-        except (WorkerDied, ChannelClosed, ChannelTimeout) as error:
-            said = self._judge.log.take().strip()
-            raise WorkerError(
-                f"the judge did not start on {self._device}: {said or error}"
-            ) from error
+        opened = self._ask_judge(request)
         assert isinstance(opened, Opened)
+        self._ceilings_file = ceilings.file_of(
+            self._cache_root / "ceilings", opened.uuid, self._threads
+        )
+        self._knows_ceilings = False
         return opened
+
+    def _have_ceilings(self) -> None:
+        """Tell a new judge how fast the device is, or have it measure: before a reference can touch the figures."""
+        if self._knows_ceilings:
+            return
+        known = ceilings.read(self._ceilings_file)
+        learned = self._ask_judge(LearnCeilings(self._launcher.new_id(), known))
+        assert isinstance(learned, CeilingsLearned)
+        if known is None and learned.ceilings is not None:
+            ceilings.write(self._ceilings_file, learned.ceilings)
+        self._knows_ceilings = True
 
     def run(self, job: Job) -> Outcome:
         """Run one job; workers that it broke are replaced before the next one."""
@@ -236,6 +258,7 @@ class Session:
         return outcome
 
     def _seat_and_play_once(self, job: Job) -> Outcome | Suspect:
+        self._have_ceilings()
         candidate = self._candidate_for(job)
         self.attempt = self._keys.next(
             job, number=self.attempt.number + 1, can_keep_notes=self._can_keep_notes
@@ -371,18 +394,17 @@ class Session:
             self._level,
             self._device,
             build_folder="" if builds is None else str(builds.folder),
-            hidden=(*self._roots, str(self._cache_root)),
+            hidden=self._hidden(),
         )
+
+    def _hidden(self) -> tuple[str, ...]:
+        return (*self._roots, str(self._cache_root))
 
     def _note_what_holds(self, worker: Worker, *, is_trusted: bool) -> None:
         if not is_trusted:
             self.held = Held(self._level, worker.missing)
-        if self._config.sandbox == "required" and worker.missing:
-            reasons = "; ".join(f"{each.measure}: {each.reason}" for each in worker.missing)
-            raise DeviceError(
-                f"a sandbox is required, and not all of it can be put in force here: {reasons}. "
-                "`flashinfer-bench doctor` says what is missing"
-            )
+        if self._config.sandbox == "required":
+            require_all(worker.missing)
 
     def _build(self, worker: Worker, request: Build) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
@@ -434,16 +456,26 @@ class Session:
         self, job: Job, seats: _Seats, *, key: int, rules: Mapping[str, Any] = MappingProxyType({})
     ) -> Outcome | Suspect:
         """Have the judge play a job on the inputs of a key; `rules` stand in for some of its own."""
-        request = self._request(job, seats, key, rules)
+        try:
+            files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
+        except DatasetError as error:
+            return DatasetFault(str(error))
+        request = self._request(job, seats, key, rules, has_files=files is not None)
         limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
-            self._require_judge().channel.send(request)
+            self._require_judge().channel.send(request, [] if files is None else [files])
             result = self._await_result(list(seats), time.monotonic() + limit_s)
         except ChannelTimeout:
             self._restart_judge()
             return DatasetFault(f"the reference did not return within {limit_s:g} s")
+        except ChannelGarbled as error:
+            self._restart_judge()
+            return DatasetFault(f"while the reference ran, the judge's channel broke: {error}")
         except (WorkerDied, ChannelClosed):
             return self._after_judge_died()
+        finally:
+            if files is not None:
+                os.close(files)
         rival = seats.rival
         is_rivals = rival is not None and getattr(result, "contestant", "") == rival.name
         if isinstance(result, JobSuspect):
@@ -453,7 +485,9 @@ class Session:
             return RivalFailed(self._outcome(result, rival))
         return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
-    def _request(self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any]) -> RunJob:
+    def _request(
+        self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any], *, has_files: bool
+    ) -> RunJob:
         contestants = [
             Contestant(
                 seat.name,
@@ -468,7 +502,7 @@ class Session:
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
-            roots=self._roots,
+            has_files=has_files,
             contestants=tuple(contestants),
             judgement=msgspec.structs.replace(
                 Judgement(
@@ -499,11 +533,12 @@ class Session:
     def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
         """Wait for the judge; tell it at once when a contestant's process ends."""
         watched = {seat.worker.pid: seat for seat in seats}
+        visible = {seat.worker.computing_pid for seat in seats}
         judge = self._require_judge()
         while True:
             workers = [judge, *(seat.worker for seat in watched.values())]
             try:
-                answer: Opened | JobResult = self._launcher.receive(
+                answer: FromJudge = self._launcher.receive(
                     judge.channel, deadline_s=deadline_s, watching=workers
                 )
             except WorkerDied as death:
@@ -512,8 +547,14 @@ class Session:
                 seat = watched.pop(death.worker.pid)
                 judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
                 continue
-            if isinstance(answer, Opened):
-                raise WorkerError("the judge answered a job with its introduction")
+            if time.monotonic() > deadline_s:  # asking on and on is no answer
+                raise ChannelTimeout
+            if isinstance(answer, LookAtProcess):
+                numbers = _numbers(answer) if answer.pid in visible else ()
+                judge.channel.send(ProcessSeen(answer.id, numbers))
+                continue
+            if isinstance(answer, Opened | CeilingsLearned):
+                raise ChannelGarbled(f"a job was answered with {type(answer).__name__}")
             return answer
 
     def _outcome(self, result: JobDecided, candidate: _Seat) -> Outcome:
@@ -568,22 +609,31 @@ class Session:
         assert self._judge is not None
         return self._judge
 
-    def _hear_judge(self, seconds: float) -> Opened | JobResult:
+    def _ask_judge(self, request: Open | LearnCeilings) -> FromJudge:
+        """Ask a judge in which no reference has run yet."""
         assert self._judge is not None
-        channel = self._judge.channel
-        answer: Opened | JobResult = self._launcher.receive(
-            channel, deadline_s=time.monotonic() + seconds, watching=[self._judge]
-        )
+        try:
+            self._judge.channel.send(request)
+            answer: FromJudge = self._launcher.receive(
+                self._judge.channel,
+                deadline_s=time.monotonic() + _OPEN_DEADLINE_S,
+                watching=[self._judge],
+            )
+        except (WorkerDied, ChannelClosed, ChannelTimeout) as error:
+            said = self._judge.log.take().strip()
+            raise WorkerError(
+                f"the judge did not start on {self._device}: {said or error}"
+            ) from error
         return answer
 
     def _after_judge_died(self) -> Outcome:
-        """The judge runs the reference and nothing else that could end it by a signal."""
+        """Nothing but the reference ends a judge by a signal, or by a code that is not ours."""
         judge = self._require_judge()
         self._launcher.wait_for_end(judge, seconds=_END_NOTICE_S)
         ending, said = judge.ending, judge.log.take()
-        is_signal = judge.status is not None and judge.status & 0x7F != 0
+        code = None if judge.status is None else os.waitstatus_to_exitcode(judge.status)
         self._restart_judge()
-        if not is_signal:
+        if code == FAILED:
             raise WorkerError(f"the judge ended unexpectedly: {ending}\n{said}")
         self._has_lost_a_trusted_one = True
         return DatasetFault(f"while the reference ran, {ending}\n{said}")
@@ -600,6 +650,13 @@ class Session:
     def _drop_reference(self) -> None:
         self._end(self._reference)
         self._reference, self._reference_subject = None, ""
+
+
+def _numbers(asked: LookAtProcess) -> tuple[int, ...]:
+    """Look at a contestant for the judge."""
+    if asked.about == "waiting":
+        return (waited_ns(asked.pid),)
+    return tuple(descendants_of(asked.pid))
 
 
 def _subject(solution: Solution) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.benchmark import Benchmark, Step
-from flashinfer_bench.bench.channel import ChannelClosed, ChannelTimeout
+from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.confinement import of_judge, require_all
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.pool import device_lock, device_names
 from flashinfer_bench.bench.protocol import (
@@ -27,7 +28,8 @@ from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.data import Trace, TraceSet, settings
 from flashinfer_bench.errors import DatasetError, WorkerError
 from flashinfer_bench.tensors import machine
-from flashinfer_bench.tensors.planned import ELEMENT_BITS
+from flashinfer_bench.tensors.files import shared_files
+from flashinfer_bench.tensors.planned import ELEMENT_BITS, plan_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.confinement import Level
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.data import Definition, Solution, Workload
 
@@ -91,9 +94,9 @@ def look_at(
 ) -> Iterator[tuple[Task, Seen]]:
     """Look at every task by itself in a judge's process; nobody's solution is loaded."""
     threads = config.threads or machine.physical_cores()
-    with _Judge(device_names(device)[0], threads, tuple(map(str, roots))) as judge:
+    with _Judge(device_names(device)[0], threads, tuple(map(str, roots)), config) as judge:
         for task in tasks:
-            yield task, judge.look_at(task, config)
+            yield task, judge.look_at(task)
 
 
 def let_agree(
@@ -117,8 +120,11 @@ def is_reference(solution: Solution) -> bool:
 class _Judge:
     """One judge at a time; one that a reference took down is replaced."""
 
-    def __init__(self, device: str, threads: int, roots: tuple[str, ...]) -> None:
+    def __init__(
+        self, device: str, threads: int, roots: tuple[str, ...], config: BenchmarkConfig
+    ) -> None:
         self._device, self._threads, self._roots = device, threads, roots
+        self._config = config
         self._stop = os.pipe2(os.O_CLOEXEC)
         environment = settings.environment_copy()
         self._launcher = Launcher(environment=environment, threads=threads, stop=self._stop[0])
@@ -139,20 +145,32 @@ class _Judge:
         for descriptor in self._stop:
             os.close(descriptor)
 
-    def look_at(self, task: Task, config: BenchmarkConfig) -> Seen:
+    def look_at(self, task: Task) -> Seen:
         """Ask the judge; what ends it is the task's fault."""
         try:
             task.definition.require_workload(task.workload)
+            files = shared_files(plan_inputs(task.definition, task.workload), self._roots)
         except DatasetError as error:
             return Unsound(str(error))
-        worker = self._worker or self._open()
+        try:
+            return self._look_at(task, files)
+        finally:
+            if files is not None:
+                os.close(files)
+
+    def _look_at(self, task: Task, files: int | None) -> Seen:
+        worker, limit_s = self._worker or self._open(), self._config.timeout_seconds
         with device_lock(self._lock_name):
             try:
-                worker.channel.send(self._request(task, config))
-                answer = self._hear(worker, config.timeout_seconds)
+                request = self._request(task, has_files=files is not None)
+                worker.channel.send(request, [] if files is None else [files])
+                answer = self._hear(worker, limit_s)
             except ChannelTimeout:
                 self._drop(worker)
-                return Unsound(f"the reference did not return within {config.timeout_seconds:g} s")
+                return Unsound(f"the reference did not return within {limit_s:g} s")
+            except ChannelGarbled as error:
+                self._drop(worker)
+                return Unsound(f"while the reference ran, the judge's channel broke: {error}")
             except (WorkerDied, ChannelClosed):
                 return self._after_death(worker)
         match answer:
@@ -168,7 +186,17 @@ class _Judge:
                 raise WorkerError("the judge answered with its introduction")
 
     def _open(self) -> Worker:
-        worker = self._launcher.spawn("judge", FromLintingJudge, is_trusted=True)
+        sandbox = self._config.sandbox
+        level: Level = "process" if sandbox == "required" else sandbox
+        hidden = (*self._roots, str(settings.cache_path()))
+        worker = self._launcher.spawn(
+            "judge",
+            FromLintingJudge,
+            is_trusted=True,
+            confinement=of_judge(level, self._device, hidden),
+        )
+        if sandbox == "required":
+            require_all(worker.missing)
         id_ = self._launcher.new_id()
         try:
             worker.channel.send(Open(id_, self._device, self._threads, str(worker.scratch)))
@@ -189,13 +217,13 @@ class _Judge:
         )
         return answer
 
-    def _request(self, task: Task, config: BenchmarkConfig) -> LintTask:
-        resolved = config.resolve_eval_config(task.definition, task.workload)
+    def _request(self, task: Task, *, has_files: bool) -> LintTask:
+        resolved = self._config.resolve_eval_config(task.definition, task.workload)
         return LintTask(
             self._launcher.new_id(),
             definition=task.definition.model_dump_json().encode(),
             workload=task.workload.model_dump_json().encode(),
-            roots=self._roots,
+            has_files=has_files,
             rtol=resolved.rtol,
             atol=resolved.atol,
             required_matched_ratio=resolved.required_matched_ratio,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import time
 from typing import TYPE_CHECKING
 
@@ -56,39 +57,43 @@ class _Remembered(msgspec.Struct, frozen=True):
 
 
 class Remembered:
-    """Ceilings of one device, measured when they are first asked for, and at most once a day."""
+    """Ceilings of one device: those of a measurement made before, or measured when they are first asked for."""
 
-    def __init__(self, measure: Callable[[], Ceilings], file: Path | None = None) -> None:
+    def __init__(self, measure: Callable[[], Ceilings], known: Ceilings | None = None) -> None:
         self._measure = measure
-        self._file = file
-        self._found: Ceilings | None = None
+        self._found = known
 
     def get(self) -> Ceilings:
         """Return what is known; measure where nothing is."""
         if self._found is None:
-            self._found = self._read() or self._written(self._measure())
+            self._found = self._measure()
         return self._found
 
     def raise_by_measuring(self) -> Ceilings:
         """Measure anew and keep the better: before a ceiling speaks against anyone it is tried again."""
-        self._found = self._written(self.get().raised(self._measure()))
+        self._found = self.get().raised(self._measure())
         return self._found
 
-    def _read(self) -> Ceilings | None:
-        if self._file is None:
-            return None
-        try:
-            read = msgspec.json.decode(self._file.read_bytes(), type=_Remembered)
-        except (OSError, msgspec.MsgspecError):
-            return None
-        return read.ceilings if 0 <= time.time() - read.measured_at_s < LIFETIME_S else None
 
-    def _written(self, ceilings: Ceilings) -> Ceilings:
-        """Write a measurement down where there is a place for it; losing it costs measuring anew."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                partial = self._file.with_suffix(f".{time.monotonic_ns()}")
-                partial.write_bytes(msgspec.json.encode(_Remembered(time.time(), ceilings)))
-                partial.replace(self._file)
-        return ceilings
+def file_of(folder: Path, uuid: str, threads: int) -> Path:
+    """Name a file after machine, device and threads: what is measured holds for these."""
+    name = f"{platform.node()}-{uuid}-{threads}.json"
+    return folder / name.replace("/", "_")
+
+
+def read(file: Path) -> Ceilings | None:
+    """Read a measurement that is not older than a day."""
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=_Remembered)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found.ceilings if 0 <= time.time() - found.measured_at_s < LIFETIME_S else None
+
+
+def write(file: Path, ceilings: Ceilings) -> None:
+    """Write a measurement down where there is a place for it; losing it costs measuring anew."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{time.monotonic_ns()}")
+        partial.write_bytes(msgspec.json.encode(_Remembered(time.time(), ceilings)))
+        partial.replace(file)

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flashinfer_bench.tensors.threads import told_of_threads
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 THROTTLED_SHARE = 0.05
 """Throttled for a larger share of the time, and what was timed does not count."""
@@ -174,21 +172,21 @@ class _CpuReading:
 class CpuConditions:
     """A CPU as Linux counts it: stolen time, other programs, waiting for a processor, thermal throttling.
 
-    `own_cpu_ns` says what processor time the benchmark itself has used; `pids` are its contestants. Blocks that are
-    too short to count in are looked at together. Waiting alone says nothing: contestants and judge wake each
-    other up, and wait for each other.
+    `own_cpu_ns` says what processor time the benchmark itself has used, `waited_ns` how long its contestants waited
+    for a processor. Blocks that are too short to count in are looked at together. Waiting alone says nothing:
+    contestants and judge wake each other up, and wait for each other.
     """
 
     def __init__(
         self,
         own_cpu_ns: Callable[[], int],
-        pids: Iterable[int] = (),
+        waited_ns: Callable[[], int],
         *,
         proc: Path = _PROC,
         processors: Path = _PROCESSORS,
     ) -> None:
         self._own_cpu_ns = own_cpu_ns
-        self._pids = tuple(pids)
+        self._waited_ns = waited_ns
         self._proc = proc
         self._throttle_counts = sorted(processors.glob("cpu[0-9]*/thermal_throttle/*_count"))
         self._count = os.cpu_count() or 1
@@ -232,7 +230,7 @@ class CpuConditions:
             busy_s=(user + nice + system + irq + softirq) / self._ticks_per_s,
             stolen_s=stolen / self._ticks_per_s,
             own_s=self._own_cpu_ns() / 1e9,
-            waiting_s=sum(map(self._waited_ns, self._pids)) / 1e9,
+            waiting_s=self._waited_ns() / 1e9,
             throttled=self._throttled(),
         )
 
@@ -245,11 +243,6 @@ class CpuConditions:
         except OSError:
             return [0] * 8
         return [int(word) for word in first_line.split()[1:9]]
-
-    def _waited_ns(self, pid: int) -> int:
-        """Sum up how long the threads of a process were ready to run and did not: schedstat's second number."""
-        told = told_of_threads(pid, "schedstat", proc=self._proc)
-        return sum(int(words[1]) for words in told if len(words) > 1)
 
 
 def gpu_conditions(uuid: str) -> Observer:

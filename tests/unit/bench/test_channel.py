@@ -20,6 +20,7 @@ from flashinfer_bench.bench.channel import (
     ChannelTimeout,
     pair,
 )
+from flashinfer_bench.bench.confinement import Confinement
 from flashinfer_bench.bench.protocol import (
     Committed,
     Exited,
@@ -69,7 +70,7 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
 @pytest.mark.parametrize(
     ("message", "receives"),
     [
-        (Spawn(1, "judge", is_trusted=True), ToServer),
+        (Spawn(1, "judge", is_trusted=True, confinement=Confinement("process", "cpu")), ToServer),
         (Exited(2, 44, 9), FromServer),
         (BUILT, FromContestant),
         (COMMITTED, FromContestant),

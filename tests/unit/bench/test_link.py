@@ -17,7 +17,9 @@ from flashinfer_bench.bench.protocol import (
     FromContestant,
     JobAborted,
     JobTimedOut,
+    LookAtProcess,
     OpenBlock,
+    ProcessSeen,
     Returned,
     ToContestant,
     ToJudge,
@@ -31,7 +33,7 @@ class Table:
 
     link: Link
     contestant: Channel[ToContestant]
-    parent: Channel[Disconnect]
+    parent: Channel[LookAtProcess]
 
     def answer(self, *, after_s: float) -> None:
         request = self.contestant.receive()
@@ -46,7 +48,7 @@ def table() -> Iterator[Table]:
     heard: Channel[FromContestant] = Channel(ours, FromContestant)
     of_parent: Channel[ToJudge] = Channel(to_parent, ToJudge)
     link = Link("candidate-1", 1, heard, of_parent)
-    found = Table(link, Channel(theirs, ToContestant), Channel(parents, Disconnect))
+    found = Table(link, Channel(theirs, ToContestant), Channel(parents, LookAtProcess))
     yield found
     for channel in (heard, of_parent, found.contestant, found.parent):
         channel.close()
@@ -117,3 +119,33 @@ def test_the_parent_says_that_a_process_is_gone_before_its_channel_does(table: T
     table.contestant.close()
 
     assert ended(table) == JobAborted(7, "candidate-1", "its process ended")
+
+
+def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(table: Table) -> None:
+    open_job(table, limit_s=10.0)
+    asked: list[LookAtProcess] = []
+
+    def answer() -> None:
+        request = table.parent.receive()
+        asked.append(request)
+        table.parent.send(ProcessSeen(request.id + 99, (1,)))
+        table.parent.send(ProcessSeen(request.id, (20_000,)))
+
+    other = threading.Thread(target=answer)
+    other.start()
+
+    waited_ns = table.link.waited_ns()
+
+    other.join()
+    assert waited_ns == 20_000
+    assert [(each.pid, each.about) for each in asked] == [(1, "waiting")]
+
+
+def test_a_contestant_that_is_gone_ends_the_job_while_the_parent_is_asked(table: Table) -> None:
+    open_job(table, limit_s=10.0)
+    table.parent.send(Disconnect(0, "candidate-1"))
+
+    with pytest.raises(JobEndedError) as caught:
+        table.link.cpu.look_for_children()
+
+    assert caught.value.result == JobAborted(7, "candidate-1", "its process ended")

@@ -80,7 +80,7 @@ def test_claiming_a_third_less_for_ten_microseconds_is_implausible() -> None:
 
     assert found.code == "implausible"
     assert (
-        "a call takes 9.93 µs by the judge's clock, and is claimed to take 7.69 µs"
+        "a call takes 9.82 µs by the judge's clock, and is claimed to take 7.69 µs"
         in found.evidence
     )
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flashinfer_bench.bench.worker.processes import children_of, descendants_of
+from flashinfer_bench.bench.worker.processes import children_of, descendants_of, waited_ns
 
 CHAIN = 3_000
 
@@ -35,6 +35,19 @@ def test_what_is_left_out_hides_what_is_below_it(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_has_nobody_below_it(tmp_path: Path) -> None:
     assert children_of(1, proc=tmp_path) == set()
+
+
+def test_waiting_is_summed_up_over_threads(tmp_path: Path) -> None:
+    for thread, waited in ((7, 1_000), (8, 20)):
+        folder = tmp_path / "7" / "task" / str(thread)
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(f"123 {waited} 4\n")
+
+    assert waited_ns(7, proc=tmp_path) == 1_020
+
+
+def test_a_process_that_is_gone_waits_for_nothing(tmp_path: Path) -> None:
+    assert waited_ns(7, proc=tmp_path) == 0
 
 
 def test_the_real_kernel_names_a_child() -> None:

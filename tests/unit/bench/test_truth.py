@@ -49,7 +49,7 @@ def truth_about(source: str, folder: Path) -> tuple[Truth, Judge]:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, roots=(), device=device, key=0, cache_root=folder)
+    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=folder)
     return truth, judge_for(definition, {})
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
-from flashinfer_bench.tensors.blobs import load_files, shared_file, tensors_from_descriptor
+from flashinfer_bench.tensors.blobs import load_files, tensors_from_descriptor
+from flashinfer_bench.tensors.dtypes import dtype_name
+from flashinfer_bench.tensors.files import shared_files
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 42\n"
@@ -153,20 +156,68 @@ def test_a_fetch_that_fails_repeats_what_git_said(
         load_files([stored("big.safetensors")], [str(root)])
 
 
+def plans_of(tensors: dict[str, torch.Tensor]) -> list[InputPlan]:
+    return [
+        InputPlan(
+            TensorPlan(name, tuple(each.shape), dtype_name(each.dtype)),
+            "file",
+            path="a.safetensors",
+            tensor_key=name,
+        )
+        for name, each in tensors.items()
+    ]
+
+
 @pytest.mark.parametrize(
-    "dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int8", "bool"]
+    "dtype",
+    [
+        *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+        *("int64", "int32", "int16", "int8", "bool"),
+    ],
 )
-def test_tensors_reach_another_process_through_a_descriptor(dtype: str) -> None:
-    sent = {
+def test_tensors_reach_another_process_through_a_descriptor(root: Path, dtype: str) -> None:
+    stored = {
         "x": torch.arange(6).reshape(2, 3).to(getattr(torch, dtype)),
-        "strided": torch.arange(6).reshape(2, 3).t(),
+        "odd": torch.arange(5).to(torch.int8),
+        "scalar": torch.tensor(3.5),
         "empty": torch.empty(0, 3),
     }
+    save_file(stored, root / "a.safetensors")
+    plans = plans_of(stored)
 
-    descriptor = shared_file(sent)
-    received = tensors_from_descriptor(descriptor)
+    descriptor = shared_files(plans, [str(root)])
+    assert descriptor is not None
+    received = tensors_from_descriptor(descriptor, plans)
     os.close(descriptor)
 
-    assert received.keys() == sent.keys()
-    assert [received[name].dtype for name in sent] == [each.dtype for each in sent.values()]
-    assert [received[name].tolist() for name in sent] == [each.tolist() for each in sent.values()]
+    assert received.keys() == stored.keys()
+    assert [received[n].dtype for n in stored] == [each.dtype for each in stored.values()]
+    assert [received[n].tolist() for n in stored] == [each.tolist() for each in stored.values()]
+
+
+def test_nobody_who_is_given_the_descriptor_can_change_what_others_read(root: Path) -> None:
+    descriptor = shared_files([stored()], [str(root)])
+    assert descriptor is not None
+
+    with pytest.raises(PermissionError):
+        os.pwrite(descriptor, b"x", 0)
+    tensors_from_descriptor(descriptor, [stored()])["x"].fill_(7)
+    again = tensors_from_descriptor(descriptor, [stored()])["x"]
+    os.close(descriptor)
+
+    assert torch.equal(again, STORED)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 20), (-8, 16), (96, 120)])
+def test_offsets_that_do_not_fit_are_the_datasets_fault(root: Path, begin: int, end: int) -> None:
+    entry = {"dtype": "I32", "shape": [2, 3], "data_offsets": [begin, end]}
+    header = json.dumps({"x": entry}).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(24)
+    (root / "bad.safetensors").write_bytes(content)
+
+    with pytest.raises(DatasetError, match="no readable safetensors file"):
+        load_files([stored("bad.safetensors")], [str(root)])
+
+
+def test_without_files_there_is_no_descriptor() -> None:
+    assert shared_files([InputPlan(TensorPlan("y", (4,), "float32"), "window")], []) is None

@@ -1,4 +1,4 @@
-"""Ceilings are remembered for a day, and only ever raised by measuring again."""
+"""Ceilings are written down for a day, and only ever raised by measuring again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flashinfer_bench.tensors.ceilings import LIFETIME_S, Ceilings, Remembered
+from flashinfer_bench.tensors.ceilings import (
+    LIFETIME_S,
+    Ceilings,
+    Remembered,
+    file_of,
+    read,
+    write,
+)
 
 torch = pytest.importorskip("torch", reason="measuring needs torch")
 
@@ -34,48 +41,53 @@ def test_a_device_is_measured_once() -> None:
     assert remembered.get() is remembered.get()
 
 
-def test_a_file_spares_the_next_process_the_measuring(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "device.json"
-    Remembered(Counted(LOW), file).get()
+def test_a_measurement_made_before_spares_the_measuring() -> None:
+    assert Remembered(Counted(), LOW).get() == LOW
 
-    assert Remembered(Counted(), file).get() == LOW
+
+def test_measuring_again_keeps_the_better_of_both() -> None:
+    remembered = Remembered(Counted(HIGH), LOW)
+
+    raised = remembered.raise_by_measuring()
+
+    best = {"float32": 2e12, "bfloat16": 4e12, "float64": 1e12}
+    assert raised == Ceilings(20e9, 50e9, 1 << 20, best)
+    assert remembered.get() == raised
+
+
+def test_what_was_written_is_read_for_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "device.json"
+    write(file, LOW)
+
+    assert read(file) == LOW
     assert [path.name for path in file.parent.iterdir()] == ["device.json"]
 
-
-def test_what_is_older_than_a_day_is_measured_again(tmp_path: Path) -> None:
-    file = tmp_path / "device.json"
-    Remembered(Counted(LOW), file).get()
     old = msgspec.json.decode(file.read_bytes())
     old["measured_at_s"] -= LIFETIME_S + 1
     file.write_bytes(msgspec.json.encode(old))
 
-    assert Remembered(Counted(HIGH), file).get() == HIGH
+    assert read(file) is None
 
 
-def test_what_cannot_be_read_is_measured_again(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:
     file = tmp_path / "device.json"
     file.write_text('{"measured_at_s": tru')
 
-    assert Remembered(Counted(HIGH), file).get() == HIGH
+    assert read(file) is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_takes_no_file_is_no_failure(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
 
-    assert Remembered(Counted(LOW), tmp_path / "in" / "device.json").get() == LOW
+    write(tmp_path / "in" / "device.json", LOW)
 
 
-def test_measuring_again_keeps_the_better_of_both(tmp_path: Path) -> None:
-    file = tmp_path / "device.json"
-    remembered = Remembered(Counted(LOW, HIGH), file)
-    remembered.get()
+def test_a_device_and_its_threads_have_a_file_of_their_own(tmp_path: Path) -> None:
+    files = {file_of(tmp_path, uuid, threads) for uuid in ("a/b", "c") for threads in (1, 2)}
 
-    raised = remembered.raise_by_measuring()
-
-    best = {"float32": 2e12, "bfloat16": 4e12, "float64": 1e12}
-    assert raised == Ceilings(20e9, 50e9, 1 << 20, best)
-    assert Remembered(Counted(), file).get() == raised
+    assert len(files) == 4
+    assert all(file.parent == tmp_path for file in files)
 
 
 def test_the_peak_is_that_of_the_fastest_dtype_asked_for() -> None:

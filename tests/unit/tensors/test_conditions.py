@@ -162,13 +162,11 @@ def test_a_card_that_nvml_does_not_know_is_not_watched() -> None:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Callable[..., None]:
-    """Write what the kernel counts: ticks of busy and stolen time, nanoseconds a thread waited."""
+    """Write what is counted: ticks of busy and stolen time, nanoseconds contestants waited."""
 
     def write(*, busy: int = 0, stolen: int = 0, waited_ns: int = 0, throttled: int = 0) -> None:
         (tmp_path / "stat").write_text(f"cpu  {busy} 0 0 1000 0 0 0 {stolen} 0 0\ncpu0 1\n")
-        thread = tmp_path / "7" / "task" / "7"
-        thread.mkdir(parents=True, exist_ok=True)
-        (thread / "schedstat").write_text(f"123 {waited_ns} 4\n")
+        (tmp_path / "waited").write_text(str(waited_ns))
         counts = tmp_path / "cpu0" / "thermal_throttle"
         counts.mkdir(parents=True, exist_ok=True)
         (counts / "core_throttle_count").write_text(f"{throttled}\n")
@@ -177,9 +175,16 @@ def proc(tmp_path: Path) -> Callable[..., None]:
     return write
 
 
+def conditions_of(tmp_path: Path, own_ns: Callable[[], int]) -> CpuConditions:
+    def waited_ns() -> int:
+        return int((tmp_path / "waited").read_text())
+
+    return CpuConditions(own_ns, waited_ns, proc=tmp_path, processors=tmp_path)
+
+
 def watched(tmp_path: Path, own_ns: int = 0) -> CpuConditions:
     own = iter([0, own_ns])
-    return CpuConditions(lambda: next(own), [7], proc=tmp_path, processors=tmp_path)
+    return conditions_of(tmp_path, lambda: next(own))
 
 
 ALL_TICKS = 20 * (os.cpu_count() or 1)  # of 0.2 s
@@ -235,7 +240,7 @@ def test_blocks_too_short_to_count_in_are_looked_at_together(
     tmp_path: Path, proc: Callable[..., None]
 ) -> None:
     own = iter([0, 0, 0])
-    cpu = CpuConditions(lambda: next(own), [7], proc=tmp_path, processors=tmp_path)
+    cpu = conditions_of(tmp_path, lambda: next(own))
     cpu.before()
     assert cpu.after() is None
 
@@ -247,7 +252,7 @@ def test_blocks_too_short_to_count_in_are_looked_at_together(
 
 
 def test_the_real_kernel_is_read() -> None:
-    cpu = CpuConditions(time.process_time_ns, [os.getpid()])
+    cpu = CpuConditions(time.process_time_ns, lambda: 0)
 
     cpu.before()
     cpu.after()

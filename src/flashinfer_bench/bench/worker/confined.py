@@ -14,7 +14,7 @@ import msgspec
 
 from flashinfer_bench.bench.channel import ChannelClosed
 from flashinfer_bench.bench.confinement import Confinement
-from flashinfer_bench.bench.worker import grants, limits, sandbox
+from flashinfer_bench.bench.worker import grants, sandbox
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.protocol import Role
 
-_FAILED = 70
+FAILED = 70
+"""The exit code of a worker that failed by a fault of ours."""
 
 
 def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
@@ -33,9 +34,9 @@ def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
 
 
 def become(
-    role: Role, channel: int, report: int, confinement: Confinement | None, readable: Sequence[str]
+    role: Role, channel: int, report: int, confinement: Confinement, readable: Sequence[str]
 ) -> NoReturn:
-    """Shut this process in where it is to run a solution, tell `report` how that went, then serve."""
+    """Shut this process in, tell `report` how that went, then serve."""
     try:
         faulthandler.enable()
         warnings.resetwarnings()
@@ -49,18 +50,13 @@ def become(
 
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(_FAILED)
+        os._exit(FAILED)
     os._exit(0)
 
 
-def _shut_in(report: int, confinement: Confinement | None, readable: Sequence[str]) -> None:
-    """The descriptor of the report is closed before a solution could write to it."""
-    if confinement is None:
-        limits.end_with_parent()
-        limits.hide_from_debuggers()
-        missing: tuple[object, ...] = ()
-    else:
-        missing = sandbox.enter(confinement, readable=readable)
-        sandbox.make_at_home(confinement)
+def _shut_in(report: int, confinement: Confinement, readable: Sequence[str]) -> None:
+    """The descriptor of the report is closed before anybody's code could write to it."""
+    missing = sandbox.enter(confinement, readable=readable)
+    sandbox.make_at_home(confinement)
     os.write(report, msgspec.msgpack.encode(missing))
     os.close(report)

@@ -187,7 +187,7 @@ class _Harness:
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
         shared, *rest = descriptors
-        files = tensors_from_descriptor(rest[0]) if request.has_files else {}
+        files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
         self._plans = request.outputs
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import time
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.worker.processes import descendants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 class CpuClock:
     """Processor time of a process, all its threads, and what it has started.
 
-    The kernel keeps it; the process itself can neither see it being read nor change it.
+    The kernel keeps it; the process itself can neither see it being read nor change it. `find` says which
+    processes are below it.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, find: Callable[[int], Iterable[int]] = descendants_of) -> None:
         self.pid = pid
+        self._find = find
         self._clocks: tuple[int, ...] = (_clock_of(pid),)
 
     def look_for_children(self) -> None:
         """Find the processes it has started; too slow to be done for every call."""
-        self._clocks = tuple(map(_clock_of, (self.pid, *descendants_of(self.pid))))
+        self._clocks = tuple(map(_clock_of, (self.pid, *self._find(self.pid))))
 
     def read_ns(self) -> int:
         """Nanoseconds used so far; a process that ended meanwhile counts no more."""

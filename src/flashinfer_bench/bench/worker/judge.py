@@ -1,9 +1,13 @@
-"""The process that knows the truth: it makes inputs, runs the reference, compares, and never loads a solution."""
+"""The process that knows the truth: it makes inputs, runs the reference, compares, and never loads a solution.
+
+The reference is somebody's code as well: the process was shut in before it read its first message, and what it needs
+of files and of other processes comes from the parent.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import platform
 import socket
 import time
 import traceback
@@ -14,16 +18,19 @@ import torch
 
 from flashinfer_bench.bench.channel import Channel
 from flashinfer_bench.bench.protocol import (
+    CeilingsLearned,
     Connect,
     Disconnect,
     FromContestant,
     JobResult,
     JobSkipped,
     JudgeFailed,
+    LearnCeilings,
     LintResult,
     LintTask,
     Open,
     Opened,
+    ProcessSeen,
     ReferenceFailed,
     RunJob,
     ToJudge,
@@ -43,7 +50,9 @@ from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from flashinfer_bench.tensors.ceilings import Ceilings
 
 _REMEMBERED_BYTES = 1 << 30
 
@@ -61,8 +70,7 @@ def serve(sock: socket.socket) -> None:
     opened = _opened(request.id, device, calibrate(clock, device.torch_device))
     del clock  # some can be opened once
     channel.send(opened)
-    ceilings = Remembered(lambda: measure(device.torch_device), _ceilings_file(request, device))
-    _Bench(channel, device, Path(request.cache_root), ceilings, cores=cores).run()
+    _Bench(channel, device, Path(request.cache_root), cores=cores).run()
 
 
 class _Bench:
@@ -73,12 +81,11 @@ class _Bench:
         channel: Channel[ToJudge],
         device: Device,
         cache_root: Path,
-        ceilings: Remembered,
         *,
         cores: int,
     ) -> None:
         self._channel = channel
-        self._ceilings = ceilings
+        self._ceilings = Remembered(self._measure)
         self._gpu = gpu_conditions(device.uuid) if device.cuda is not None else None
         self._cores = cores
         self._device = device
@@ -99,16 +106,43 @@ class _Bench:
                     link = self._links.pop(name, None)  # the parent may say it twice
                     if link is not None:
                         link.close()
+                case LearnCeilings(id=id_, known=known):
+                    self._channel.send(CeilingsLearned(id_, self._learned(known)))
                 case RunJob() as job:
-                    self._channel.send(self._judge(job))
+                    with self._files() as files:
+                        self._channel.send(self._judge(job, files))
                 case LintTask() as task:
-                    self._channel.send(self._lint(task))
+                    with self._files() as files:
+                        self._channel.send(self._lint(task, files))
+                case ProcessSeen():  # for a job that ended while it was asked for
+                    pass
                 case Open():
                     return
 
-    def _judge(self, job: RunJob) -> JobResult:
+    def _measure(self) -> Ceilings:
+        return measure(self._device.torch_device)
+
+    def _learned(self, known: Ceilings | None) -> Ceilings | None:
+        """Take what is known, or measure; what a reference could have changed is not written down."""
+        self._ceilings = Remembered(self._measure, known)
         try:
-            truth = self._truth_about(job)
+            return self._ceilings.get()
+        except torch.OutOfMemoryError:  # measuring takes a gigabyte on a card
+            return None
+
+    @contextlib.contextmanager
+    def _files(self) -> Iterator[list[int]]:
+        """Give the descriptors that came with a message; they are closed at the end."""
+        descriptors = self._channel.take_descriptors()
+        try:
+            yield descriptors
+        finally:
+            for each in descriptors:
+                os.close(each)
+
+    def _judge(self, job: RunJob, files: Sequence[int]) -> JobResult:
+        try:
+            truth = self._truth_about(job, files)
             links = self._take_links(job)
             speed = SpeedOfLight(
                 self._ceilings,
@@ -124,6 +158,7 @@ class _Bench:
                 truth,
                 links,
                 self._device,
+                files=files,
                 conditions=conditions,
                 speed=speed,
                 cores=self._cores,
@@ -138,9 +173,9 @@ class _Bench:
         except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
             return JudgeFailed(job.id, traceback.format_exc())
 
-    def _lint(self, task: LintTask) -> LintResult:
+    def _lint(self, task: LintTask, files: Sequence[int]) -> LintResult:
         try:
-            return lint(task, self._truth_about(task))
+            return lint(task, self._truth_about(task, files))
         except ReferenceFailedError as error:
             return ReferenceFailed(task.id, str(error))
         except torch.OutOfMemoryError as error:
@@ -154,21 +189,21 @@ class _Bench:
             link.open_job(job.id, contestant, limit_s=job.judgement.timeout_seconds)
         return links
 
-    def _truth_about(self, job: RunJob | LintTask) -> Truth:
+    def _truth_about(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
         """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
         subject = (job.definition, job.workload)
-        truth = self._truths.pop(subject, None) or self._make_truth(job)
+        truth = self._truths.pop(subject, None) or self._make_truth(job, files)
         truth.use_key(job.key)
         self._truths[subject] = truth  # now the youngest
         while len(self._truths) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
             self._truths.pop(next(iter(self._truths)))
         return truth
 
-    def _make_truth(self, job: RunJob | LintTask) -> Truth:
+    def _make_truth(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
         return Truth(
             Definition.model_validate_json(job.definition),
             Workload.model_validate_json(job.workload),
-            roots=job.roots,
+            files=files[0] if files else None,
             device=self._device,
             key=job.key,
             cache_root=self._cache_root,
@@ -189,15 +224,7 @@ def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
     def own_ns() -> int:
         return time.process_time_ns() + sum(link.cpu.read_ns() for link in links)
 
-    return CpuConditions(own_ns, [link.cpu.pid for link in links])
-
-
-def _ceilings_file(request: Open, device: Device) -> Path | None:
-    """Name a file after machine, device and threads: what is measured holds for these."""
-    if request.ceilings_folder is None:
-        return None
-    name = f"{platform.node()}-{device.uuid}-{request.threads}.json"
-    return Path(request.ceilings_folder) / name.replace("/", "_")
+    return CpuConditions(own_ns, lambda: sum(link.waited_ns() for link in links))
 
 
 def _opened(id_: int, device: Device, calibration: dict[str, float]) -> Opened:

@@ -45,19 +45,20 @@ def hide_from_debuggers() -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def be_first_to_go() -> None:
-    """When memory runs out, the kernel ends this process, not the judge or another program."""
+def be_first_to_go(*, is_judge: bool) -> None:
+    """When memory runs out, the kernel ends a contestant, then the judge, then other programs."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        Path("/proc/self/oom_score_adj").write_text("500" if is_judge else "1000")
 
 
-def limit_resources(*, limits_memory: bool) -> None:
-    """Bound file size, processes and, where `limits_memory`, private memory.
+def limit_resources(*, limits_files: bool, limits_memory: bool) -> None:
+    """Bound processes and, where wanted, the size of files, shared memory included, and private memory.
 
     Address space is no measure of memory, least of all with CUDA, which reserves terabytes of it.
     """
-    _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
     _lower(resource.RLIMIT_NPROC, tasks_of_machine() + MOST_PROCESSES)  # it counts all of a user's
+    if limits_files:
+        _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
     if limits_memory:
         _lower(resource.RLIMIT_DATA, int(_available_bytes() * _SHARE_OF_MEMORY))
 

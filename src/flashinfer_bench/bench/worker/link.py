@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import select
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.protocol import (
@@ -16,6 +16,8 @@ from flashinfer_bench.bench.protocol import (
     JobRaised,
     JobResult,
     JobTimedOut,
+    LookAtProcess,
+    ProcessSeen,
     Raised,
     ReferenceFailed,
     ToContestant,
@@ -44,10 +46,11 @@ class Link:
         self, name: str, pid: int, channel: Channel[FromContestant], parent: Channel[ToJudge]
     ) -> None:
         self.name = name
-        self.cpu = CpuClock(pid)
+        self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
         self.is_reference, self.is_timed, self.takes_outputs = False, True, False
         self._channel = channel
         self._parent = parent
+        self._pid = pid
         self._poll = select.poll()
         self._poll.register(parent, select.POLLIN)  # first: it knows why a channel closed
         self._poll.register(channel, select.POLLIN)
@@ -105,6 +108,10 @@ class Link:
         self._next_id += 1
         return self._next_id
 
+    def waited_ns(self) -> int:
+        """Say how long the threads of this contestant were ready to run and did not."""
+        return sum(self._look("waiting"))
+
     def close(self) -> None:
         """Close our end."""
         self._channel.close()
@@ -127,13 +134,25 @@ class Link:
         self._budget_s -= (time.perf_counter_ns() - started_ns) / 1e9
         return answer
 
-    def _hear_parent(self) -> None:
-        """While a job runs the parent says one thing only: that a contestant is gone."""
+    def _look(self, about: Literal["descendants", "waiting"]) -> tuple[int, ...]:
+        """Have the parent look at this contestant's process: /proc is out of the judge's reach."""
+        request = LookAtProcess(self.new_id(), self._pid, about)
+        self._parent.send(request)
+        while (seen := self._hear_parent()) is None or seen.id != request.id:
+            pass
+        return seen.numbers
+
+    def _hear_parent(self) -> ProcessSeen | None:
+        """While a job runs the parent answers, or says that a contestant is gone."""
         self._parent.fill()
+        seen = None
         while (message := self._parent.pending()) is not None:
             if isinstance(message, Disconnect):
                 explanation = "its process ended"
                 raise JobEndedError(JobAborted(self._job_id, message.contestant, explanation))
+            if isinstance(message, ProcessSeen):
+                seen = message
+        return seen
 
     def _wait_for_parent(self) -> None:
         """A closed channel is nearly always a dead process; let the parent say so first."""

@@ -48,7 +48,6 @@ from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.side import Sample, Side
 from flashinfer_bench.bench.worker.watch import Watch
-from flashinfer_bench.tensors.blobs import shared_file
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
@@ -83,6 +82,7 @@ class Match:
         links: Sequence[Link],
         device: Device,
         *,
+        files: Sequence[int],
         conditions: Conditions,
         speed: SpeedOfLight,
         cores: int,
@@ -100,6 +100,7 @@ class Match:
         self._output_bytes = slot_bytes(truth.outputs)
         self._slot_count = self._plan_slots()
         self._links = links
+        self._files = files
         self._all_sides: list[Side] = []
         self._sides: list[Side] = []
         self._watch: Watch | None = None
@@ -161,24 +162,22 @@ class Match:
 
     def _open(self, link: Link) -> Side:
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
-        files = [shared_file(self._truth.files)] if self._truth.files else []
         request = OpenWorkload(
             link.new_id(),
             inputs=self._truth.inputs,
             outputs=self._truth.outputs,
             slot_count=self._slot_count,
-            has_files=bool(files),
+            has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),
             least_outputs=self._checker.least_outputs,
         )
         try:
-            link.ask(request, Done, [descriptor, *files])
+            link.ask(request, Done, [descriptor, *self._files])
             shared = SharedOutputs(
                 descriptor, self._truth.outputs, self._slot_count, self._device.torch_device
             )
         finally:
-            for open_file in [descriptor, *files]:
-                os.close(open_file)
+            os.close(descriptor)
         device = self._device.torch_device
         least = self._checker.least_outputs
         return Side(

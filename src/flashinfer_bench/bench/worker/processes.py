@@ -1,4 +1,4 @@
-"""Which processes have been started by which, as /proc tells it."""
+"""Which processes have been started by which, and how long they waited, as /proc tells it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ _PROC = Path("/proc")
 def children_of(pid: int, *, proc: Path = _PROC) -> set[int]:
     """Find the processes that a process has started, or adopted, and that have not been waited for."""
     return {int(word) for told in told_of_threads(pid, "children", proc=proc) for word in told}
+
+
+def waited_ns(pid: int, *, proc: Path = _PROC) -> int:
+    """Sum up how long the threads of a process were ready to run and did not: schedstat's second number."""
+    told = told_of_threads(pid, "schedstat", proc=proc)
+    return sum(int(words[1]) for words in told if len(words) > 1)
 
 
 def descendants_of(

@@ -1,4 +1,4 @@
-"""The process of a solution shuts itself in, before a line of the solution is read.
+"""A process that is to run a solution or a reference shuts itself in, before a line of it is read.
 
 Each measure stands alone: what a kernel does not offer is reported as missing, with the reason, and the
 others hold all the same. Nothing here needs privileges, a namespace or a fresh interpreter.
@@ -53,7 +53,7 @@ def enter(
         Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     limits.become_subreaper()  # what its children leave behind is still seen as its own
     os.setpgid(0, 0)  # a signal to its group reaches no other worker
-    limits.be_first_to_go()
+    limits.be_first_to_go(is_judge=confinement.is_judge)
     missing = [*_tried("limits", lambda: _limit(confinement))]
     limits.end_with_parent()
     limits.hide_from_debuggers()
@@ -106,7 +106,8 @@ def private_variables(confinement: Confinement) -> dict[str, str]:
 
 
 def _limit(confinement: Confinement) -> None:
-    limits.limit_resources(limits_memory=not confinement.device.startswith("cuda"))
+    is_candidate, on_cpu = not confinement.is_judge, not confinement.device.startswith("cuda")
+    limits.limit_resources(limits_files=is_candidate, limits_memory=is_candidate and on_cpu)
 
 
 def _restrict_files(confinement: Confinement, readable: Sequence[str], abi: int) -> None:

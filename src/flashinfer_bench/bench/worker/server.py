@@ -107,20 +107,22 @@ class _ForkServer:
                 self._end_swarms()
 
     def _patience_s(self) -> float | None:
-        """Look up now and then where the kernel lets a solution start any number of processes."""
-        is_watching = limits.is_exempt_from_process_limit() and self._pidfds.keys() - self._trusted
+        """Look up now and then where the kernel lets a worker start any number of processes."""
+        is_watching = limits.is_exempt_from_process_limit() and self._pidfds
         return _COUNT_EVERY_S if is_watching else None
 
     def _end_swarms(self) -> None:
-        """Kill contestants that have started more processes than they may."""
+        """Kill workers that have started more processes than they may; of orphans, contestants are the parents."""
         if limits.tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
             return
-        ours = descendants_of(os.getpid(), without=frozenset(self._trusted))
-        if len(ours) > limits.MOST_PROCESSES // 2:
-            for pid in self._pidfds.keys() - self._trusted:
-                os.kill(pid, signal.SIGKILL)
-                self._report(pid)
-            _kill_all_but(self._trusted)
+        most = limits.MOST_PROCESSES // 2
+        if len(descendants_of(os.getpid())) <= most:
+            return
+        parents = {pid for pid in self._pidfds if len(descendants_of(pid)) > most}
+        for pid in parents or self._pidfds.keys() - self._trusted:
+            os.kill(pid, signal.SIGKILL)
+            self._report(pid)
+        _kill_all_but(set(self._pidfds))
 
     def kill_everything(self) -> None:
         for pid in list(self._pidfds):
@@ -150,7 +152,7 @@ class _ForkServer:
         self._selector.register(self._pidfds[pid], selectors.EVENT_READ, pid)
         if request.is_trusted:
             self._trusted.add(pid)
-        if request.confinement is not None and request.confinement.level == "container":
+        if request.confinement.level == "container":
             self._contained.add(pid)
         report = _read_report(reader)
         if report is None:
@@ -197,7 +199,7 @@ def _become_worker(
     """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else."""
     _keep_only(channel, log, report)
     confinement = request.confinement
-    if confinement is None or confinement.level != "container":
+    if confinement.level != "container":
         confined.become(request.role, _CHANNEL, _REPORT, confinement, readable)
     try:
         limits.end_with_parent()

@@ -12,7 +12,7 @@ from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import Call
-from flashinfer_bench.tensors.blobs import load_files
+from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
@@ -50,14 +50,17 @@ class UnusualDraw:
 
 
 class Truth:
-    """Makes inputs and expected outputs for any trial and call of one workload."""
+    """Makes inputs and expected outputs for any trial and call of one workload.
+
+    `files` is what `shared_files` made of the inputs that come from files.
+    """
 
     def __init__(
         self,
         definition: Definition,
         workload: Workload,
         *,
-        roots: Sequence[str],
+        files: int | None,
         device: Device,
         key: int,
         cache_root: Path,
@@ -69,14 +72,14 @@ class Truth:
         try:
             self.inputs = plan_inputs(definition, workload)
             self.outputs = plan_outputs(definition, workload)
-            self.files = load_files(self.inputs, roots)
             solution, signature = reference_solution(definition), definition.signature()
             self._reference = build(solution, signature, cache_root=cache_root).callable
         except BuildError as error:
             raise ReferenceFailedError(f"{error}\n{error.log}") from error
         except BenchError as error:
             raise ReferenceFailedError(str(error)) from error
-        self._maker = InputMaker(self.inputs, device.torch_device, files=self.files)
+        stored = {} if files is None else tensors_from_descriptor(files, self.inputs)
+        self._maker = InputMaker(self.inputs, device.torch_device, files=stored)
         self._trial = -1
         self._first_outputs: dict[int, list[torch.Tensor]] = {}
         self._precise: list[torch.Tensor] | None = None

@@ -496,6 +496,8 @@ class JobPassed(Message, frozen=True):
     rival_errors: Errors | None = None
     light: Light | None = None
     seen: Seen = Seen()
+    task_notes: tuple[Note, ...] = ()
+    """How the task itself is weak: not the solution's fault."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
 

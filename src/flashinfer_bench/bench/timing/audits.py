@@ -27,6 +27,9 @@ _FAST_CHECKS = 6.0
 _SECRET_ONES = 12
 """The median of the last so many secret samples says what is usual: a machine drifts."""
 
+_OF_FAST_ONES = 2
+"""So many times as many calls are checked of a fast sample as of a secret one."""
+
 _LEAST_CHECKED_CALLS = 60
 """Where samples have several calls: who leaves out one call in eleven passes so many checks with 0.3%."""
 
@@ -47,13 +50,14 @@ def fast_check_probability(size: int) -> float:
     return min(1.0, _FAST_CHECKS / max(1, size))
 
 
-def checked_calls(count: int, secret_samples: int) -> int:
+def checked_calls(count: int, secret_samples: int, *, is_fast: bool = False) -> int:
     """Say how many calls are checked of a sample of `count` calls, in a job with so many secret samples.
 
-    >>> checked_calls(1, 15), checked_calls(64, 15), checked_calls(64, 10)
-    (1, 4, 6)
+    >>> checked_calls(1, 15), checked_calls(64, 15), checked_calls(64, 15, is_fast=True)
+    (1, 4, 8)
     """
-    return min(count, math.ceil(_LEAST_CHECKED_CALLS / max(1, secret_samples)))
+    most = math.ceil(_LEAST_CHECKED_CALLS / max(1, secret_samples))
+    return min(count, _OF_FAST_ONES * most if is_fast else most)
 
 
 class UsualTime:

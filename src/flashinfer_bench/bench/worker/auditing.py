@@ -50,9 +50,11 @@ class Auditing:
         last = calls[-1] if is_last else None
         return BlockAudit(self, side, trial, len(calls), secret, last)
 
-    def slots(self, side: Side, trial: int, call: int, count: int) -> tuple[int, ...]:
+    def slots(
+        self, side: Side, trial: int, call: int, count: int, *, is_fast: bool = False
+    ) -> tuple[int, ...]:
         """Choose which calls of a sample are checked, if it is."""
-        most = checked_calls(count, self._secret_samples)
+        most = checked_calls(count, self._secret_samples, is_fast=is_fast)
         return side.checked_slots(trial, call, count, most=most)
 
     @property
@@ -87,8 +89,9 @@ class BlockAudit:
         auditing, side = self._auditing, self._side
         if not auditing.is_on:
             return _none
-        slots = auditing.slots(side, self._trial, call, count)
-        if call in {self._secret, self._last}:
+        is_fixed = call in {self._secret, self._last}
+        slots = auditing.slots(side, self._trial, call, count, is_fast=not is_fixed)
+        if is_fixed:
             return lambda _: slots
         seen, is_judged = auditing.seen(side), not side.link.is_reference
         toss = side.toss(self._trial, call, "fast").random()

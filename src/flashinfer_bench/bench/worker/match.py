@@ -389,6 +389,7 @@ class Match:
                 for side in self._sides
             ),
             notes=tuple(side.notes()),
+            task_notes=self._checker.task_notes() if self._rules.is_audited else (),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
             light=self._light(side),

@@ -30,8 +30,10 @@ def constant_answers(right: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     yield "zeros", torch.zeros_like(right)
     yield "ones", torch.ones_like(right)
     if right.dtype.is_floating_point:
-        finite = right.double()[right.double().isfinite()]
-        mean = float(finite.mean()) if finite.numel() else 0.0
+        mean = float(_wide(right).mean(dtype=torch.float64))
+        if not math.isfinite(mean):
+            finite = right.double()[right.double().isfinite()]
+            mean = float(finite.mean()) if finite.numel() else 0.0
         yield f"the mean of the output ({mean:.3g})", torch.full_like(right, mean)
     else:
         usual = right.mode().values if right.ndim else right
@@ -53,7 +55,7 @@ def variation(
 
 def same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Tell which elements are equal, NaN included."""
-    wide_one, wide_other = one.double(), other.double()
+    wide_one, wide_other = _wide(one), _wide(other)
     return (wide_one == wide_other) | (wide_one.isnan() & wide_other.isnan())
 
 
@@ -105,6 +107,11 @@ def _alike(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
             found.append(f"output {name!r} of different calls: {text}")
     if found:
         yield Note(WEAKLY_TOLD_APART, "; ".join(found))
+
+
+def _wide(values: torch.Tensor) -> torch.Tensor:
+    """Widen what is too narrow to be compared or averaged; large outputs are not copied."""
+    return values.float() if values.is_floating_point() and values.itemsize == 1 else values
 
 
 def _relative_change(other: torch.Tensor, right: torch.Tensor) -> float | None:

@@ -82,7 +82,7 @@ def best_by_hardware(standing: Standing, bounds: Bounds) -> tuple[BestOf, ...]:
     Solutions that failed nowhere come first, then higher speedups.
     """
     return tuple(
-        _best_of(hardware, by_definition, bounds, standing.weak)
+        _best_of(hardware, by_definition, bounds, {name for name, _ in standing.weak})
         for hardware, by_definition in standing.tallies.items()
     )
 
@@ -91,7 +91,7 @@ def _best_of(
     hardware: str,
     by_definition: Mapping[str, Mapping[str, Tally]],
     bounds: Bounds,
-    weak: frozenset[str],
+    weak: set[str],
 ) -> BestOf:
     best: list[Best] = []
     reasons: dict[str, str] = {}

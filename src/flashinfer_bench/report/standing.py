@@ -72,8 +72,8 @@ class Standing:
     statuses: Mapping[str, Mapping[str, int]]
     """Traces by hardware and status, counted before anything is left out."""
     left_out: LeftOut
-    weak: frozenset[str] = frozenset()
-    """Definitions with workloads that were left out because they are weak."""
+    weak: frozenset[tuple[str, str]] = frozenset()
+    """Workloads, by definition and uuid, that were left out because any of their traces says that they are weak."""
 
 
 def standing(
@@ -92,7 +92,8 @@ def standing(
     timed = [row for row in every if not row.interpreted]
     present = of_present_code(timed, current_hash)
     newest = _newest(present, mixes_hardware=mixes_hardware)
-    kept = newest if includes_weak else _of_sound_tasks(newest)
+    weak = frozenset() if includes_weak else frozenset(_task(r) for r in newest if r.task_notes)
+    kept = [row for row in newest if _task(row) not in weak] if weak else newest
     left_out = LeftOut(
         older_runs=len(present) - len(newest),
         other_versions=len(timed) - len(present),
@@ -105,7 +106,6 @@ def standing(
     are_some_gone = left_out.interpreted or left_out.weak_tasks
     for row in every if are_some_gone else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
-    weak = frozenset() if includes_weak else frozenset(r.definition for r in newest if r.task_notes)
     return Standing({name: tallies[name] for name in statuses}, statuses, left_out, weak)
 
 
@@ -154,12 +154,8 @@ def _newest(rows: list[TraceRow], *, mixes_hardware: bool) -> list[TraceRow]:
     return list(newest.values())
 
 
-def _of_sound_tasks(rows: list[TraceRow]) -> list[TraceRow]:
-    """Leave out workloads that any of the traces says are weak."""
-    weak = {(row.definition, row.workload_uuid) for row in rows if row.task_notes}
-    if not weak:
-        return rows
-    return [row for row in rows if (row.definition, row.workload_uuid) not in weak]
+def _task(row: TraceRow) -> tuple[str, str]:
+    return row.definition, row.workload_uuid
 
 
 def _add(tallies: Tallies, row: TraceRow) -> None:

@@ -107,7 +107,7 @@ def test_a_workload_that_any_trace_calls_weak_is_left_out_for_all() -> None:
     assert list(found.tallies["card"]["d1"]) == ["b"]
     assert list(found.tallies["card"]["d1"]["b"].passed) == ["w2"]
     assert found.left_out.weak_tasks == 2
-    assert found.weak == {"d1"}
+    assert found.weak == {("d1", "w1")}
     assert list(with_them.tallies["card"]["d1"]["b"].passed) == ["w1", "w2"]
     assert with_them.left_out.weak_tasks == 0
 

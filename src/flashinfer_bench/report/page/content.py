@@ -127,7 +127,8 @@ class Content:
             return "replaced code"
         if id(row) in self._counted:
             return None
-        return "weak task" if row.task_notes else "older run"
+        is_weak = (row.definition, row.workload_uuid) in self.standing.weak
+        return "weak task" if is_weak else "older run"
 
     def job_of(self, row: TraceRow) -> Job:
         """Find the job of one of the standing's own rows."""

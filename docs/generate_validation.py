@@ -36,6 +36,8 @@ makes a task unsound, or easy to win without solving it (codes `TSK`). It looks 
   nine in ten of their wrong elements let pass, show that the judge looks at few elements only.
 * **variation**: outputs that are the same, or within the tolerance, for other inputs can be remembered instead of
   computed.
+* **what `run` notes too**: TSK-05, TSK-07 and TSK-08 are `trivial_answer_passes`, `weakly_told_apart` and
+  `constant_inputs` in [traces](evaluation.md#weak-tasks), for every workload that was run; rankings leave those out.
 * **declared distributions**: is what was drawn what the [workload says](formats.md#what-random-inputs-hold)?
 
 References and baselines run in worker processes, judged as `run` judges them; `--config FILE` gives the same settings

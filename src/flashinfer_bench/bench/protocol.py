@@ -527,6 +527,8 @@ class JobPassed(Message, frozen=True):
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
     seen: Seen = Seen()
+    task_notes: tuple[Note, ...] = ()
+    """How the task itself is weak: not the solution's fault."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
 

@@ -151,6 +151,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
                 "correctness": _correctness(result.errors),
                 "performance": _performance(outcome),
                 "notes": _notes(result.notes),
+                "task_notes": _notes(result.task_notes),
             }
             return EvaluationStatus.PASSED, log, parts
         case Wrong(result=result, log=log):

@@ -214,6 +214,15 @@ def mix_hardware_option(command: Decorated) -> Decorated:
     )(command)
 
 
+def include_weak_option(command: Decorated) -> Decorated:
+    """Add `--include-weak`."""
+    return click.option(
+        "--include-weak",
+        is_flag=True,
+        help="Count workloads that traces call weak: less than the work may pass there.",
+    )(command)
+
+
 class _Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """A share of one, written as 0.02 or 2%."""
 

@@ -14,6 +14,7 @@ from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
 from flashinfer_bench.cli.options import (
     dataset_options,
+    include_weak_option,
     json_option,
     log_level_option,
     mix_hardware_option,
@@ -82,10 +83,16 @@ report.add_command(merge)
     "or as kernelbench or flashinfer-bench do; docs/reports.md explains each.",
 )
 @mix_hardware_option
+@include_weak_option
 @json_option
 @log_level_option
-def summary(
-    local: tuple[str, ...], baseline_author: str, score: str, mix_hardware: bool, as_json: bool
+def summary(  # noqa: PLR0917  # options arrive by name
+    local: tuple[str, ...],
+    baseline_author: str,
+    score: str,
+    mix_hardware: bool,
+    include_weak: bool,
+    as_json: bool,
 ) -> None:
     """Count traces by status, and rank authors.
 
@@ -104,6 +111,7 @@ def summary(
             _solutions_by(trace_set, baseline_author),
             baseline_author=baseline_author,
             mixes_hardware=mix_hardware,
+            includes_weak=include_weak,
             score=wanted,
         )
     if as_json:
@@ -127,13 +135,15 @@ def summary(
     "--max-rel-error", type=float, metavar="X", help="Leave out traces with a larger error."
 )
 @mix_hardware_option
+@include_weak_option
 @json_option
 @log_level_option
-def best(
+def best(  # noqa: PLR0917  # options arrive by name
     local: tuple[str, ...],
     max_abs_error: float | None,
     max_rel_error: float | None,
     mix_hardware: bool,
+    include_weak: bool,
     as_json: bool,
 ) -> None:
     """Show the best solution of each definition, or why there is none.
@@ -147,6 +157,7 @@ def best(
             trace_set.rows(),
             current_hashes(trace_set),
             mixes_hardware=mix_hardware,
+            includes_weak=include_weak,
         )
         groups = best_by_hardware(found, Bounds(max_abs_error, max_rel_error))
     measured = {name for by_definition in found.tallies.values() for name in by_definition}
@@ -186,6 +197,7 @@ def best(
 )
 @click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII characters only.")
 @mix_hardware_option
+@include_weak_option
 @json_option
 @log_level_option
 def visualize(  # noqa: PLR0917  # options arrive by name
@@ -194,6 +206,7 @@ def visualize(  # noqa: PLR0917  # options arrive by name
     width: int | None,
     is_ascii: bool,
     mix_hardware: bool,
+    include_weak: bool,
     as_json: bool,
 ) -> None:
     """Draw recorded traces as charts of characters.
@@ -209,6 +222,7 @@ def visualize(  # noqa: PLR0917  # options arrive by name
             (row for name in names for row in trace_set.rows(name)),
             current_hashes(trace_set),
             mixes_hardware=mix_hardware,
+            includes_weak=include_weak,
         )
         groups = charts(found, samples_reader(trace_set))
     if as_json:

@@ -11,7 +11,12 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    dataset_options,
+    include_weak_option,
+    json_option,
+    log_level_option,
+)
 from flashinfer_bench.cli.report_model import profile_files
 
 if TYPE_CHECKING:
@@ -39,10 +44,16 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Whose solutions authors are ranked against.",
 )
+@include_weak_option
 @json_option
 @log_level_option
-def html(
-    folder: str, local: tuple[str, ...], title: str | None, baseline_author: str, as_json: bool
+def html(  # noqa: PLR0917  # options arrive by name
+    folder: str,
+    local: tuple[str, ...],
+    title: str | None,
+    baseline_author: str,
+    include_weak: bool,
+    as_json: bool,
 ) -> None:
     """Write a dataset as a static site into DIR.
 
@@ -59,7 +70,7 @@ def html(
     target = Path(folder)
     require_replaceable(target)
     with collector_paused():
-        content = _content(load_dataset(local), title, baseline_author)
+        content = _content(load_dataset(local), title, baseline_author, includes_weak=include_weak)
         count = write_site(target, pages(content))
     index = (target / "index.html").resolve()
     traces = sum(map(len, content.jobs.values()))
@@ -72,7 +83,9 @@ def html(
         click.echo(f"  python3 -m webbrowser {index.as_uri()}")
 
 
-def _content(trace_set: TraceSet, title: str | None, baseline_author: str) -> Content:
+def _content(
+    trace_set: TraceSet, title: str | None, baseline_author: str, *, includes_weak: bool
+) -> Content:
     from flashinfer_bench import __version__  # noqa: PLC0415  # reading it is slow
     from flashinfer_bench.data import Profile  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.page.content import Content  # noqa: PLC0415  # with the templates
@@ -94,6 +107,7 @@ def _content(trace_set: TraceSet, title: str | None, baseline_author: str) -> Co
         profiles=[(path.stem, Profile.load(path)) for path in profile_files(trace_set.roots)],
         samples_of=samples_of,
         baseline_author=baseline_author,
+        includes_weak=includes_weak,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.weakness import percent, sameness
 from flashinfer_bench.cli.running_checks import baselines_of, how_it_ended, require_torch
 
 if TYPE_CHECKING:
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.rules.snapshot import Snapshot
 
 _BLIND_SHARE = 0.9  # of wrong elements let pass
-_SAME_SHARE = {
-    True: 0.9,
-    False: 0.99,
-}  # by whether the output is of floats: few integers may well be equal
-_HARDLY_CHANGED = 1e-3  # of the output's root mean square
 
 
 def task_findings(
@@ -103,12 +99,12 @@ def _of_answers(answers: Iterable[TrivialAnswer], name: str) -> Iterator[Finding
         accepted = [each for each in group if each.is_accepted]
         blind = max(group, key=lambda each: each.forgiven_share)
         if accepted:
-            which = ", ".join(f"{e.answer} ({_percent(e.matched_ratio)} match)" for e in accepted)
+            which = ", ".join(f"{e.answer} ({percent(e.matched_ratio)} match)" for e in accepted)
             yield _finding("TSK-05", f"passes as output {output!r}: {which}", name)
         elif blind.forgiven_share >= _BLIND_SHARE:
             message = (
                 f"given {blind.answer} for output {output!r}, the judge lets "
-                f"{_percent(blind.forgiven_share)} of the wrong elements pass"
+                f"{percent(blind.forgiven_share)} of the wrong elements pass"
             )
             yield _finding("TSK-06", message, name)
 
@@ -117,23 +113,12 @@ def _of_variations(variations: Iterable[Variation], name: str) -> Iterator[Findi
     """Say it once an output: what is the same in all trials is the same in all calls."""
     said = set()
     for seen in variations:
-        text = _sameness(seen)
+        text = sameness(seen)
         if text and seen.output not in said:
             said.add(seen.output)
             yield _finding(
                 "TSK-07", f"output {seen.output!r} of different {seen.between}: {text}", name
             )
-
-
-def _sameness(seen: Variation) -> str:
-    is_float = seen.relative_change is not None
-    if seen.is_accepted:
-        return "one passes for the other"
-    if seen.relative_change is not None and seen.relative_change < _HARDLY_CHANGED:
-        return f"they differ by {_percent(seen.relative_change)} of their magnitude"
-    if seen.same_share >= _SAME_SHARE[is_float]:
-        return f"{_percent(seen.same_share)} of the elements are the same"
-    return ""
 
 
 def _disagreement(step: Step) -> Iterator[Finding]:
@@ -162,14 +147,3 @@ def _in_a_line(text: str) -> str:
     """Keep what matters: the last line of a traceback, the first of anything else."""
     first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     return f"{first} {rest[-1]}" if rest and first.endswith("raised") else first
-
-
-def _percent(share: float) -> str:
-    """Write a share so that only all of it is 100%.
-
-    >>> _percent(1.0), _percent(0.99996), _percent(0.123)
-    ('100%', '99.99%', '12.3%')
-    """
-    if share in {0.0, 1.0}:
-        return f"{share:.0%}"
-    return f"{min(99.99, max(0.01, share * 100)):.4g}%"

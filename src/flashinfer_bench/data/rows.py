@@ -58,6 +58,8 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     """Of the solution's repository, else of the dataset's."""
     threads: int | None = None
     libs: dict[str, str] = {}
+    task_notes: tuple[str, ...] = ()
+    """Codes of how the task itself is weak."""
 
     @property
     def is_passed(self) -> bool:
@@ -111,6 +113,10 @@ class _Provenance(msgspec.Struct, gc=False):
     dataset_revision: str | None = None
 
 
+class _Note(msgspec.Struct, gc=False):
+    code: str
+
+
 class _Evaluation(msgspec.Struct, gc=False):
     status: str
     environment: _Environment
@@ -118,6 +124,7 @@ class _Evaluation(msgspec.Struct, gc=False):
     correctness: _Correctness | None = None
     performance: _Performance | None = None
     notes: list[Any] = []
+    task_notes: list[_Note] = []
     provenance: _Provenance | None = None
 
 
@@ -201,6 +208,7 @@ def _row(
         (run.solution_commit if run else None) or provenance.dataset_revision,
         evaluation.environment.threads,
         evaluation.environment.libs,
+        tuple(note.code for note in evaluation.task_notes),
     )
 
 

@@ -280,6 +280,8 @@ class Evaluation(Entity):
     """Present with `PASSED` only."""
     notes: list[Note] = Field(default_factory=list, exclude_if=is_empty)
     """Things honest but worth knowing."""
+    task_notes: list[Note] = Field(default_factory=list, exclude_if=is_empty)
+    """How the task itself is weak, so that less than the work may pass; not the solution's fault."""
     provenance: Provenance | None = Field(None, exclude_if=is_none)
     """What ties the trace to code, data and settings."""
 

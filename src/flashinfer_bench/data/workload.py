@@ -52,6 +52,8 @@ class SafetensorsInput(Entity):
     """Name of the tensor in the file."""
     scaled: StrictBool = Field(False, exclude_if=lambda scaled: not scaled)
     """Whether every call gets its rows and columns times other factors up to 1: zeros, signs and symmetry stay."""
+    permuted: StrictBool = Field(False, exclude_if=lambda permuted: not permuted)
+    """Whether every call gets its rows, along the first dimension, in another order: each row stays what it is."""
 
 
 def _input_kind(source: object) -> str:

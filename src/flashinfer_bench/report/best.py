@@ -82,13 +82,16 @@ def best_by_hardware(standing: Standing, bounds: Bounds) -> tuple[BestOf, ...]:
     Solutions that failed nowhere come first, then higher speedups.
     """
     return tuple(
-        _best_of(hardware, by_definition, bounds)
+        _best_of(hardware, by_definition, bounds, {name for name, _ in standing.weak})
         for hardware, by_definition in standing.tallies.items()
     )
 
 
 def _best_of(
-    hardware: str, by_definition: Mapping[str, Mapping[str, Tally]], bounds: Bounds
+    hardware: str,
+    by_definition: Mapping[str, Mapping[str, Tally]],
+    bounds: Bounds,
+    weak: set[str],
 ) -> BestOf:
     best: list[Best] = []
     reasons: dict[str, str] = {}
@@ -100,6 +103,8 @@ def _best_of(
         ]
         if contenders:
             best.append(min(contenders, key=_order))
+        elif not by_solution and definition in weak:
+            reasons[definition] = "only weak tasks, where less than the work may pass"
         else:
             reasons[definition] = _reason(by_solution, bounds)
     return BestOf(hardware, tuple(best), reasons)

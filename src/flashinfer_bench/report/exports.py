@@ -74,6 +74,12 @@ def columns(op_types: Mapping[str, str]) -> tuple[ExportColumn, ...]:
         _same("run_label", "text", "name the user gave the run"),
         _same("commit", "text", "git commit of the solution, else revision of the dataset"),
         _same("libs", "versions", "versions of the libraries involved"),
+        ExportColumn(
+            "task_notes",
+            "text",
+            "how the task itself is weak, as codes",
+            lambda row: ", ".join(row.task_notes) or None,
+        ),
     )
 
 

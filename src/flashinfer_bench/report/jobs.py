@@ -74,6 +74,8 @@ class JobResult:
     """Whether something stood in for a GPU: such times mean nothing and are not shown."""
     note_evidence: dict[str, str] = field(default_factory=dict)
     """What was seen, by the code of each note."""
+    task_notes: tuple[str, ...] = ()
+    """How the task itself is weak."""
 
     @property
     def is_passed(self) -> bool:
@@ -92,6 +94,7 @@ class JobResult:
             *((INTERPRETED,) if self.interpreted else ()),
             *self.notes,
             *((DISTURBED,) if self.disturbed else ()),
+            *self.task_notes,
         )
 
 
@@ -120,6 +123,8 @@ class SolutionResult:
     notes: tuple[str, ...]
     is_disturbed: bool = False
     interpreted: bool = False
+    task_notes: tuple[str, ...] = ()
+    """How its tasks themselves are weak."""
 
 
 def job_result(trace: Trace, solution: Solution) -> JobResult:
@@ -151,6 +156,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         disturbed=tuple((performance.blocks_disturbed if performance else None) or ()),
         interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
         note_evidence={note.code: note.evidence for note in evaluation.notes},
+        task_notes=tuple(note.code for note in evaluation.task_notes),
     )
 
 
@@ -176,6 +182,8 @@ def job_line(result: JobResult) -> str:
         parts.append(speedup_text(result.speedup, result.speedup_interval))
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
+    if result.task_notes:
+        parts.append(f"weak task: {', '.join(result.task_notes)}")
     return f"{result.status} {job}: {', '.join(parts)}"
 
 
@@ -211,6 +219,11 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         )
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
+    if weak := _distinct(result.task_notes for result in results):
+        lines.append(
+            f"{', '.join(weak)}: the task itself is weak, and rankings leave it out; "
+            "`flashinfer-bench validate --run` says more"
+        )
     causes = sorted({cause for result in results if result.is_timed for cause in result.disturbed})
     if causes:
         lines.append(
@@ -244,6 +257,7 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         notes=_distinct(job.notes for job in jobs),
         is_disturbed=any(job.disturbed for job in timed),
         interpreted=any(job.interpreted for job in jobs),
+        task_notes=_distinct(job.task_notes for job in jobs),
     )
 
 
@@ -264,6 +278,7 @@ def _cells(line: SolutionResult) -> tuple[str, ...]:
                 *((INTERPRETED,) if line.interpreted else ()),
                 *line.notes,
                 *((DISTURBED,) if line.is_disturbed else ()),
+                *line.task_notes,
             )
         ),
     )

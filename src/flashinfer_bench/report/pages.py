@@ -109,6 +109,11 @@ def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
         (left_out.older_runs, "trace", "of what was run again: the newest run counts"),
         (left_out.other_versions, "trace", "of code that has since been replaced"),
         (left_out.interpreted, "trace", "of interpreted kernels, whose times mean nothing"),
+        (
+            left_out.weak_tasks,
+            "trace",
+            "on weak tasks, where less than the work may pass: --include-weak counts them",
+        ),
     )
     lines = [f"{count_text(count, noun)} {what}" for count, noun, what in counts if count]
     return (heading("Left out"), paragraph(*lines)) if lines else ()

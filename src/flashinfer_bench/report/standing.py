@@ -59,6 +59,8 @@ class LeftOut:
     """Traces of code that the solution's present code replaced."""
     interpreted: int = 0
     """Traces whose kernel was interpreted: their times mean nothing."""
+    weak_tasks: int = 0
+    """Traces on workloads that are weak themselves: less than the work may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +72,41 @@ class Standing:
     statuses: Mapping[str, Mapping[str, int]]
     """Traces by hardware and status, counted before anything is left out."""
     left_out: LeftOut
+    weak: frozenset[tuple[str, str]] = frozenset()
+    """Workloads, by definition and uuid, that were left out because any of their traces says that they are weak."""
 
 
 def standing(
-    rows: Iterable[TraceRow], current_hash: CurrentHash, *, mixes_hardware: bool = False
+    rows: Iterable[TraceRow],
+    current_hash: CurrentHash,
+    *,
+    mixes_hardware: bool = False,
+    includes_weak: bool = False,
 ) -> Standing:
-    """Sort rows out: what is outdated or means nothing is left out and counted."""
+    """Sort rows out: what is outdated or means nothing is left out and counted.
+
+    So are workloads that a trace says are weak, unless `includes_weak`.
+    """
     every = list(rows)
     statuses = _statuses(every, mixes_hardware=mixes_hardware)
     timed = [row for row in every if not row.interpreted]
     present = of_present_code(timed, current_hash)
-    kept = _newest(present, mixes_hardware=mixes_hardware)
+    newest = _newest(present, mixes_hardware=mixes_hardware)
+    weak = frozenset() if includes_weak else frozenset(_task(r) for r in newest if r.task_notes)
+    kept = [row for row in newest if _task(row) not in weak] if weak else newest
     left_out = LeftOut(
-        older_runs=len(present) - len(kept),
+        older_runs=len(present) - len(newest),
         other_versions=len(timed) - len(present),
         interpreted=len(every) - len(timed),
+        weak_tasks=len(newest) - len(kept),
     )
     tallies: defaultdict[str, Tallies] = defaultdict(dict)
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
-    for row in every if left_out.interpreted else ():  # measured, though it counts for nothing
+    are_some_gone = left_out.interpreted or left_out.weak_tasks
+    for row in every if are_some_gone else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})
-    return Standing({name: tallies[name] for name in statuses}, statuses, left_out)
+    return Standing({name: tallies[name] for name in statuses}, statuses, left_out, weak)
 
 
 def _statuses(rows: list[TraceRow], *, mixes_hardware: bool) -> dict[str, dict[str, int]]:
@@ -137,6 +152,10 @@ def _newest(rows: list[TraceRow], *, mixes_hardware: bool) -> list[TraceRow]:
         if known is None or instant(known.timestamp) <= instant(row.timestamp):
             newest[job] = row
     return list(newest.values())
+
+
+def _task(row: TraceRow) -> tuple[str, str]:
+    return row.definition, row.workload_uuid
 
 
 def _add(tallies: Tallies, row: TraceRow) -> None:

@@ -56,11 +56,14 @@ def summarize(
     *,
     baseline_author: str,
     mixes_hardware: bool = False,
+    includes_weak: bool = False,
     score: ScoreName | None = None,
 ) -> Summary:
     """Sum rows up; `baselines` names the baseline author's solutions of each definition."""
     wanted = score or parse_score(Family.ARITHMETIC)
-    sorted_out = standing(rows, current_hash, mixes_hardware=mixes_hardware)
+    sorted_out = standing(
+        rows, current_hash, mixes_hardware=mixes_hardware, includes_weak=includes_weak
+    )
     groups = tuple(
         HardwareSummary(
             hardware,

@@ -157,6 +157,10 @@ def _workload(
                 raise UsageError(
                     f"input {name!r} is scaled anew for each call, as nothing is there"
                 )
+            if source.permuted:
+                raise UsageError(
+                    f"input {name!r} has its rows in another order in each call, as nothing is there"
+                )
             path = _path_there(trace_set, definition, source.path)
             needed[path] = source.path
             inputs[name] = {"type": "safetensors", "path": path, "tensor_key": source.tensor_key}

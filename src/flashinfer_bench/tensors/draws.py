@@ -271,6 +271,15 @@ def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
     out.mul_(down.unsqueeze(-1))
 
 
+def permute(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Write a tensor's rows, along its first dimension, in a secret order; rows stay as they are, bit for bit."""
+    generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
+    order = torch.randperm(len(stored), generator=generator).to(stored.device)
+    if stored.itemsize == 1:  # not every narrow type can be gathered
+        stored, out = stored.view(torch.uint8), out.view(torch.uint8)
+    torch.index_select(stored, 0, order, out=out)
+
+
 def _cut(pattern: torch.Tensor, offset: int, length: int) -> torch.Tensor:
     if length <= _LONGEST_AT_ONCE:
         return pattern[offset : offset + length]

@@ -128,6 +128,8 @@ class InputMaker:
                 draws.fill(distribution, pool, argument, choices)
             elif self._plans[index].is_scaled:
                 draws.scale(pool, argument, choices)
+            elif self._plans[index].is_permuted:
+                draws.permute(pool, argument, choices)
             else:
                 argument.copy_(pool)
 

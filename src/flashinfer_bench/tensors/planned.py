@@ -113,7 +113,8 @@ class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
     `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
-    a safetensors file, the same in every call, or times another factor where it is scaled. `scalar`: a Python
+    a safetensors file, the same in every call, times another factor where it is scaled, or its rows in another
+    order where it is permuted. `scalar`: a Python
     number; `None` for one that is drawn once a trial. Without a distribution the dtype says what is drawn.
     """
 
@@ -125,6 +126,7 @@ class InputPlan(msgspec.Struct, frozen=True):
     path: str = ""
     tensor_key: str = ""
     is_scaled: bool = False
+    is_permuted: bool = False
 
 
 def plan_inputs(definition: Definition, workload: Workload) -> tuple[InputPlan, ...]:
@@ -159,8 +161,12 @@ def _plan_input(
                 )
             return InputPlan(tensor, "scalar", spec.role, value=given.value)
         case SafetensorsInput():
+            place = f"workload {workload.uuid} of {definition.name}: input {name!r}"
+            if given.scaled and given.permuted:
+                raise DatasetError(f"{place}: it is either scaled or permuted, not both")
+            if given.permuted and not shape:
+                raise DatasetError(f"{place}: it has no rows that could be permuted")
             if given.scaled and tensor.dtype not in WINDOWED_DTYPES:
-                place = f"workload {workload.uuid} of {definition.name}: input {name!r}"
                 raise DatasetError(f"{place}: only float types are scaled, not {tensor.dtype}")
             return InputPlan(
                 tensor,
@@ -169,6 +175,7 @@ def _plan_input(
                 path=given.path,
                 tensor_key=given.tensor_key,
                 is_scaled=given.scaled and spec.role == "dynamic",
+                is_permuted=given.permuted and spec.role == "dynamic",
             )
         case RandomInput():
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)

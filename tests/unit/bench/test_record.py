@@ -375,3 +375,16 @@ def test_two_runs_have_two_identities() -> None:
     first, second = (begin_run(threads=1, label=None, root=None) for _ in range(2))
 
     assert first.id != second.id
+
+
+def test_how_a_task_is_weak_is_recorded_and_no_solutions_fault() -> None:
+    outcome = passed()
+    noted = msgspec.structs.replace(
+        outcome.result, task_notes=(Note("constant_inputs", "all the same"),)
+    )
+    found = evaluation_of(replace(outcome, result=noted), is_strict=True)
+
+    assert found.status == "PASSED"
+    assert found.notes == []
+    assert [note.code for note in found.task_notes] == ["constant_inputs"]
+    assert "task_notes" not in written(passed())

@@ -77,6 +77,8 @@ EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
         ({"timestamp": EARLY}, {"status": "TIMEOUT"}, "older run"),
         ({"timestamp": LATE}, {"status": "TIMEOUT"}, None),
         ({"latency_ms": 1.0}, {"latency_ms": 2.0}, "older run"),
+        ({"task_notes": ("constant_inputs",)}, {"workload_uuid": "w2"}, "weak task"),
+        ({}, {"solution": "b", "task_notes": ("constant_inputs",)}, "weak task"),
         ({"latency_ms": 3.0}, {"latency_ms": 2.0, "workload_uuid": "w2"}, None),
     ],
 )
@@ -116,6 +118,16 @@ def test_a_definition_names_the_solutions_that_were_not_measured_on_the_hardware
     here, _ = Definitions(made).of("d1", drawn_of(made))
 
     assert (here.hardware, here.interpreted, here.absent) == ("card", ("guessed",), ("a", "there"))
+
+
+def test_a_definition_names_the_solutions_that_were_run_on_weak_tasks_only() -> None:
+    made = content(job(task_notes=("constant_inputs",)), job(solution="b", workload_uuid="w2"))
+
+    (here,) = Definitions(made).of("d1", drawn_of(made))
+    where = {line.name: line.where for line in lines(made, {})}
+
+    assert (here.weak, here.absent) == (("a",), ())
+    assert where["a"] == "card: weak tasks only"
 
 
 @pytest.mark.parametrize("name", ["a", "known to traces only"])

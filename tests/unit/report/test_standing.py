@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from flashinfer_bench.data.rows import TraceRow
+from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.standing import ALL_HARDWARE, Standing, Tally, standing
 
 from .rows import row
@@ -92,3 +93,28 @@ def test_hardware_is_kept_apart_unless_asked() -> None:
 
     assert list(apart.tallies) == ["one", "two"]
     assert _tally(mixed, ALL_HARDWARE).passed["w1"].latency_ms == 0.5
+
+
+def test_a_workload_that_any_trace_calls_weak_is_left_out_for_all() -> None:
+    rows = (
+        row(solution="a", task_notes=("constant_inputs",)),
+        row(solution="b"),
+        row(solution="b", workload_uuid="w2"),
+    )
+    found = _standing(*rows)
+    with_them = standing(rows, lambda _: None, includes_weak=True)
+
+    assert list(found.tallies["card"]["d1"]) == ["b"]
+    assert list(found.tallies["card"]["d1"]["b"].passed) == ["w2"]
+    assert found.left_out.weak_tasks == 2
+    assert found.weak == {("d1", "w1")}
+    assert list(with_them.tallies["card"]["d1"]["b"].passed) == ["w1", "w2"]
+    assert with_them.left_out.weak_tasks == 0
+
+
+def test_a_definition_of_weak_tasks_only_says_so_instead_of_a_best_solution() -> None:
+    found = _standing(row(task_notes=("trivial_answer_passes",)))
+    (group,) = best_by_hardware(found, Bounds())
+
+    assert group.best == ()
+    assert group.none_qualifies == {"d1": "only weak tasks, where less than the work may pass"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker, draw
 from flashinfer_bench.tensors.outputs import fingerprint
 from flashinfer_bench.tensors.planned import InputPlan, Probabilities, TensorPlan
@@ -341,3 +342,27 @@ def test_more_rows_than_there_are_factors_are_scaled_too() -> None:
     (call,) = scaled(torch.ones(20_000, 2), calls=1)
 
     assert 0.1 < float(call.min()) < float(call.max()) <= 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float8_e4m3fn", "int64", "bool"])
+def test_a_permuted_file_keeps_its_rows_in_an_order_of_each_call(dtype: str) -> None:
+    stored = (torch.arange(60).reshape(20, 3) % 50).to(torch_dtype(dtype))
+    plan = planned("file", shape=(20, 3), dtype=dtype, is_permuted=True)
+    made = maker(plan, files={"x": stored})
+    (one,), (other,), (again,) = (content(made.prepare(seed, 1)[0]) for seed in (5, 6, 5))
+
+    def rows(tensor: torch.Tensor) -> list[tuple[float, ...]]:
+        return [tuple(row) for row in tensor.double().tolist()]
+
+    assert sorted(rows(one)) == sorted(rows(other)) == sorted(rows(stored))
+    assert rows(one) == rows(again)
+    if dtype != "bool":
+        assert rows(one) != rows(other)
+
+
+def test_probabilities_that_are_permuted_stay_probabilities() -> None:
+    stored = torch.softmax(torch.randn(8, 40), dim=-1)
+    made = maker(planned("file", shape=(8, 40), is_permuted=True), files={"x": stored})
+    (drawn_rows,) = content(made.prepare(5, 1)[0])
+
+    assert torch.equal(drawn_rows.sum(-1).sort().values, stored.sum(-1).sort().values)

@@ -212,3 +212,14 @@ def test_plans_survive_the_way_to_another_process() -> None:
     encoded = msgspec.msgpack.encode(planned)
 
     assert msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...]) == planned
+
+
+def test_the_rows_of_a_stored_input_may_be_permuted() -> None:
+    source = {"type": "safetensors", "path": "p", "tensor_key": "x", "permuted": True}
+
+    assert plan_of({**MATRIX, "dtype": "int64"}, source).is_permuted
+    assert not plan_of({**MATRIX, "role": "static"}, source).is_permuted
+    with pytest.raises(DatasetError, match="'x': it is either scaled or permuted, not both"):
+        plan_of(MATRIX, {**source, "scaled": True})
+    with pytest.raises(DatasetError, match="'x': it has no rows that could be permuted"):
+        plan_of({**MATRIX, "shape": []}, source)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from flashinfer_bench.bench.protocol import JobMisshapen, JobRaised
+from flashinfer_bench.bench.worker.answers import task_notes
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
@@ -16,7 +19,7 @@ from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.protocol import Judgement
+    from flashinfer_bench.bench.protocol import Judgement, Note
     from flashinfer_bench.bench.worker.side import KeptSample, Side
     from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
@@ -97,6 +100,17 @@ class Checker:
                     )
                     side.accuse("failed_audit", evidence)
         side.queue.clear()
+
+    def task_notes(self) -> tuple[Note, ...]:
+        """Say how the task is weak, found out once a workload."""
+        subject = self._judge, self._tolerance
+        known = self._truth.task_notes
+        if subject not in known:
+            try:
+                known[subject] = tuple(task_notes(self._truth, self._judge, self._tolerance))
+            except torch.OutOfMemoryError:  # a job that passed is not lost for that
+                known[subject] = ()
+        return known[subject]
 
     def close(self, side: Side) -> None:
         """Judge what only all calls of the job together show."""

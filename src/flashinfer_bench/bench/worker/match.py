@@ -1,7 +1,8 @@
 """One job: contestants run on secret inputs in alternating blocks, and what they return is checked.
 
 Each trial opens with one checked call. Then come warm-up calls and timed samples, which a contestant cannot
-tell apart; after a sample has returned, a coin it cannot see decides whether that sample is checked too.
+tell apart; after a sample has returned, coins it cannot see and the time it claims decide whether that sample is
+checked too.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from flashinfer_bench.bench.timing.turns import (
     calls_per_sample,
     order_of_turns,
 )
+from flashinfer_bench.bench.worker.auditing import Auditing
 from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.side import Sample, Side
@@ -63,8 +65,6 @@ if TYPE_CHECKING:
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES, _BATCH_MEMORY_ON_A_CARD = 256 << 20, 1 << 30
-_KEPT_SHARE = 0.04  # two of fifty samples, and always the last of a trial
-_LEAST_KEPT, _MOST_KEPT_SHARE = 6, 0.5  # short jobs are looked at as often, on average
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
 _LEAST_BETWEEN_MOVES = 8  # samples, in one block or in several
@@ -96,6 +96,7 @@ class Match:
         self._truth = truth
         self._device = device
         self._checker = Checker(truth, job.judgement)
+        self._auditing = Auditing(job.judgement)
         self._input_bytes = sum(plan.tensor.size_bytes for plan in truth.inputs)
         self._output_bytes = slot_bytes(truth.outputs)
         self._slot_count = self._plan_slots()
@@ -279,7 +280,7 @@ class Match:
         """Check the last call of a trial whose end nobody knew before it was over."""
         for side in self._judged():
             count = self._calls_per_sample
-            slots = side.checked_slots(trial, call, count)
+            slots = self._auditing.slots(side, trial, call, count)
             sample = side.sample(trial, call, count, slots=slots)
             side.queue.append(side.keep(trial, call, sample, asks_peak=True))
             self._checker.check_queue(side)
@@ -370,36 +371,26 @@ class Match:
 
     def _time_block(self, side: Side, trial: int, calls: range, *, is_last: bool) -> None:
         watch = self._watch
+        audit = self._auditing.block(side, trial, calls, is_last=is_last)
         samples: list[Sample] = []
         with nullcontext() if watch is None else watch.others_idle(side):
             for call in calls:
                 count = self._calls_per_sample
                 ordered = side.order(trial, call, count)  # while inputs are made, coins are tossed
-                is_very_last = is_last and call == calls[-1]
-                is_kept = self._is_kept(side, trial, call, is_last=is_very_last)
                 sample = side.run(
                     ordered,
-                    slots=side.checked_slots(trial, call, count) if is_kept else (),
+                    slots=audit.choice(call, count),
                     pause_s=0.0 if watch is None else watch.pause_s(side, trial, call),
                 )
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
                     side.shares_buffers, self._calls_per_sample = True, 1
-                elif is_kept and not side.link.is_reference:
-                    kept = side.keep(trial, call, sample, asks_peak=is_very_last)
-                    side.queue.append(kept)
+                else:
+                    audit.take(call, sample)
         side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
         side.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
         if watch is not None:
             watch.add_block(side, trial, samples)
-
-    def _is_kept(self, side: Side, trial: int, call: int, *, is_last: bool) -> bool:
-        """The reference's outputs are copied as often: that moves caches on both sides alike."""
-        if not self._rules.is_audited:
-            return False
-        planned = self._rules.iterations * self._rules.num_trials
-        share = min(_MOST_KEPT_SHARE, max(_KEPT_SHARE, _LEAST_KEPT / planned))
-        return is_last or side.toss(trial, call, "keep").random() < share
 
     # ---------------------------------------------------------------- the result
 
@@ -427,6 +418,7 @@ class Match:
                 for side in self._sides
             ),
             notes=tuple(side.notes()),
+            task_notes=self._checker.task_notes() if self._rules.is_audited else (),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
             light=self._light(side),

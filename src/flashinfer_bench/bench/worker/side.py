@@ -35,7 +35,7 @@ from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.judging import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
 
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.outputs import SharedOutputs
 
-_MOST_CHECKED_SETS = 4  # of a sample with several calls
+    # Chooses calls of a sample by its claimed time, in nanoseconds.
+    SlotsOf = Callable[[int], tuple[int, ...]]
+
 _LONGEST_EVIDENCE = 500
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
@@ -160,13 +162,14 @@ class Side:
         self,
         ordered: Ordered,
         *,
-        slots: tuple[int, ...] = (),
+        slots: tuple[int, ...] | SlotsOf = (),
         pause_s: float = 0.0,
         spin: tuple[int, bool] | None = None,
     ) -> Sample:
         """Prepared, go, returned, committed. It is dropped unless `keep` is called before the next one.
 
-        `slots`: calls whose outputs may be kept; they are copied the moment they are committed. `pause_s`: how
+        `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
+        taken; they are copied the moment they are committed. `pause_s`: how
         long to wait between `prepared` and `go`. `spin`: a trusted contestant is to keep busy instead of running
         its calls, for so many nanoseconds, on one core or on all.
         """
@@ -187,6 +190,7 @@ class Side:
         else:
             returned = link.hear(order, Returned)
             returned_ns = time.perf_counter_ns()
+        slots = slots(returned.elapsed_ns) if callable(slots) else slots
         committed = link.hear(order, Committed)
         committing_ns = time.perf_counter_ns() - returned_ns
         running_cpu_ns = cpu.read_ns() - ready_ns
@@ -240,10 +244,10 @@ class Side:
             )
         self.strided_elements = max(self.strided_elements, inspected.strided_elements)
 
-    def checked_slots(self, trial: int, call: int, count: int) -> tuple[int, ...]:
+    def checked_slots(self, trial: int, call: int, count: int, *, most: int) -> tuple[int, ...]:
         """Choose which calls of a sample are checked, if it is."""
         coin = self.toss(trial, call, "slots")
-        return tuple(sorted(coin.sample(range(count), min(count, _MOST_CHECKED_SETS))))
+        return tuple(sorted(coin.sample(range(count), min(count, most))))
 
     def keep(self, trial: int, call: int, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""

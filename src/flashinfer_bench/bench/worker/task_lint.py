@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.protocol import Note, TaskLinted, TrivialAnswer, Variation
+from flashinfer_bench.bench.protocol import Note, TaskLinted, TrivialAnswer
+from flashinfer_bench.bench.worker.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
-from flashinfer_bench.judging.elementwise import rms_error
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -19,7 +18,7 @@ from flashinfer_bench.tensors.outputs import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.protocol import LintTask
+    from flashinfer_bench.bench.protocol import LintTask, Variation
     from flashinfer_bench.bench.worker.truth import Truth
 
 _GATE_FACTOR = 10.0  # as in the definition gate
@@ -67,9 +66,9 @@ class _Lint:
             has_same_calls=has_same_calls,
             answers=tuple(self._answers(inputs, expected)),
             variations=tuple(
-                variation
+                seen
                 for between, draw in draws.items()
-                for variation in self._variations(between, draw, expected)
+                for seen in self._variations(between, draw, expected)
             ),
         )
 
@@ -124,7 +123,7 @@ class _Lint:
             if not right.numel():
                 continue
             for name, answer in self._trivial(inputs, right):
-                got = _with(expected, index, answer)
+                got = replaced(expected, index, answer)
                 verdict = self._verdict(inputs, got, expected)
                 yield TrivialAnswer(
                     self._truth.outputs[index].name,
@@ -141,7 +140,7 @@ class _Lint:
         name = judge_name(self._truth.definition)
         if name not in _COMPARING_ELEMENTS or not right.dtype.is_floating_point:
             return 0.0
-        equal, count = int(_same(answer, right).sum()), right.numel()
+        equal, count = int(same(answer, right).sum()), right.numel()
         if equal == count:
             return 1.0
         return max(0.0, (matched_ratio * count - equal) / (count - equal))
@@ -150,15 +149,7 @@ class _Lint:
         self, inputs: Sequence[Any], right: torch.Tensor
     ) -> Iterator[tuple[str, torch.Tensor]]:
         """Make answers that know no more than shapes, or one number."""
-        yield "zeros", torch.zeros_like(right)
-        yield "ones", torch.ones_like(right)
-        if right.dtype.is_floating_point:
-            finite = right.double()[right.double().isfinite()]
-            mean = float(finite.mean()) if finite.numel() else 0.0
-            yield f"the mean of the output ({mean:.3g})", torch.full_like(right, mean)
-        else:
-            usual = right.mode().values if right.ndim else right
-            yield "the most frequent value", torch.full_like(right, usual.reshape(-1)[0].item())
+        yield from constant_answers(right)
         for plan, content in zip(self._truth.inputs, inputs, strict=True):
             if isinstance(content, torch.Tensor) and content.shape == right.shape:
                 yield f"a copy of input {plan.tensor.name!r}", content.to(right.dtype)
@@ -173,34 +164,10 @@ class _Lint:
         for index, (first, other) in enumerate(zip(expected, right, strict=True)):
             if not other.numel():
                 continue
-            verdict = self._verdict(draw, _with(right, index, first), right)
-            yield Variation(
-                self._truth.outputs[index].name,
-                between,
-                same_share=float(_same(first, other).double().mean()),
-                relative_change=_relative_change(first, other),
-                is_accepted=verdict.is_accepted,
-            )
-
-
-def _with(right: Sequence[torch.Tensor], index: int, answer: torch.Tensor) -> list[torch.Tensor]:
-    """Put one answer among right ones."""
-    return [answer if i == index else output for i, output in enumerate(right)]
+            verdict = self._verdict(draw, replaced(right, index, first), right)
+            name = self._truth.outputs[index].name
+            yield variation(name, between, first, other, is_accepted=verdict.is_accepted)
 
 
 def _copied(values: Sequence[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Tell which elements are equal, NaN included."""
-    wide_one, wide_other = one.double(), other.double()
-    return (wide_one == wide_other) | (wide_one.isnan() & wide_other.isnan())
-
-
-def _relative_change(other: torch.Tensor, right: torch.Tensor) -> float | None:
-    if not right.dtype.is_floating_point:
-        return None
-    magnitude = rms_error(right, torch.zeros_like(right))
-    change = rms_error(other, right)
-    return change / magnitude if magnitude else (math.inf if change else 0.0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from flashinfer_bench.bench.protocol import Note
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
@@ -88,6 +89,8 @@ class Truth:
         self._unusual: dict[object, UnusualDraw] = {}
         self._unfit: dict[object, str] = {}
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
+        self.task_notes: dict[object, tuple[Note, ...]] = {}
+        """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
     def use_key(self, key: int) -> None:
         """Take the key of another job: what was made from the last one is forgotten."""

@@ -115,7 +115,8 @@ _OBSERVATIONS = (
         "TSK-08",
         Level.WARNING,
         "The calls of a trial get different inputs.",
-        "let an input be random and of role `dynamic`: a kernel that remembers its output passes",
+        "let an input be random and of role `dynamic`, or a stored one `scaled` or `permuted`: a kernel that "
+        "remembers its output passes",
     ),
     Observation(
         "TSK-09",

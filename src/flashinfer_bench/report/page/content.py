@@ -86,12 +86,14 @@ class Content:
     """With what their files are called."""
     samples_of: SamplesOf
     baseline_author: str = "baseline"
+    includes_weak: bool = False
+    """Whether workloads count that are weak themselves."""
 
     @cached_property
     def standing(self) -> Standing:
         """Which traces speak for a solution; hardware is never mixed."""
         rows = (job.row for jobs in self.jobs.values() for job in jobs)
-        return standing(rows, self._current_hash)
+        return standing(rows, self._current_hash, includes_weak=self.includes_weak)
 
     def _current_hash(self, name: str) -> str | None:
         solution = self.solutions.get(name)
@@ -123,7 +125,10 @@ class Content:
             return "interpreted"
         if id(row) not in self._of_present_code:
             return "replaced code"
-        return None if id(row) in self._counted else "older run"
+        if id(row) in self._counted:
+            return None
+        is_weak = (row.definition, row.workload_uuid) in self.standing.weak
+        return "weak task" if is_weak else "older run"
 
     def job_of(self, row: TraceRow) -> Job:
         """Find the job of one of the standing's own rows."""

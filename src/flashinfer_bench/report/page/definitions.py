@@ -59,6 +59,8 @@ class OnHardware:
     """Why there is no best solution."""
     interpreted: tuple[str, ...]
     """Solutions that were run here, and only by an interpreter."""
+    weak: tuple[str, ...]
+    """Solutions that were run here, and only on weak tasks."""
     absent: tuple[str, ...]
     """Solutions of which nothing that counts was run here."""
     without_roof: str
@@ -110,6 +112,11 @@ class Definitions:
             for job in self._content.jobs.get(definition, ())
             if job.row.interpreted and job.row.hardware == hardware
         }
+        weak = {
+            job.row.solution
+            for job in self._content.jobs.get(definition, ())
+            if self._content.left_out(job) == "weak task" and job.row.hardware == hardware
+        } - interpreted
         return OnHardware(
             hardware=hardware,
             solutions=tuple(
@@ -121,7 +128,8 @@ class Definitions:
             jobs=tuple(jobs),
             reason=self.reasons.get((hardware, definition)),
             interpreted=tuple(name for name in others if name in interpreted),
-            absent=tuple(name for name in others if name not in interpreted),
+            weak=tuple(name for name in others if name in weak),
+            absent=tuple(name for name in others if name not in interpreted | weak),
             without_roof=why_none([job for job in jobs if job.row.is_passed]),
         )
 

@@ -64,7 +64,14 @@ def _lists(
             unmeasured=[name for name in content.definition_names if name not in names],
         ),
     )
-    yield "leaderboard.html", renderer.page("leaderboard.html", boards=boards(content))
+    yield (
+        "leaderboard.html",
+        renderer.page(
+            "leaderboard.html",
+            boards=boards(content),
+            weak_tasks=content.standing.left_out.weak_tasks,
+        ),
+    )
     yield "definitions.html", renderer.page("definitions.html", best=definitions.best)
     worths = [(each, model_worth(each.profile, content.standing)) for each in content.models]
     yield "models.html", renderer.page("models.html", models=worths)

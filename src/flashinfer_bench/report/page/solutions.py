@@ -109,14 +109,15 @@ def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) ->
 def _unmeasured(content: Content, name: str) -> Line:
     solution = content.solutions.get(name)
     jobs = content.jobs_by_solution[name]
-    interpreted = sorted({job.row.hardware for job in jobs})
+    places = ", ".join(sorted({job.row.hardware for job in jobs}))
+    how = "interpreted only" if all(job.row.interpreted for job in jobs) else "weak tasks only"
     return Line(
         name=name,
         definition=solution.definition if solution else jobs[0].row.definition,
         author=solution.author if solution else None,
         language=solution.spec.language.value if solution else None,
         hardware=None,
-        where=f"{', '.join(interpreted)}: interpreted only" if interpreted else "not measured",
+        where=f"{places}: {how}" if jobs else "not measured",
         speedup=None,
         speedup_interval=None,
         passed=0,

@@ -1,0 +1,91 @@
+"""How the judge finds out that a task is weak: a run of the reference or two, once a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashinfer_bench.bench.protocol import Judgement
+from flashinfer_bench.bench.worker.answers import task_notes
+from flashinfer_bench.bench.worker.checking import Checker
+from flashinfer_bench.bench.worker.truth import Truth
+from flashinfer_bench.data import Definition, Workload
+from flashinfer_bench.judging import Tolerance
+from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.tensors.devices import open_device
+
+TOLERANCE = Tolerance(1e-2, 1e-2)
+ROW = {"shape": ["n"], "dtype": "float32"}
+SOUND = "def run(x):\n    return x + 1\n"
+SMALL = "def run(x):\n    return x * 1e-6\n"
+ONE_ELEMENT = """
+def run(x):
+    out = x * 0 + 5
+    out[0] = x[0] + 10
+    return out
+"""
+
+
+def found(folder: Path, source: str, **changes: Any) -> dict[str, str]:
+    definition = Definition(
+        name="subject",
+        op_type="op",
+        axes={"n": {"type": "var"}},
+        inputs={"x": {**ROW, **changes}},
+        outputs={"y": ROW},
+        reference=source,
+    )
+    workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
+    device = open_device("cpu")
+    truth = Truth(definition, workload, roots=(), device=device, key=0, cache_root=folder)
+    notes = task_notes(truth, judge_for(definition, {}), TOLERANCE)
+    return {each.code: each.evidence for each in notes}
+
+
+def test_a_sound_task_has_no_notes(tmp_path: Path) -> None:
+    assert found(tmp_path, SOUND) == {}
+
+
+@pytest.mark.parametrize("role", ["static", "metadata"])
+def test_inputs_that_are_the_same_in_every_call_are_noted(tmp_path: Path, role: str) -> None:
+    assert set(found(tmp_path, SOUND, role=role)) == {"constant_inputs"}
+
+
+def test_answers_that_take_no_work_and_outputs_hardly_told_apart_are_noted(tmp_path: Path) -> None:
+    notes = found(tmp_path, SMALL)
+
+    assert notes["trivial_answer_passes"].startswith("zeros as output 'y'")
+    assert notes["weakly_told_apart"] == ("output 'y' of different calls: one passes for the other")
+
+
+def test_one_element_that_tells_calls_apart_is_not_enough(tmp_path: Path) -> None:
+    notes = found(tmp_path, ONE_ELEMENT)
+
+    assert notes["weakly_told_apart"] == (
+        "output 'y' of different calls: 98.44% of the elements are the same"
+    )
+
+
+def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
+    definition = Definition(
+        name="counted",
+        op_type="op",
+        axes={"n": {"type": "var"}},
+        inputs={"x": ROW},
+        outputs={"y": ROW},
+        reference="runs = []\n\ndef run(x):\n    runs.append(1)\n    return x * 1e-6\n",
+    )
+    workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
+    device = open_device("cpu")
+    truth = Truth(definition, workload, roots=(), device=device, key=0, cache_root=tmp_path)
+    runs = truth._reference.__globals__["runs"]  # type: ignore[attr-defined]
+    rules = Judgement(0, 1, 1, 1e-2, 1e-2, None, None, None, 60.0, is_audited=True)
+
+    first = Checker(truth, rules).task_notes()
+    count = len(runs)
+    truth.use_key(7)
+
+    assert Checker(truth, rules).task_notes() == first != ()
+    assert len(runs) == count <= 2

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.blobs import is_lfs_pointer, path_inside
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import InputPlan
 
-_LFS_SIGNATURE = b"version https://git-lfs"
 _LFS_TIMEOUT_S = 500
 
 
@@ -49,14 +49,14 @@ def _load(plan: InputPlan, roots: Sequence[str]) -> torch.Tensor:
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
     path, root = _find(plan.path, roots)
-    if _is_lfs_pointer(path):
+    if is_lfs_pointer(path):
         _fetch(path, root)
     try:
         with safe_open(path, framework="pt") as file:
             if plan.tensor_key not in file.keys():  # noqa: SIM118  # not a mapping
                 raise DatasetError(f"has no tensor {plan.tensor_key!r}", path=path)
             tensor: torch.Tensor = file.get_tensor(plan.tensor_key)
-    except SafetensorError as error:
+    except (SafetensorError, OSError, RuntimeError, MemoryError) as error:
         raise DatasetError(f"is no readable safetensors file: {error}", path=path) from error
     if tuple(tensor.shape) != plan.tensor.shape or tensor.dtype is not torch_dtype(
         plan.tensor.dtype
@@ -70,23 +70,16 @@ def _load(plan: InputPlan, roots: Sequence[str]) -> torch.Tensor:
 
 
 def _find(relative: str, roots: Sequence[str]) -> tuple[Path, Path]:
-    """Find a file below a root by its name; a link inside may lead out, as in a download cache."""
+    """Find a file below a root by its name."""
     for root in map(Path, roots):
-        path = Path(os.path.normpath(root / relative))
-        if not path.is_relative_to(os.path.normpath(root)):
-            raise DatasetError(f"{relative!r} leaves the dataset", path=root)
-        if path.exists():
+        path = path_inside(root, relative)
+        if os.path.lexists(path):
             return path, root
     raise DatasetNotFoundError(f"no file {relative!r}", path=roots[0] if roots else None)
 
 
-def _is_lfs_pointer(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_LFS_SIGNATURE)) == _LFS_SIGNATURE
-
-
 def _fetch(path: Path, root: Path) -> None:
-    relative = str(path.relative_to(os.path.normpath(root)))
+    relative = os.path.relpath(path, root)
     command = ["git", "lfs", "pull", "--include", relative]
     remedy = f"run `git lfs pull --include {relative}` in {root}"
     try:
@@ -97,6 +90,6 @@ def _fetch(path: Path, root: Path) -> None:
         raise DatasetError(
             f"is a git-LFS pointer; fetching failed ({error}); {remedy}", path=path
         ) from error
-    if done.returncode != 0 or _is_lfs_pointer(path):
+    if done.returncode != 0 or is_lfs_pointer(path):
         said = done.stderr.strip() or "git lfs left the pointer in place"
         raise DatasetError(f"is a git-LFS pointer; fetching failed ({said}); {remedy}", path=path)

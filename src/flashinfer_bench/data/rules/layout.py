@@ -236,7 +236,11 @@ def files_of_lines_can_be_read(dataset: Snapshot) -> Iterator[Fault]:
             yield Fault(f"cannot be read: {file.fault}", file.path)
 
 
-@rule("LAY-22", Level.ERROR, "put a copy in the link's place, or name the other dataset too")
+@rule(
+    "LAY-22",
+    Level.ERROR,
+    "put a copy in the link's place, or name the other dataset with a further `--local`",
+)
 def no_link_leaves_the_dataset(dataset: Snapshot) -> Iterator[Fault]:
     """No link leads out of the dataset: it is refused, so that a dataset carries none of its reader's files away."""
     for path, message in dataset.leaving_links:

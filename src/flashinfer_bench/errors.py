@@ -65,7 +65,7 @@ class NestingError(UsageError, RuntimeError):
 
 
 class DatasetError(BenchError, ValueError):
-    """A file of a dataset says something impossible."""
+    """A file of a dataset says something impossible; `message` is its sentence without the place."""
 
     exit_code = 3
 
@@ -77,6 +77,7 @@ class DatasetError(BenchError, ValueError):
         line: int | None = None,
         column: int | None = None,
     ) -> None:
+        self.message = message
         self.path = path
         self.line = line
         self.column = column

@@ -76,7 +76,9 @@ def test_templates_fill_in_names_and_do_not_run_them(hostile_site: Path) -> None
     assert "49" not in re.sub(r"[0-9a-f]{16}", "", text)
 
 
-def test_sources_and_logs_show_what_turns_the_direction_of_writing(hostile_site: Path) -> None:
+def test_names_sources_and_logs_show_what_turns_the_direction_of_writing(
+    hostile_site: Path,
+) -> None:
     for path in (
         *(hostile_site / "solutions").iterdir(),
         *(hostile_site / "data").glob("sources-*"),
@@ -84,9 +86,12 @@ def test_sources_and_logs_show_what_turns_the_direction_of_writing(hostile_site:
         shown = re.sub(r"<h1>.*?</h1>", "", path.read_text(encoding="utf-8"))
 
         assert "⟦U+202E⟧" in shown or "\\u27e6U+202E" in shown
-    for path in (hostile_site / "solutions").iterdir():
-        for source in re.findall(r"<pre>(.*?)</pre>", path.read_text(encoding="utf-8"), re.DOTALL):
-            assert "\u202e" not in source
+    for path in (*pages_of(hostile_site), *(hostile_site / "data").iterdir()):
+        text = path.read_text(encoding="utf-8")
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+        assert "\\u202e" not in text
+        assert "\\u001b" not in text
 
 
 def test_no_page_does_what_a_name_says(hostile_site: Path, visitor_to) -> None:

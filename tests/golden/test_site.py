@@ -219,3 +219,23 @@ def test_the_pages_load_nothing_from_elsewhere(site: Path) -> None:
         assert not re.search(
             r"(?:src|href)=\"(?:https?:)?//|url\(|@import|fetch\(|XMLHttp", text
         ), path
+
+
+def test_pages_show_what_cannot_be_seen_in_names_and_texts(dataset: Path, tmp_path: Path) -> None:
+    odd = "a\u202eb\u200bc\u2066\x1b[31m\x9b"
+    shown = "a⟦U+202E⟧b⟦U+200B⟧c⟦U+2066⟧⟦U+001B⟧[31m⟦U+009B⟧"
+    mine = Path(shutil.copytree(dataset, tmp_path / "dataset"))
+    file = next((mine / "definitions").rglob("*.json"))
+    definition = json.loads(file.read_text())
+    definition |= {"description": odd, "tags": [odd], "op_type": odd}
+    file.write_text(json.dumps(definition))
+
+    done = write(tmp_path / "site", mine)
+
+    assert done.exit_code == 0, done.output
+    files = [each for each in (tmp_path / "site").rglob("*") if each.suffix in {".html", ".js"}]
+    texts = [each.read_text() for each in files if each.name != "site.js"]
+    assert sum(shown in text for text in texts) >= 2  # its page, and the list
+    assert json.dumps(shown)[1:-1] in (tmp_path / "site/data/search.js").read_text()
+    for hidden in ("\u202e", "\u200b", "\x1b", "\x9b", "\\u202e", "\\u001b"):
+        assert not any(hidden in text for text in texts), ascii(hidden)

@@ -171,8 +171,9 @@ def _folder_subject(
     trace_set: TraceSet, options: CheckOptions, folder: Path
 ) -> tuple[Definition, Solution]:
     from flashinfer_bench.data.folders import pack  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.layout import holds_solution  # noqa: PLC0415
 
-    if not (folder / "solution.toml").is_file():
+    if not holds_solution(folder):
         raise UsageError(f"{folder} has no solution.toml")
     if options.language is not None or options.entry_point is not None:
         raise UsageError("solution.toml says --language and --entry-point; leave them out")

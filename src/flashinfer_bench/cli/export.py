@@ -156,7 +156,7 @@ def _warn_of_formulas(found: Sequence[str]) -> None:
     if found:
         log.warn(
             f"{count_text(len(found), 'text')} would be a formula in a spreadsheet, such as "
-            f"{found[0][:_SHOWN]!r}: have it read all columns as text"
+            f"{found[0][:_SHOWN]!r}: an apostrophe stands before it in the file; Parquet has it as it is"
         )
 
 

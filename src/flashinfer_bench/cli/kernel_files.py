@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,10 +88,15 @@ def _add_headers(sources: dict[str, str], folder: Path, text: str) -> None:
 
 
 def _read(path: Path) -> str:
+    from flashinfer_bench.data.opening import require_regular  # noqa: PLC0415  # pydantic
+
     try:
+        require_regular(path)
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text") from error
+    except DatasetError as error:
+        raise UsageError(f"cannot read {error}") from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
 

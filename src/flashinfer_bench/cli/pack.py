@@ -35,11 +35,12 @@ def pack(folder: str, output: str | None) -> None:
     """Write a folder with a `solution.toml` as one JSON file."""
     from flashinfer_bench.data import pack as packed  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data import save_json_file  # noqa: PLC0415
+    from flashinfer_bench.data.layout import holds_solution  # noqa: PLC0415
 
     source = Path(folder)
     if not source.is_dir():
         raise UsageError(f"{folder}: no such folder")
-    if not (source / "solution.toml").is_file():
+    if not holds_solution(source):
         raise UsageError(
             f"{folder} has no solution.toml; `flashinfer-bench new solution` makes a folder that has"
         )

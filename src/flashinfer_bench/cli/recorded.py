@@ -52,9 +52,10 @@ def _dataset_of(path: Path) -> tuple[str, ...]:
 def _trace_in(path: Path, line: int | None, trace_id: str | None) -> Trace:
     """Read one trace of a file; its only one where no line is named."""
     from flashinfer_bench.data import Trace, load_jsonl_file  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.files import read_bytes, whole_lines  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.files import whole_lines  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.opening import LINES_BYTES, read_bytes  # noqa: PLC0415
 
-    numbers = [number for number, _ in whole_lines(read_bytes(path), path)]
+    numbers = [number for number, _ in whole_lines(read_bytes(path, LINES_BYTES), path)]
     traces = dict(zip(numbers, load_jsonl_file(Trace, path), strict=True))
     if line is not None:
         traces = {number: trace for number, trace in traces.items() if number == line}

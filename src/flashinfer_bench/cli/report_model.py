@@ -78,10 +78,10 @@ def load_profiles(trace_set: TraceSet, path: str | None) -> list[Profile]:
 
 def profile_files(roots: Sequence[Path]) -> Iterator[Path]:
     """Find the profiles of a dataset."""
-    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.layout import Layout, files_under  # noqa: PLC0415  # pydantic
 
     for root in roots:
-        yield from sorted(Layout(root).profiles.glob("**/*.json"))
+        yield from sorted(map(Path, files_under(Layout(root).profiles, ".json")))
 
 
 def weighed(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.versions import git
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,5 +45,8 @@ def checked_out(folder: Path, revision: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as name:
         content = git(folder, "archive", "--format=tar", revision, "--", *parts)
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            archive.extractall(name, filter="data")
+            try:
+                archive.extractall(name, filter="data")
+            except tarfile.FilterError as error:
+                raise DatasetError(f"{folder}@{revision}: {error}; commit a copy instead") from None
         yield Path(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.kernel_files import QUOTED_INCLUDE, Hints, solution_from
-from flashinfer_bench.data.layout import SOLUTION_TOML
+from flashinfer_bench.data.layout import SOLUTION_TOML, holds_solution
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _from_path(
     if path.is_dir():
         from flashinfer_bench.data.folders import pack  # noqa: PLC0415  # pydantic
 
-        if not (path / SOLUTION_TOML).is_file():
+        if not holds_solution(path):
             raise UsageError(f"{path.name} has no {SOLUTION_TOML}; name the kernel file itself")
         return pack(path)
     if definition_name is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import warnings
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flashinfer_bench.data.opening import kind_of
 from flashinfer_bench.errors import DatasetWarning, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 _BLOCK_BYTES = 65_536
 
 
@@ -88,10 +90,20 @@ def _open_locked(path: str) -> int:
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, _APPENDING, 0o666)
+        return _open_regular(path)
     except FileNotFoundError:
         make_folders(Path(path).parent)
-        return os.open(path, _APPENDING, 0o666)
+        return _open_regular(path)
+
+
+def _open_regular(path: str) -> int:
+    """Open for appending; a pipe would take what it is given until it is full, and then wait."""
+    descriptor = os.open(path, _APPENDING, 0o666)
+    kind = kind_of(os.fstat(descriptor).st_mode)
+    if kind is not None:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file")
+    return descriptor
 
 
 def _is_still_there(path: str, descriptor: int) -> bool:
@@ -109,7 +121,7 @@ def _mend_tail(file: _File) -> bytes:
     if is_json(tail):
         return b"\n"
     torn = f"{file.path}.torn"
-    with Path(torn).open("ab") as aside:
+    with os.fdopen(_open_regular(torn), "ab") as aside:
         aside.write(tail + b"\n")
         aside.flush()
         os.fsync(aside.fileno())

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.files import write_whole
-from flashinfer_bench.errors import (
-    DatasetError,
-    DatasetNotFoundError,
-    MissingPackageError,
-    UsageError,
-)
+from flashinfer_bench.data.opening import open_regular, require_inside
+from flashinfer_bench.errors import DatasetError, MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +32,6 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 def load_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read a file's tensors onto the CPU."""
     load_file = _safetensors_torch().load_file
-    if not path.is_file():
-        raise DatasetNotFoundError("no such tensor file", path=path)
     if is_lfs_pointer(path):
         raise DatasetError("not downloaded yet: `git lfs pull` fetches it", path=path)
     try:
@@ -48,17 +42,18 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def is_lfs_pointer(path: Path) -> bool:
-    """Tell whether git-lfs left a pointer in place of the file."""
-    with path.open("rb") as file:
+    """Tell whether git-lfs left a pointer in place of the file; it must be a file."""
+    with open_regular(path) as file:
         return file.read(len(_LFS_POINTER)) == _LFS_POINTER
 
 
 def path_inside(root: Path, path: str) -> Path:
-    """Resolve a path relative to a root; one that leaves the root is refused."""
+    """Resolve a path relative to a root; one that leaves the root, by itself or by a link, is refused."""
     base = os.path.abspath(root)  # noqa: PTH100 - normalises `..` without following links
     resolved = os.path.normpath(os.path.join(base, path))  # noqa: PTH118
     if not resolved.startswith(base.rstrip("/") + "/"):
-        raise DatasetError(f"path {path!r} leaves the dataset", path=root)
+        raise DatasetError("leaves the dataset", path=os.path.join(root, path))  # noqa: PTH118
+    require_inside(resolved, base)
     return Path(resolved)
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.data import appending
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
-from flashinfer_bench.errors import DatasetError, DatasetNotFoundError, DatasetWarning
+from flashinfer_bench.errors import DatasetWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,7 +47,7 @@ def load_jsonl_file(cls: type[E], path: Path | str, *, strict: bool = False) -> 
     unknown = None if strict else UnknownKeys()
     entities = [
         parse(cls, line, Place(path, number), unknown=unknown)
-        for number, line in whole_lines(read_bytes(path), path)
+        for number, line in whole_lines(read_bytes(path, LINES_BYTES), path)
     ]
     if unknown is not None:
         unknown.warn()
@@ -63,17 +64,6 @@ def append_jsonl_file(objs: Iterable[Entity], path: Path | str) -> None:
 def lines_of(objs: Iterable[Entity]) -> bytes:
     """Render one entity a line."""
     return "".join(f"{entity.to_json()}\n" for entity in objs).encode()
-
-
-def read_bytes(path: Path | str) -> bytes:
-    """Read a file; a missing or unreadable one is an error that names it."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - thousands of files are read this way
-            return file.read()
-    except FileNotFoundError:
-        raise DatasetNotFoundError("no such file", path=path) from None
-    except OSError as error:
-        raise DatasetError(error.strerror or str(error), path=path) from error
 
 
 def without_torn_tail(content: bytes, path: Path | str) -> bytes:

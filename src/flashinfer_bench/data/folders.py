@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
 import tempfile
 import tomllib
 import warnings
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
 from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.data.layout import SOLUTION_TOML
+from flashinfer_bench.data.opening import (
+    DOCUMENT_BYTES,
+    SOURCE_BYTES,
+    open_regular,
+    read_bytes,
+    require_inside,
+    too_large,
+)
 from flashinfer_bench.data.solution import Solution
 from flashinfer_bench.errors import DatasetError, DatasetWarning, UsageError
 
@@ -23,9 +32,13 @@ _SOLUTION_KEYS = ("name", "definition", "author", "description")
 
 
 def pack(folder: Path | str) -> Solution:
-    """Read a folder with a `solution.toml` as one solution; its text files are the sources."""
+    """Read a folder with a `solution.toml` as one solution; its text files are the sources.
+
+    Links may lead to other files of the folder, and nowhere else; the folder itself may be reached by a link.
+    """
     folder = Path(folder)
     toml = folder / SOLUTION_TOML
+    _require_inside(toml, folder)
     tables = _tables(toml)
     about = dict(tables["solution"])
     order = about.pop("sources", [])
@@ -62,11 +75,9 @@ def unpack(solution: Solution, folder: Path | str) -> Path:
 
 def _tables(toml: Path) -> dict[str, dict[str, Any]]:
     try:
-        tables = tomllib.loads(toml.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(read_bytes(toml, SOURCE_BYTES).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DatasetError(f"not TOML: {error}", path=toml) from None
-    except OSError as error:
-        raise DatasetError(error.strerror or str(error), path=toml) from error
     wrong = sorted(tables.keys() ^ {"solution", "build"})
     if wrong:
         raise DatasetError(
@@ -78,6 +89,10 @@ def _tables(toml: Path) -> dict[str, dict[str, Any]]:
     order = tables["solution"].get("sources", [])
     if not isinstance(order, list) or not all(isinstance(path, str) for path in order):
         raise DatasetError("solution.sources must be a list of file names", path=toml)
+    for path in order:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            message = f"solution.sources: {path!r} must be relative and stay inside the solution"
+            raise DatasetError(message, path=toml)
     return tables
 
 
@@ -85,9 +100,11 @@ def _sources(folder: Path, order: list[str]) -> list[dict[str, str]]:
     """Read the sources: those named in `order` first, every other by its path."""
     found = _text_files(folder)
     for path in order:
-        text = found.get(path) or _text_or_none(folder / path)
-        if text is not None:
+        if path not in found and (text := _text_or_none(folder / path, folder)) is not None:
             found[path] = text
+    size = sum(len(text.encode()) for text in found.values())
+    if size > DOCUMENT_BYTES:
+        raise too_large(folder, size, DOCUMENT_BYTES)
     paths = [*order, *sorted(found.keys() - set(order))]
     return [{"path": path, "content": found[path]} for path in paths if path in found]
 
@@ -96,8 +113,12 @@ def _text_files(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not _is_apart(name)]
+        for path in (Path(parent, name) for name in folders):
+            _require_inside(path, folder)
+            if path.is_symlink():
+                warnings.warn(f"{path}: a link to a folder, left out", DatasetWarning, stacklevel=2)
         for path in (Path(parent, file) for file in files if not _is_apart(file)):
-            text = _text_or_none(path)
+            text = _text_or_none(path, folder)
             if text is not None:
                 texts[path.relative_to(folder).as_posix()] = text
     texts.pop(SOLUTION_TOML, None)
@@ -108,18 +129,26 @@ def _is_apart(name: str) -> bool:
     return name.startswith(".") or name in _NOT_SOURCES
 
 
-def _text_or_none(path: Path) -> str | None:
+def _text_or_none(path: Path, folder: Path) -> str | None:
+    """Read a source; what is not text is none, however large it is."""
+    _require_inside(path, folder)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, SOURCE_BYTES))
     try:
-        content = path.read_bytes()
-        text = content.decode()
+        text, _ = codecs.utf_8_decode(content, "strict", size <= SOURCE_BYTES)
     except UnicodeDecodeError:
-        text = None
-    except OSError as error:
-        raise DatasetError(error.strerror or str(error), path=path) from error
-    if text is None or "\0" in text:
+        text = "\0"
+    if "\0" in text:
         warnings.warn(f"{path}: not text, left out", DatasetWarning, stacklevel=2)
         return None
+    if size > SOURCE_BYTES:
+        raise too_large(path, size, SOURCE_BYTES)
     return text
+
+
+def _require_inside(path: Path, folder: Path) -> None:
+    require_inside(path, folder, "the solution's folder")
 
 
 def folder_files(solution: Solution) -> dict[str, bytes]:

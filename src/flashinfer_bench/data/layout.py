@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.data.opening import require_inside
+from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.solution import Solution
 
 SOLUTION_TOML = "solution.toml"
+_READ = (".json", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Layout:
         """Files of samples that any author's solutions of a definition have left here."""
         authors = sorted(self.traces.iterdir()) if self.traces.is_dir() else []
         files = [self.samples_file(author.name, definition) for author in authors]
-        return [file for file in files if file.is_file()]
+        return [file for file in files if os.path.lexists(file)]
 
     def profile_file(self, framework: str, model: str) -> Path:
         """File of a model's profile; a slash in the model's name makes no folder."""
@@ -105,22 +107,81 @@ def name(text: str) -> str:
     return text
 
 
-def files_under(folder: Path, suffix: str) -> Iterator[str]:
-    """Yield files with a suffix at any depth, sorted; hidden ones and folder solutions apart."""
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Links that were met in a dataset and not followed."""
+
+    leaving: list[DatasetError] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    """Within the dataset; a linked folder is not entered."""
+
+
+def files_under(
+    folder: Path, suffix: str | tuple[str, ...], links: Links | None = None
+) -> Iterator[str]:
+    """Yield files with a suffix at any depth, sorted; hidden ones and folder solutions apart.
+
+    A folder that stands in place of a file is yielded as one, for its reader to refuse. A link that leaves the
+    dataset, which is the folder above, is an error, unless `links` takes note of it.
+    """
+    if _leads_out(folder, folder.parent, links):
+        return
     for parent, folders, files in os.walk(folder):
-        if SOLUTION_TOML in files:
+        if SOLUTION_TOML in files or SOLUTION_TOML in folders:
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in sorted(files):
-            if file.endswith(suffix) and not file.startswith("."):
-                yield f"{parent}/{file}"
+        read = {*files, *(name for name in folders if _stands_for_file(f"{parent}/{name}", suffix))}
+        for name in sorted(read.union(folders)):
+            path = f"{parent}/{name}"
+            if name.startswith(".") or _leads_out(path, folder.parent, links):
+                continue
+            if name in read and name.endswith(suffix):
+                yield path
+            if links is not None and name in folders and _is_link(path):
+                links.folders.append(path)
 
 
 def solution_folders_under(folder: Path) -> Iterator[Path]:
-    """Yield folders that hold a `solution.toml`, at any depth, sorted."""
+    """Yield folders that hold a `solution.toml`, at any depth, sorted; linked folders are not entered."""
+    if _leads_out(folder, folder.parent, Links()):
+        return
     for parent, folders, files in os.walk(folder):
         folders.sort()
-        if SOLUTION_TOML in files:
+        if SOLUTION_TOML in files or SOLUTION_TOML in folders:
             folders.clear()
             yield Path(parent)
+
+
+def holds_solution(folder: Path) -> bool:
+    """Tell whether a folder is a solution's: something in it is called `solution.toml`."""
+    return os.path.lexists(folder / SOLUTION_TOML)
+
+
+def _leads_out(path: Path | str, root: Path, links: Links | None) -> bool:
+    """Tell whether a path is a link that leaves the dataset, and note it; an error where nobody takes note."""
+    if not _is_link(path):
+        return False
+    try:
+        require_inside(path, root)
+    except DatasetError as error:
+        if links is None:
+            raise
+        links.leaving.append(error)
+        return True
+    return False
+
+
+def _is_link(path: Path | str) -> bool:
+    return os.path.islink(path)  # noqa: PTH114 - every file is asked
+
+
+def _stands_for_file(folder: str, suffix: str | tuple[str, ...]) -> bool:
+    """Tell whether a folder is called like a file that is read, and holds none."""
+    kinds = suffix or _READ
+    if not folder.endswith(kinds):
+        return False
+    if _is_link(folder):  # it is not entered
+        return True
+    within = (name for _, _, files in os.walk(folder) for name in files)
+    return not any(name == SOLUTION_TOML or name.endswith(kinds) for name in within)

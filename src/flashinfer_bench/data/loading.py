@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.definition import Definition
-from flashinfer_bench.data.files import read_bytes
 from flashinfer_bench.data.folders import pack
 from flashinfer_bench.data.layout import files_under, solution_folders_under
+from flashinfer_bench.data.opening import read_bytes, require_regular
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
 from flashinfer_bench.data.segments import Segment, read_segments
 from flashinfer_bench.data.solution import Solution
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.data.layout import Layout
+
+
+_BESIDE = (".samples.ndjson", ".torn")
 
 
 @dataclass(slots=True)
@@ -101,7 +104,10 @@ def _add_lines(view: View, layout: Layout) -> None:
     traces: dict[str, list[Segment]] = {}
     workloads: dict[str, list[Segment]] = {}
     for folder, of_workloads in ((layout.workloads, True), (layout.traces, False)):
-        for path in files_under(folder, ".jsonl"):
+        for path in files_under(folder, (".jsonl", *_BESIDE)):
+            if path.endswith(_BESIDE):  # read or written to later, or never
+                require_regular(path)
+                continue
             found = read_segments(path)
             for name, segment in found.workloads.items():
                 workloads.setdefault(name, []).append(segment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,17 +15,18 @@ import msgspec
 
 from flashinfer_bench.data.blobs import path_inside
 from flashinfer_bench.data.drafts import new_folder, require_outside
-from flashinfer_bench.data.files import lines_of, read_bytes, whole_lines
+from flashinfer_bench.data.files import lines_of, whole_lines
 from flashinfer_bench.data.folders import folder_files
-from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.data.layout import Layout, files_under
 from flashinfer_bench.data.loading import load
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes, require_regular
 from flashinfer_bench.data.parsing import UnknownKeys
 from flashinfer_bench.data.profile import Profile
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.solution import Solution
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.workload import Workload
 
 _UNDEFINED = "undefined"  # folder of solutions whose definition no dataset holds
-_SAMPLES = "*.samples.ndjson"
+_SAMPLES = ".samples.ndjson"
 _KINDS = ("definition", "solution", "workload", "trace", "samples", "blob", "profile")
 
 
@@ -150,6 +152,7 @@ class _Source:
         self._layout = layout
         self._view = load([layout])
         self._refused: set[tuple[str, str]] = set()
+        self._met: set[Path] = set()
 
     def add_definitions(self) -> None:
         for definition in self._view.definitions.values():
@@ -210,12 +213,15 @@ class _Source:
                 self._merge.put(place, f"{solution.to_json(indent=2)}\n".encode())
 
     def _add_blobs(self) -> None:
-        for file in sorted(self._layout.blob.rglob("*")):
-            place = file.relative_to(self._layout.root)
-            if file.is_file() and not any(part.startswith(".") for part in place.parts):
-                self._copy(_relative(place), file)
+        for file in self._under(self._layout.blob):
+            self._copy(_relative(file.relative_to(self._layout.root)), file)
+
+    def _under(self, folder: Path, suffix: str = "") -> Iterator[Path]:
+        return map(Path, sorted(files_under(folder, suffix)))
 
     def _copy(self, place: str, file: Path) -> None:
+        require_regular(file)
+        self._met.add(Path(os.path.abspath(file)))  # noqa: PTH100 - as `path_inside` gives it
         if not self._merge.copy(place, file):
             self._refused.add(("blob", place))
 
@@ -245,15 +251,15 @@ class _Source:
             self._merge.add_line(place, lines_of([trace]))
 
     def _add_stored(self, path: str, named_by: str) -> None:
-        """Copy a workload's file that lies elsewhere than all others; say so of one that is not there."""
+        """Copy a workload's file that was not met with the others; say so of one that is not there."""
         root = self._layout.root
         try:
             file = path_inside(root, path)
-        except DatasetError:
-            raise DatasetError(f"path {path!r} leaves the dataset", path=named_by) from None
-        if not file.is_file():
+        except DatasetError as error:
+            raise DatasetError(f"path {path!r} {error.message}", path=named_by) from None
+        if not os.path.lexists(file):
             self._merge.merged.missing.setdefault(str(file), named_by)
-        elif not file.is_relative_to(path_inside(root, self._layout.blob.name)):
+        elif file not in self._met:
             self._copy(path, file)
 
     def _add_traces(self) -> None:
@@ -281,9 +287,9 @@ class _Source:
             self._merge.add_line(place, line)
 
     def _add_samples(self) -> None:
-        for file in sorted(self._layout.traces.rglob(_SAMPLES)):
+        for file in self._under(self._layout.traces, _SAMPLES):
             place = _relative(file.relative_to(self._layout.root))
-            for number, line in whole_lines(read_bytes(file), file):
+            for number, line in whole_lines(read_bytes(file, LINES_BYTES), file):
                 where = f"{file}:{number}"
                 content = _decoded(line, where)
                 trace_id = str(content.get("trace_id"))
@@ -294,7 +300,7 @@ class _Source:
                     self._merge.add_line(place, line)
 
     def _add_profiles(self) -> None:
-        for file in sorted(self._layout.profiles.rglob("*.json")):
+        for file in self._under(self._layout.profiles, ".json"):
             place = _relative(file.relative_to(self._layout.root))
             if self._enter("profile", place, Profile.load(file).to_dict(), file):
                 self._merge.put(place, read_bytes(file))

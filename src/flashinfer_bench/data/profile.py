@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from flashinfer_bench.data import json_text
 from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
-from flashinfer_bench.data.files import read_bytes
+from flashinfer_bench.data.opening import read_bytes
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse, syntax_error
 from flashinfer_bench.data.shapes import AxisConst, AxisSpec, DType, TensorSpec
 from flashinfer_bench.data.workload import InputSpec, RandomInput, Workload

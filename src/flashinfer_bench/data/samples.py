@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flashinfer_bench.data.files import read_bytes, whole_lines
+from flashinfer_bench.data.files import whole_lines
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def find_all(trace_ids: Iterable[str], files: Iterable[Path]) -> dict[str, dict[
     wanted = set(trace_ids)
     found: dict[str, dict[str, list[float]]] = {}
     for file in files:
-        for number, text in whole_lines(read_bytes(file), file):
+        for number, text in whole_lines(read_bytes(file, LINES_BYTES), file):
             columns = _columns(text, file, number)
             trace_id = columns.pop("trace_id", None)
             if isinstance(trace_id, str) and trace_id in wanted:
@@ -48,7 +49,7 @@ def find_all(trace_ids: Iterable[str], files: Iterable[Path]) -> dict[str, dict[
 
 def _find_in(file: Path, trace_id: str) -> dict[str, list[float]] | None:
     key = trace_id.encode()
-    for number, text in whole_lines(read_bytes(file), file):
+    for number, text in whole_lines(read_bytes(file, LINES_BYTES), file):
         if key not in text:
             continue
         columns = _columns(text, file, number)

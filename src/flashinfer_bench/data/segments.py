@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flashinfer_bench.data.files import numbered_lines, read_bytes, without_torn_tail
+from flashinfer_bench.data.files import numbered_lines, without_torn_tail
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
 from flashinfer_bench.data.trace import Trace
 
@@ -59,7 +60,7 @@ class Sorted:
 
 def read_segments(path: str) -> Sorted:
     """Read a file of lines and sort them; a torn last line is passed over with a warning."""
-    content = without_torn_tail(read_bytes(path), path)
+    content = without_torn_tail(read_bytes(path, LINES_BYTES), path)
     definition = _only_definition(content)
     if definition is not None:
         return Sorted({definition: Segment(path, content)}, {})

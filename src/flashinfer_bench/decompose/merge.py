@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.appending import storage_error
-from flashinfer_bench.data.files import lines_of, read_bytes
+from flashinfer_bench.data.blobs import path_inside
+from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.folders import folder_files
-from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.data.layout import Layout, files_under
+from flashinfer_bench.data.opening import read_bytes
 from flashinfer_bench.data.profile import KernelReference, KernelUse, Profile
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet
@@ -81,7 +83,7 @@ class _Book:
             names[definition.name] = self._entered(source, definition, merged)
             for trace in source.workloads.get(definition.name, []):
                 merged.workloads += self._add_workload(path, trace.workload, names[definition.name])
-        for file in sorted(Layout(path).profiles.rglob("*.json")):
+        for file in map(Path, files_under(Layout(path).profiles, ".json")):
             profile = Profile.load(file)
             merged.models.append(profile.model)
             place = self._layout.profiles / file.relative_to(Layout(path).profiles)
@@ -130,7 +132,8 @@ class _Book:
     def _copy_blobs(self, path: Path, old: Workload, new: Workload) -> None:
         for before, after in zip(old.inputs.values(), new.inputs.values(), strict=True):
             if isinstance(before, SafetensorsInput) and isinstance(after, SafetensorsInput):
-                _put(self._layout.root / after.path, read_bytes(path / before.path))
+                content = read_bytes(path_inside(path, before.path), limit=None)
+                _put(self._layout.root / after.path, content)
 
     def save(self) -> None:
         """Write what changed: solutions first, so that no definition is without its baseline."""

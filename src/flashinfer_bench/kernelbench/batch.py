@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.data import appending
-from flashinfer_bench.data.files import read_bytes, whole_lines, write_whole
+from flashinfer_bench.data.files import whole_lines, write_whole
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
 from flashinfer_bench.decompose.requests import Request
 from flashinfer_bench.errors import BenchError
@@ -179,7 +180,7 @@ def _found(report: dict[str, Any]) -> dict[str, Any]:
 
 def _entries(journal: Path) -> Iterator[_Entry]:
     """Read entries; one that another version wrote, or that tore, counts as not done."""
-    for _, line in whole_lines(read_bytes(journal), journal):
+    for _, line in whole_lines(read_bytes(journal, LINES_BYTES), journal):
         try:
             yield msgspec.json.decode(line, type=_Entry)
         except msgspec.DecodeError:

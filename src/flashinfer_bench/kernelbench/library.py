@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.data.opening import SOURCE_BYTES, read_bytes
+from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +36,8 @@ def files_of(library: Path, level: int) -> list[Path]:
 def is_problem(path: Path) -> bool:
     """Tell a problem from a helper module beside it; what cannot be read is a problem, to be reported."""
     try:
-        return _DEFINES_MODEL.search(path.read_text(encoding="utf-8")) is not None
-    except (OSError, UnicodeDecodeError):
+        return _DEFINES_MODEL.search(read_bytes(path, SOURCE_BYTES).decode()) is not None
+    except (DatasetError, UnicodeDecodeError):
         return True
 
 

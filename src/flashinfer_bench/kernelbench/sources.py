@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.data.opening import require_regular
+from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +33,11 @@ def local_sources(path: Path) -> dict[str, str]:
 def read_source(path: Path) -> str:
     """Read Python source."""
     try:
+        require_regular(path)
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UsageError(f"no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (DatasetError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read as Python source: {error}") from None
 
 

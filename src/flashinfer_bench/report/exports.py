@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashinfer_bench.errors import DatasetError, MissingPackageError, UnknownNameError, UsageError
-from flashinfer_bench.report.tables import printable
+from flashinfer_bench.report.tables import printable, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # An underscore within a word is one: names are full of them.
 _MARKUP = re.compile(r"[\\|*`\[\]~]|(?<![^\W_])_|_(?![^\W_])")
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+_FORMULA = re.compile(r"[=+\-@\t\n]")
 Kind = Literal["text", "number", "count", "flag", "lengths", "versions"]
 
 
@@ -111,17 +111,17 @@ def chosen(all_columns: Sequence[ExportColumn], names: Sequence[str]) -> list[Ex
 
 
 def as_csv(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> bytes:
-    """Write RFC 4180 with a head; what is not known is empty, mappings are JSON."""
+    """Write RFC 4180 with a head; what is not known is empty, mappings are JSON, no text is a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([column.name for column in shown])
     for row in rows:
-        writer.writerow([_cell(column.value(row)) for column in shown])
+        writer.writerow([_csv_cell(column.value(row)) for column in shown])
     return text.getvalue().encode()
 
 
 def formulas(rows: Iterable[TraceRow], shown: Sequence[ExportColumn]) -> list[str]:
-    """Find texts that a spreadsheet would take for a formula and run: CSV has no way to say that they are texts."""
+    """Find texts that a spreadsheet would take for a formula and run, if they had no apostrophe before them."""
     texts = (column.value(row) for row in rows for column in shown if column.kind == "text")
     return list(dict.fromkeys(text for text in texts if text and _FORMULA.match(text)))
 
@@ -175,6 +175,12 @@ def _bounds(name: str, interval: str, about: str) -> tuple[ExportColumn, ExportC
         ExportColumn(f"{stem}_low{unit}", "number", f"lower end of the {about}", bound(0)),
         ExportColumn(f"{stem}_high{unit}", "number", f"upper end of the {about}", bound(1)),
     )
+
+
+def _csv_cell(value: object) -> str:
+    """Write a cell for people and spreadsheets: what cannot be seen is shown, and an apostrophe says what is text."""
+    text = visible(_cell(value))
+    return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
 
 
 def _cell(value: object) -> str:

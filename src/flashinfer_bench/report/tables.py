@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 _GAP = "  "
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _INDENT = "  "
+# Controls but tab and newline, and characters that take no room or turn the direction of writing: with them a name
+# or a source could read as what it is not.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _IN_ASCII = {
     "µ": "u", "×": "x", "·": "*", "…": "...", "∞": "inf", "–": "-", "—": "-", "→": "->", "±": "+-", "≥": ">=",
     "≤": "<=", "▒": "+", "█": "#", "┊": "|", "│": "|", "└": "+", "├": "+", "─": "-",
@@ -120,6 +126,16 @@ def printable(text: str) -> str:
         return text
     spaced = " ".join(_TERMINAL_SEQUENCE.sub("", text).split())
     return "".join(character for character in spaced if character.isprintable())
+
+
+def visible(text: str) -> str:
+    r"""Write characters that cannot be seen as what they are: on pages and in tables that are kept, nothing is lost.
+
+    >>> visible("a\u202eb\r\n\x1b")
+    'a⟦U+202E⟧b\n⟦U+001B⟧'
+    """
+    text = text.replace("\r\n", "\n")
+    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text)
 
 
 def first_line(text: str, *, limit: int = 120) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.blobs import path_inside
-from flashinfer_bench.data.files import numbered_lines, read_bytes
+from flashinfer_bench.data.files import numbered_lines
 from flashinfer_bench.data.layout import name as part_of_path
+from flashinfer_bench.data.opening import DOCUMENT_BYTES, LINES_BYTES, read_bytes, require_inside
 from flashinfer_bench.data.parsing import Place, parse
 from flashinfer_bench.data.rules.safetensors_header import read_header
 from flashinfer_bench.errors import DatasetError, UsageError
@@ -105,8 +107,8 @@ def read_problem(folder: Path, root: Path, left_out: list[LeftOut]) -> Problem |
     """Read a problem; what is at fault goes to `left_out`, and None where nothing can be brought."""
     label = label_of(folder)
     try:
-        problem = _problem(folder, label)
-        lines = list(numbered_lines(read_bytes(folder / WORKLOAD_FILE)))
+        problem = _problem(folder, label, root)
+        lines = list(numbered_lines(_read(folder / WORKLOAD_FILE, root, LINES_BYTES)))
     except _FAULTS as error:
         left_out.append(LeftOut(label, "problem", label, _with_remedy(error)))
         return None
@@ -121,7 +123,7 @@ def read_problem(folder: Path, root: Path, left_out: list[LeftOut]) -> Problem |
         return None
     for file in _solution_files(folder):
         try:
-            _add_solution(problem, file)
+            _add_solution(problem, file, root)
         except _FAULTS as error:
             name = file.relative_to(folder).as_posix()
             left_out.append(LeftOut(label, "solution", name, _with_remedy(error)))
@@ -129,10 +131,10 @@ def read_problem(folder: Path, root: Path, left_out: list[LeftOut]) -> Problem |
     return problem
 
 
-def _problem(folder: Path, label: str) -> Problem:
+def _problem(folder: Path, label: str, root: Path) -> Problem:
     file = folder / DEFINITION_FILE
-    found = parse(SolDefinition, read_bytes(file), Place(file))
-    definition = definition_of(found, _source(found, folder), label, file)
+    found = parse(SolDefinition, _read(file, root), Place(file))
+    definition = definition_of(found, _source(found, folder, root), label, file)
     beside = sorted(each.name for each in folder.glob("*.py") if each.name != REFERENCE_FILE)
     if beside:
         raise DatasetError(
@@ -143,15 +145,15 @@ def _problem(folder: Path, label: str) -> Problem:
     return Problem(folder, label, definition, found.custom_inputs_entrypoint)
 
 
-def _source(found: SolDefinition, folder: Path) -> str:
+def _source(found: SolDefinition, folder: Path, root: Path) -> str:
     """Give the reference's source, which may lie in either of two files."""
     file = folder / REFERENCE_FILE
-    if not file.is_file():
+    if not os.path.lexists(file):
         if found.reference is None:
             raise DatasetError(f"no reference, and no {REFERENCE_FILE}", path=folder)
         return found.reference
     try:
-        source = read_bytes(file).decode()
+        source = _read(file, root).decode()
     except UnicodeDecodeError as error:
         raise DatasetError(f"not UTF-8: {error.reason}", path=file) from None
     if found.reference not in (None, source):
@@ -160,6 +162,12 @@ def _source(found: SolDefinition, folder: Path) -> str:
             path=folder / DEFINITION_FILE,
         )
     return source
+
+
+def _read(file: Path, root: Path, limit: int = DOCUMENT_BYTES) -> bytes:
+    """Read a file of a problem that lies below the folder that was named, wherever links lead."""
+    require_inside(file, root, "the folder that was named")
+    return read_bytes(file, limit)
 
 
 def _require_function(name: str | None, definition: Definition, file: Path) -> None:
@@ -206,7 +214,7 @@ def _stored(
 ) -> Path:
     """Find a stored tensor's file: of which folder its path is relative is not known."""
     places = [path_inside(folder, source.path) for folder in (problem.folder, root)]
-    files = [place for place in dict.fromkeys(places) if place.is_file()]
+    files = [place for place in dict.fromkeys(places) if os.path.lexists(place)]
     if not files:
         raise DatasetError(f"no such file: {' or '.join(map(str, dict.fromkeys(places)))}")
     if len(files) > 1:
@@ -237,8 +245,8 @@ def _solution_files(folder: Path) -> list[Path]:
     ]
 
 
-def _add_solution(problem: Problem, file: Path) -> None:
-    found = parse(SolSolution, read_bytes(file), Place(file))
+def _add_solution(problem: Problem, file: Path, root: Path) -> None:
+    found = parse(SolSolution, _read(file, root), Place(file))
     if found.definition != problem.definition.name:
         raise DatasetError(
             f"solves {found.definition!r}, and lies with {problem.definition.name!r}", path=file

@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.blobs import is_lfs_pointer, path_inside
+from flashinfer_bench.data.opening import open_regular
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
-_LFS_SIGNATURE = b"version https://git-lfs"
 _LFS_TIMEOUT_S = 500
 _LENGTH_BYTES = 8
 _LONGEST_HEADER = 100_000_000  # the format's own limit
@@ -72,9 +73,9 @@ def starts(tensors: Sequence[TensorPlan]) -> list[int]:
 
 def _copy(plan: InputPlan, roots: Sequence[str], memory: int, start: int) -> None:
     path, root = _find(plan.path, roots)
-    if _is_lfs_pointer(path):
+    if is_lfs_pointer(path):
         _fetch(path, root)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         begin = _place(file.fileno(), plan, path)
         left = plan.tensor.size_bytes
         os.ftruncate(memory, start + left)
@@ -130,23 +131,16 @@ def _unreadable(path: Path, why: str) -> DatasetError:
 
 
 def _find(relative: str, roots: Sequence[str]) -> tuple[Path, Path]:
-    """Find a file below a root by its name; a link inside may lead out, as in a download cache."""
+    """Find a file below a root by its name."""
     for root in map(Path, roots):
-        path = Path(os.path.normpath(root / relative))
-        if not path.is_relative_to(os.path.normpath(root)):
-            raise DatasetError(f"{relative!r} leaves the dataset", path=root)
-        if path.exists():
+        path = path_inside(root, relative)
+        if os.path.lexists(path):
             return path, root
     raise DatasetNotFoundError(f"no file {relative!r}", path=roots[0] if roots else None)
 
 
-def _is_lfs_pointer(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_LFS_SIGNATURE)) == _LFS_SIGNATURE
-
-
 def _fetch(path: Path, root: Path) -> None:
-    relative = str(path.relative_to(os.path.normpath(root)))
+    relative = os.path.relpath(path, root)
     command = ["git", "lfs", "pull", "--include", relative]
     remedy = f"run `git lfs pull --include {relative}` in {root}"
     try:
@@ -157,6 +151,6 @@ def _fetch(path: Path, root: Path) -> None:
         raise DatasetError(
             f"is a git-LFS pointer; fetching failed ({error}); {remedy}", path=path
         ) from error
-    if done.returncode != 0 or _is_lfs_pointer(path):
+    if done.returncode != 0 or is_lfs_pointer(path):
         said = done.stderr.strip() or "git lfs left the pointer in place"
         raise DatasetError(f"is a git-LFS pointer; fetching failed ({said}); {remedy}", path=path)

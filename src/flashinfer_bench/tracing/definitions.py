@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.data import Definition, load_json_file
-from flashinfer_bench.data.layout import Layout, files_under
+from flashinfer_bench.data.layout import Layout, Links, files_under
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.intercept.catalogue import Catalogue
 
@@ -70,7 +70,9 @@ class Definitions:
 
     def _added_on_disk(self, name: str) -> Definition | None:
         root = self._trace_set.root
-        files = () if root is None else files_under(Layout(root).definitions, f"{name}.json")
+        files = (
+            () if root is None else files_under(Layout(root).definitions, f"{name}.json", Links())
+        )
         for path in files:
             try:
                 definition = load_json_file(Definition, path)

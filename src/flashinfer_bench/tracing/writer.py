@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import lines_of, write_whole
+from flashinfer_bench.data.opening import require_inside
 from flashinfer_bench.errors import StorageError
 from flashinfer_bench.tracing.known import KnownWorkloads
 from flashinfer_bench.tracing.records import record_of
@@ -174,12 +175,14 @@ class Writer:
         by_path: defaultdict[str, dict[str, Record]] = defaultdict(dict)
         for record in records:
             path = str(self._layout.workload_file(record.definition))
+            require_inside(path, self._layout.root)
             if self._known.holds(path, record.uuid) or record.uuid in by_path[path]:
                 repeated.append(record.definition.name)
             else:
                 by_path[path][record.uuid] = record
         for record in (each for new in by_path.values() for each in new.values()):
             if record.blob_path is not None and not record.blob_path.exists():
+                require_inside(record.blob_path, self._layout.root)
                 write_whole(record.blob_path, record.blob)
                 self.written.blob_bytes += len(record.blob)
         appending.append(

@@ -127,8 +127,8 @@ def test_a_name_is_no_markup_in_markdown(name: str, written: str) -> None:
     assert text.splitlines()[2] == f"| {written} |"
 
 
-@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@a", "\t=1"])
-def test_what_a_spreadsheet_would_run_is_warned_of_and_written_as_it_is(
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@a", "\t=1", "\n=1"])
+def test_what_a_spreadsheet_would_run_gets_an_apostrophe_and_a_warning(
     label: str, tmp_path: Path
 ) -> None:
     dataset = Path(shutil.copytree(GOLDEN, tmp_path / "dataset"))
@@ -143,8 +143,33 @@ def test_what_a_spreadsheet_would_run_is_warned_of_and_written_as_it_is(
     )
 
     assert f"1 text would be a formula in a spreadsheet, such as {label!r}" in done.stderr
-    assert [label] in list(csv.reader(io.StringIO(done.stdout, newline="")))
+    assert [f"'{label}"] in list(csv.reader(io.StringIO(done.stdout, newline="")))
     assert "formula" not in export("csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a\u202egnp.exe", "a⟦U+202E⟧gnp.exe"),
+        ("\x1b[31mred\x9b", "⟦U+001B⟧[31mred⟦U+009B⟧"),
+        ("ze\u200bro\u200f\u2066", "ze⟦U+200B⟧ro⟦U+200F⟧⟦U+2066⟧"),
+        ("größe 矩阵 🚀", "größe 矩阵 🚀"),
+    ],
+)
+def test_what_cannot_be_seen_is_shown_in_csv_and_kept_in_parquet(name: str, written: str) -> None:
+    row = next(TraceSet.from_path(GOLDEN).rows())
+    named = type(row)(**{**_fields(row), "run_label": name, "libs": {name: "1"}})
+
+    text = as_csv([named], chosen(columns({}), ["run_label", "libs"])).decode()
+
+    [_, line] = csv.reader(io.StringIO(text))
+    assert line[0] == written
+    assert "\u202e" not in text
+    parquet = pytest.importorskip("pyarrow.parquet", reason="reading Parquet needs pyarrow")
+    read = parquet.read_table(
+        io.BytesIO(as_parquet([named], chosen(columns({}), ["run_label"])))
+    ).to_pylist()
+    assert read == [{"run_label": name}]
 
 
 def test_a_column_is_named_once() -> None:

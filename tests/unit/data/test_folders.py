@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,7 @@ def test_caches_are_left_out_and_what_is_no_text_with_a_warning(build: Any, tmp_
         ('author = "alice"', "", r"author"),
         ("main.py::run", "other.py::run", r"other\.py"),
         ("[build]", "[build", "not TOML"),
-        ('name = "mine"', 'name = "mine"\nsources = ["gone.py"]', r"gone\.py: No such"),
+        ('name = "mine"', 'name = "mine"\nsources = ["gone.py"]', r"gone\.py: no such"),
         ("[build]", '[build]\nflags = ["-O3"]', r"build\.flags"),
     ],
 )
@@ -139,7 +140,7 @@ def test_a_bad_folder_names_file_and_field(
 
 
 def test_a_folder_without_a_description_of_itself_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"solution\.toml: No such file"):
+    with pytest.raises(DatasetError, match=r"solution\.toml: no such file"):
         pack(tmp_path)
 
 
@@ -157,3 +158,58 @@ def test_unpacking_where_nothing_can_be_written_leaves_nothing(build: Any, tmp_p
         unpack(long, tmp_path / "new")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["/etc/hostname", "../secret.py", "pkg/../../secret.py"])
+def test_a_listed_source_outside_of_the_folder_is_not_read(
+    build: Any, tmp_path: Path, path: str
+) -> None:
+    folder = write_folder(
+        build, tmp_path / "it", TOML.replace("[solution]", f'[solution]\nsources = ["{path}"]')
+    )
+    os.mkfifo(tmp_path / "secret.py")  # whoever opened it would wait for ever
+
+    with pytest.raises(DatasetError, match=r"must be relative and stay inside the solution"):
+        pack(folder)
+
+
+def test_a_listed_source_behind_a_linked_folder_stays_inside(build: Any, tmp_path: Path) -> None:
+    toml = TOML.replace("[solution]", '[solution]\nsources = ["lib/util.py"]')
+    folder = write_folder(build, tmp_path / "it", toml)
+    build.write(tmp_path / "elsewhere/util.py", "x = 1\n")
+    (folder / "lib").symlink_to("pkg")
+    build.write(folder / "pkg/util.py", "x = 2\n")
+
+    with pytest.warns(DatasetWarning, match="lib: a link to a folder, left out"):
+        assert pack(folder).sources[0].content == "x = 2\n"
+
+    (folder / "lib").unlink()
+    (folder / "lib").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(
+        DatasetError, match=r"lib: leads by a link to .*elsewhere, outside of the sol"
+    ):
+        pack(folder)
+
+
+def test_links_in_what_is_never_read_may_lead_anywhere(build: Any, tmp_path: Path) -> None:
+    folder = write_folder(build, tmp_path / "it")
+    for name in (".venv", "build", "__pycache__"):
+        (folder / name).symlink_to("/")
+
+    assert len(pack(folder).sources) == 3
+
+
+def test_a_source_too_large_is_refused_and_a_large_file_that_is_no_text_left_out(
+    build: Any, tmp_path: Path
+) -> None:
+    folder = write_folder(build, tmp_path / "it")
+    (folder / "weights.bin").touch()
+    os.truncate(folder / "weights.bin", 1 << 40)
+
+    with pytest.warns(DatasetWarning, match=r"weights\.bin: not text, left out"):
+        assert len(pack(folder).sources) == 3
+
+    (folder / "weights.bin").unlink()
+    build.write(folder / "long.py", "#" * (16 * 1024 * 1024) + "\n")
+    with pytest.raises(DatasetError, match=r"long\.py: is 16\.0 MiB; .* up to 16 MiB: make it"):
+        pack(folder)

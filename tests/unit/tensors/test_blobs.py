@@ -93,15 +93,42 @@ def test_a_path_that_leaves_the_dataset_is_refused(root: Path, path: str) -> Non
         load_files([stored(path)], [str(root)])
 
 
-def test_a_link_may_lead_out_of_the_dataset_as_in_a_download_cache(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_link_may_lead_into_the_store_of_the_hubs_cache_and_nowhere_else(tmp_path: Path) -> None:
+    repository = tmp_path / "datasets--org--kernels"
+    root = repository / "snapshots" / ("0123456789" * 4)
+    (repository / "blobs").mkdir(parents=True)
+    root.mkdir(parents=True)
+    save_file({"x": STORED}, repository / "blobs" / "abc")
     save_file({"x": STORED}, tmp_path / "outside.safetensors")
-    (root / "link.safetensors").symlink_to(tmp_path / "outside.safetensors")
+    (root / "link.safetensors").symlink_to("../../blobs/abc")
+    (root / "out.safetensors").symlink_to("../../../outside.safetensors")
 
     loaded = load_files([stored("link.safetensors")], [str(root)])
 
     assert torch.equal(loaded["x"], STORED)
+    with pytest.raises(DatasetError, match=r"leads by a link to .*, outside of the dataset"):
+        load_files([stored("out.safetensors")], [str(root)])
+
+
+def test_a_store_that_is_itself_a_link_leads_out(tmp_path: Path) -> None:
+    root = tmp_path / "datasets--org--kernels" / "snapshots" / ("0123456789" * 4)
+    root.mkdir(parents=True)
+    save_file({"x": STORED}, tmp_path / "outside.safetensors")
+    (root.parents[1] / "blobs").symlink_to(tmp_path)
+    (root / "link.safetensors").symlink_to("../../blobs/outside.safetensors")
+
+    with pytest.raises(DatasetError, match="outside of the dataset"):
+        load_files([stored("link.safetensors")], [str(root)])
+
+
+def test_a_tensor_larger_than_declared_is_refused_before_it_is_read(root: Path) -> None:
+    header = b'{"x":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
+    file = root / "huge.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(file, 8 + len(header) + (1 << 42))  # a hole: it takes no room
+
+    with pytest.raises(DatasetError, match=r"huge\.safetensors"):
+        load_files([stored("huge.safetensors")], [str(root)])
 
 
 def test_a_pointer_that_cannot_be_fetched_says_what_to_run(

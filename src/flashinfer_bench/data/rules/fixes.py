@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import numbered_lines, write_whole
 from flashinfer_bench.data.layout import SOLUTION_TOML, Layout
+from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.rules.layout import is_file_name, parts
 from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
@@ -195,7 +196,8 @@ def _move_with_samples(path: Path, target: Path) -> None:
 
 def _append(path: Path, lines: list[bytes]) -> None:
     """Append lines that are not there yet: a repair that was interrupted is taken up again."""
-    present = set(path.read_bytes().split(b"\n")) if path.exists() else set()
+    is_there = os.path.lexists(path)
+    present = set(read_bytes(path, LINES_BYTES).split(b"\n")) if is_there else set()
     new = [line for line in lines if line not in present]
     if new:
         appending.append({str(path): b"".join(line + b"\n" for line in new)})

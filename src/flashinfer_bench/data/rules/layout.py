@@ -236,6 +236,24 @@ def files_of_lines_can_be_read(dataset: Snapshot) -> Iterator[Fault]:
             yield Fault(f"cannot be read: {file.fault}", file.path)
 
 
+@rule(
+    "LAY-22",
+    Level.ERROR,
+    "put a copy in the link's place, or name the other dataset with a further `--local`",
+)
+def no_link_leaves_the_dataset(dataset: Snapshot) -> Iterator[Fault]:
+    """No link leads out of the dataset: it is refused, so that a dataset carries none of its reader's files away."""
+    for path, message in dataset.leaving_links:
+        yield Fault(message.rpartition(": ")[0], path, None, _owner(dataset, path))
+
+
+@rule("LAY-23", Level.WARNING, "put a copy of the folder in the link's place")
+def no_folder_is_a_link(dataset: Snapshot) -> Iterator[Fault]:
+    """No folder within a kind's own is a link: such a folder is not entered."""
+    for path in dataset.linked_folders:
+        yield Fault("a link to a folder is not entered", path)
+
+
 def is_file_name(text: str) -> bool:
     """Tell whether a text can be one part of a path."""
     try:
@@ -311,4 +329,6 @@ RULES = (
     every_blob_is_used,
     there_are_definitions,
     files_of_lines_can_be_read,
+    no_link_leaves_the_dataset,
+    no_folder_is_a_link,
 )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from flashinfer_bench.data.appending import is_json
 from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.entity import Entity
-from flashinfer_bench.data.files import numbered_lines, read_bytes
+from flashinfer_bench.data.files import numbered_lines
 from flashinfer_bench.data.folders import pack
-from flashinfer_bench.data.layout import Layout, files_under, solution_folders_under
+from flashinfer_bench.data.layout import Layout, Links, files_under, solution_folders_under
+from flashinfer_bench.data.opening import DOCUMENT_BYTES, LINES_BYTES, read_bytes, require_regular
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
 from flashinfer_bench.data.profile import Profile
 from flashinfer_bench.data.rules.snapshot import Document, LineFile, Snapshot, TraceLine
@@ -38,16 +39,12 @@ def take(root: Path) -> Snapshot:
     for path in _files(dataset, layout.traces, ".jsonl", ".samples.ndjson", ".torn"):
         if path.endswith(".jsonl"):
             _add_traces(dataset, path)
+        else:
+            _look_at(dataset, path)
     for path in _files(dataset, layout.profiles, ".json"):
         dataset.profile_files.append(_profile(dataset, path))
-    dataset.blob_files = [_relative(dataset, path) for path in files_under(layout.blob, "")]
+    dataset.blob_files = [_relative(dataset, path) for path in _inside(dataset, layout.blob)]
     return dataset
-
-
-def bare_message(error: DatasetError) -> str:
-    """Give an error's sentence without the place it begins with."""
-    where = ":".join(str(p) for p in (error.path, error.line, error.column) if p is not None)
-    return str(error).removeprefix(f"{where}: ")
 
 
 def read_document(cls: type[E], content: bytes, path: str, line: int | None) -> Document[E]:
@@ -59,7 +56,7 @@ def read_document(cls: type[E], content: bytes, path: str, line: int | None) -> 
         try:
             entity = parse(cls, content, Place(path, line), unknown=unknown)
         except DatasetError as error:
-            return Document(path, line, fault=bare_message(error), fault_line=error.line or line)
+            return Document(path, line, fault=error.message, fault_line=error.line or line)
         except RecursionError:
             return Document(path, line, fault="nested too deeply", fault_line=line)
         where = getattr(strict, "line", None) or line
@@ -102,7 +99,7 @@ def _folder_solution(dataset: Snapshot, folder: Path) -> Document[Solution]:
         try:
             solution = pack(folder)
         except DatasetError as error:
-            return Document(f"{relative}/solution.toml", fault=bare_message(error))
+            return Document(_relative(dataset, str(error.path)), fault=error.message)
     remarks = tuple(str(each.message).removeprefix(f"{folder}/") for each in caught)
     return Document(relative, entity=solution, remarks=remarks)
 
@@ -149,7 +146,7 @@ def _profile(dataset: Snapshot, path: str) -> Document[Profile]:
         try:
             profile = Profile.load(path)
         except DatasetError as error:
-            return Document(relative, fault=bare_message(error), fault_line=error.line)
+            return Document(relative, fault=error.message, fault_line=error.line)
         except RecursionError:
             return Document(relative, fault="nested too deeply")
     remarks = tuple(str(each.message).removeprefix(f"{path}: ") for each in caught)
@@ -158,7 +155,7 @@ def _profile(dataset: Snapshot, path: str) -> Document[Profile]:
 
 def _lines(dataset: Snapshot, path: str) -> Iterator[tuple[int, bytes]]:
     """Give the whole lines of a file, and note how it ends."""
-    content = _content(path)
+    content = _content(path, LINES_BYTES)
     relative = _relative(dataset, path)
     if isinstance(content, str):
         dataset.line_files.append(LineFile(relative, None, lacks_newline=False, fault=content))
@@ -180,18 +177,41 @@ def split_torn(content: bytes) -> tuple[bytes, bytes]:
 
 def _files(dataset: Snapshot, folder: Path, *suffixes: str) -> Iterator[str]:
     """Yield the files with these suffixes; note the others, texts for people apart."""
-    for path in files_under(folder, ""):
+    for path in _inside(dataset, folder):
         if path.endswith(suffixes):
             yield path
         elif not path.endswith((".md", ".torn")):
             dataset.stray_files.append(_relative(dataset, path))
 
 
-def _content(path: str) -> bytes | str:
+def _inside(dataset: Snapshot, folder: Path) -> Iterator[str]:
+    """Yield the files of a folder; note those that a link leads out of the dataset."""
+    links = Links()
+    yield from files_under(folder, "", links)
+    for fault in links.leaving:
+        path = _relative(dataset, str(fault.path))
+        dataset.leaving_links.append((path, fault.message))
+    if (
+        folder != Layout(dataset.root).blob
+    ):  # of stored tensors only those are read that workloads name
+        dataset.linked_folders += [_relative(dataset, path) for path in links.folders]
+
+
+def _look_at(dataset: Snapshot, path: str) -> None:
+    """Note what stands in place of a file that is not read here."""
     try:
-        return read_bytes(path)
+        require_regular(path)
     except DatasetError as error:
-        return bare_message(error)
+        fault = error.message
+        file = LineFile(_relative(dataset, path), None, lacks_newline=False, fault=fault)
+        dataset.line_files.append(file)
+
+
+def _content(path: str, limit: int = DOCUMENT_BYTES) -> bytes | str:
+    try:
+        return read_bytes(path, limit)
+    except DatasetError as error:
+        return error.message
 
 
 def _relative(dataset: Snapshot, path: str) -> str:

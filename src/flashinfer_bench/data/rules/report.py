@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from flashinfer_bench.data.entity import Entity, is_none
-from flashinfer_bench.data.files import read_bytes
+from flashinfer_bench.data.opening import read_bytes
 from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
 from flashinfer_bench.data.rules.finding import CATEGORY_BY_PREFIX, Finding, Level
 

@@ -6,10 +6,12 @@ The format: https://huggingface.co/docs/safetensors/index#format
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.blobs import is_lfs_pointer
+from flashinfer_bench.data.opening import open_regular
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -60,15 +62,15 @@ def read_header(path: Path) -> Header:
             return Header({}, is_pointer=True)
         return Header(_tensors(path))
     except DatasetError as error:
-        return Header({}, fault=str(error))
+        return Header({}, fault=error.message)
     except OSError as error:
         return Header({}, fault=error.strerror or str(error))
 
 
 def _tensors(path: Path) -> dict[str, StoredTensor]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
         if not 0 < length <= min(_LONGEST_HEADER, size - _LENGTH_BYTES):
             raise DatasetError(f"no header of {length} bytes fits a file of {size}")
         text = file.read(length)

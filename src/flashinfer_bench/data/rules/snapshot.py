@@ -86,6 +86,10 @@ class Snapshot:
     blob_files: list[str] = field(default_factory=list)
     stray_files: list[str] = field(default_factory=list)
     """Files that nothing reads."""
+    leaving_links: list[tuple[str, str]] = field(default_factory=list)
+    """Links out of the dataset, each with where it leads."""
+    linked_folders: list[str] = field(default_factory=list)
+    """Folders that are links within the dataset, which are not entered."""
     headers: dict[Path, Header | None] = field(default_factory=dict)
     """Headers of stored tensors, read when first asked for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.data.blobs import path_inside
@@ -39,10 +40,10 @@ def stored_files_exist(dataset: Snapshot) -> Iterator[Fault]:
     """Every file that a workload names is there."""
     for stored in _stored(dataset):
         path = _path(dataset, stored)
-        if path is None:
-            message = f"input {stored.name!r}: {stored.source.path!r} leaves the dataset"
+        if isinstance(path, DatasetError):
+            message = f"input {stored.name!r}: {stored.source.path!r} {path.message}"
             yield fault_of(stored.document, message)
-        elif not path.is_file():
+        elif not os.path.lexists(path):
             yield fault_of(
                 stored.document, f"input {stored.name!r}: no file {stored.source.path!r}"
             )
@@ -138,20 +139,20 @@ def _shape(stored: _Stored) -> tuple[int, ...] | None:
     return tuple(values[axis] for axis in stored.spec.shape or ())
 
 
-def _path(dataset: Snapshot, stored: _Stored) -> Path | None:
+def _path(dataset: Snapshot, stored: _Stored) -> Path | DatasetError:
     try:
         return path_inside(dataset.root, stored.source.path)
-    except DatasetError:
-        return None
+    except DatasetError as error:
+        return error
 
 
 def _header(dataset: Snapshot, stored: _Stored) -> Header | None:
     """Read a header once; None where there is no file."""
     path = _path(dataset, stored)
-    if path is None:
+    if isinstance(path, DatasetError):
         return None
     if path not in dataset.headers:
-        dataset.headers[path] = read_header(path) if path.is_file() else None
+        dataset.headers[path] = read_header(path) if os.path.lexists(path) else None
     return dataset.headers[path]
 
 

@@ -14,8 +14,8 @@ from flashinfer_bench.report.page.findings import axes_text
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import utc_minute
 from flashinfer_bench.report.page.roofline import bytes_text
-from flashinfer_bench.report.page.sources import highlighted, line_numbers, visible
-from flashinfer_bench.report.tables import first_line
+from flashinfer_bench.report.page.sources import highlighted, line_numbers
+from flashinfer_bench.report.tables import first_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,6 @@ _FILTERS = {
     "percent": numbers.percent_text,
     "slug": slug,
     "utc_minute": utc_minute,
-    "visible": visible,
     "speedup": numbers.speedup_text,
 }
 _GLOBALS = {
@@ -71,5 +70,5 @@ class Renderer:
         self._environment = environment
 
     def page(self, template: str, *, root: str = "", **values: Any) -> str:
-        """Fill a template in; `root` leads from the page to the top of the site."""
-        return self._environment.get_template(template).render(root=root, **values)
+        """Fill a template in, all of its text visible; `root` leads from the page to the top of the site."""
+        return visible(self._environment.get_template(template).render(root=root, **values))

@@ -16,7 +16,7 @@ from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import machines, runs
 from flashinfer_bench.report.page.rendering import Renderer
 from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lines
-from flashinfer_bench.report.page.sources import visible
+from flashinfer_bench.report.tables import visible
 from flashinfer_bench.report.visualize import charts
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _sources(content: Content, definition: str) -> dict[str, Any]:
     return {
         slug(each.name): {
             "name": each.name,
-            "files": [[visible(source.path), visible(source.content)] for source in each.sources],
+            "files": [[source.path, source.content] for source in each.sources],
         }
         for each in found
         if each is not None
@@ -163,4 +163,17 @@ def _sources(content: Content, definition: str) -> dict[str, Any]:
 
 def _script(name: str, value: object) -> str:
     """Wrap data in a script: a page from a file may load no other kind of data."""
-    return f"fib.data({json.dumps(name)}, {json.dumps(value, separators=(',', ':'))});\n"
+    shown = json.dumps(_visible(value), separators=(",", ":"))
+    return f"fib.data({json.dumps(name)}, {shown});\n"
+
+
+def _visible(value: Any) -> Any:
+    match value:
+        case str():
+            return visible(value)
+        case list() | tuple():
+            return [_visible(each) for each in value]
+        case dict():
+            return {key: _visible(each) for key, each in value.items()}
+        case _:
+            return value

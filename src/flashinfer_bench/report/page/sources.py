@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from flashinfer_bench.report.tables import visible
+
 if TYPE_CHECKING:
     from pygments.formatters.html import HtmlFormatter
     from pygments.lexer import Lexer
@@ -16,21 +18,7 @@ _LONGEST = 400_000
 """Characters; a longer text is shown without colours."""
 _MOST_OF_A_LOG = (4_000, 12_000)
 """Characters shown of its beginning and of its end."""
-# What is not seen or turns the direction of writing could make a source read as what it is not.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
-)
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-
-
-def visible(text: str) -> str:
-    r"""Write characters that cannot be seen as what they are.
-
-    >>> visible("a\u202eb\r\n\x1b")
-    'a⟦U+202E⟧b\n⟦U+001B⟧'
-    """
-    text = text.replace("\r\n", "\n")
-    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text)
 
 
 def readable_log(log: str) -> str:

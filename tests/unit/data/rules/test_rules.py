@@ -125,6 +125,8 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "LAY-21": lambda dataset: dataset.path(f"traces/alice/reduce/{NAME}_2.jsonl").symlink_to(
         "gone"
     ),
+    "LAY-22": lambda dataset: dataset.path("definitions/reduce/out.json").symlink_to("/etc/hosts"),
+    "LAY-23": lambda dataset: dataset.path("solutions/again").symlink_to("alice"),
     "DEF-01": _replaced(DEFINITION, '"bfloat16"', '"bflot16"'),
     "DEF-02": _in_definition(lambda definition: definition.pop("description")),
     "DEF-03": _in_definition(lambda definition: definition["axes"]["N"].pop("description")),

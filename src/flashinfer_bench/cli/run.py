@@ -206,7 +206,8 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     default="auto",
     show_default=True,
     metavar="NAMES",
-    help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU, else the CPU.",
+    help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU that CUDA_VISIBLE_DEVICES "
+    "leaves, else the CPU.",
 )
 @_selecting
 @workload_class_option

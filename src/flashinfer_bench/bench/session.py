@@ -455,6 +455,7 @@ class Session:
                 return Skipped(reason)
             case ReferenceFailed(explanation=explanation):
                 self._drop_reference()
+                self.end_candidate()  # on such inputs it may have ended, or hang
                 return DatasetFault(explanation)
             case JudgeFailed(text=text):
                 raise WorkerError(f"the judge failed:\n{text}")

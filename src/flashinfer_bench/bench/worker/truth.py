@@ -10,6 +10,7 @@ from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import Call
 from flashinfer_bench.tensors.blobs import load_files
@@ -34,6 +35,7 @@ _UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64
 _NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last bits
 _GATE_DRAWS = 16  # of a reference that samples
 _COPIES_IN_DOUBLE = 2
+_INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 
 
 class ReferenceFailedError(Exception):
@@ -65,6 +67,8 @@ class Truth:
         self.definition = definition
         self._device = device
         self._subject = subject_of(definition.name, workload.uuid)
+        self.remedy = _remedy(definition, workload)
+        """What to do where inputs drawn for this workload make the reference raise; nothing where none is suspect."""
         self._key = key
         try:
             self.inputs = plan_inputs(definition, workload)
@@ -127,6 +131,17 @@ class Truth:
             self._first_outputs[trial] = [output.clone() for output in produced]
         return self._first_outputs[trial]
 
+    def require_legal(self, trial: int, call: int, count: int) -> None:
+        """Run the reference on the inputs of a sample; where it raises, nobody can be judged by them."""
+        for arguments in self.inputs_of(trial, call, count):
+            try:
+                self.run(arguments)
+            except ReferenceFailedError as error:
+                raise ReferenceFailedError(
+                    "a solution failed on inputs drawn for this workload that make the reference itself fail "
+                    f"(trial {trial}, call {call}): {error}"
+                ) from error
+
     def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
         """Run the reference; what it raises or returns wrong is the dataset's fault."""
         self._device.seed_generators(seed)
@@ -137,9 +152,8 @@ class Truth:
             Exception,
             SystemExit,
         ) as error:  # whatever a reference raises is the dataset's fault
-            raise ReferenceFailedError(
-                f"the reference raised\n{''.join(traceback.format_exception(error, limit=-3))}"
-            ) from error
+            told = "".join(traceback.format_exception(error, limit=-3))
+            raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
         produced = list(result) if isinstance(result, tuple | list) else [result]
         self._require_declared(produced)
         return produced
@@ -269,3 +283,20 @@ class Truth:
             found = mismatch(output, plan, self._device.torch_device)
             if found is not None:
                 raise ReferenceFailedError(f"the reference's {found[1]}")
+
+
+def _remedy(definition: Definition, workload: Workload) -> str:
+    """Name the integers whose range nobody declared: they may be meant as indices, lengths or offsets."""
+    undeclared = [
+        name
+        for name, source in workload.inputs.items()
+        if isinstance(source, RandomInput)
+        and source.distribution is None
+        and definition.inputs[name].dtype in _INTEGERS
+    ]
+    if not undeclared:
+        return ""
+    return (
+        f"{', '.join(undeclared)}: integers that may lie out of range, because the workload does not declare what they "
+        'hold; declare the "distribution" of each (docs/formats.md, "What random inputs hold")\n'
+    )

@@ -14,6 +14,7 @@ from flashinfer_bench.bench.blame import (
     Suspect,
     blamed_on_dataset,
     unless_it_wants_a_gpu,
+    unless_memory_ran_out,
     with_log,
 )
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
@@ -444,7 +445,10 @@ class Session:
             case JobMisshapen():
                 return Misshapen(result, log.take())
             case JobRaised(explanation=explanation):
-                return Crashed(explanation, log.take())
+                worker = candidate.worker
+                return unless_memory_ran_out(
+                    Crashed(explanation, log.take()), worker.granted_bytes, worker.most_bytes()
+                )
             case JobTimedOut(explanation=explanation):
                 text = log.take()
                 self.end_candidate()
@@ -474,9 +478,11 @@ class Session:
         self._launcher.wait_for_end(candidate.worker, seconds=_END_NOTICE_S)
         if candidate.worker.status is not None:
             explanation = candidate.worker.ending
-        text = candidate.worker.log.take()
+        worker = candidate.worker
+        crashed = Crashed(explanation, worker.log.take())
+        granted_bytes, peak_bytes = worker.granted_bytes, worker.most_bytes()
         self.end_candidate()
-        return Crashed(explanation, text)
+        return unless_memory_ran_out(crashed, granted_bytes, peak_bytes)
 
     # ------------------------------------------------------------------ the judge
 

@@ -6,6 +6,9 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from flashinfer_bench.bench.blame import is_about_memory
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
@@ -22,8 +25,6 @@ from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import torch
 
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
@@ -143,7 +144,7 @@ class Truth:
                 ) from error
 
     def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
-        """Run the reference; what it raises or returns wrong is the dataset's fault."""
+        """Run the reference; what it raises or returns wrong is the dataset's fault, but for want of memory."""
         self._device.seed_generators(seed)
         try:
             result = self._reference(*arguments)
@@ -152,6 +153,8 @@ class Truth:
             Exception,
             SystemExit,
         ) as error:  # whatever a reference raises is the dataset's fault
+            if isinstance(error, torch.OutOfMemoryError) or is_about_memory(repr(error)):
+                raise torch.OutOfMemoryError(str(error)) from error
             told = "".join(traceback.format_exception(error, limit=-3))
             raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
         produced = list(result) if isinstance(result, tuple | list) else [result]

@@ -188,6 +188,76 @@ double(3)
     assert rows(dataset) == [1, 2, 3]
 
 
+RUNTIMES = """
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.tracing import TracingRuntime
+a, b, c = (TracingRuntime(TraceSet.from_path(), DUMP, adapters=()) for _ in "abc")
+
+def forked():
+    child = os.fork()
+    if not child:
+        double(2)
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "a.start(); b.start(); a.start(); forked()",
+        "a.start(); a.start(); forked()",
+        "a.start(); b.start(); a.start(); b.start(); forked(); forked(); b.stop(); a.stop(); forked()",
+        "a.start(); b.start(); a.start(); a.stop(); forked(); b.stop(); forked()",
+        "a.start(); b.start(); a.start(); a.stop(); b.stop(); a.stop(); forked(); a.start(); forked()",
+        "a.start(); forked(); b.start(); forked(); a.start(); forked(); a.stop(); forked()",
+    ],
+)
+def test_a_program_forks_whatever_was_started_in_which_order(dataset: Path, steps: str) -> None:
+    done = program(dataset, f"{RUNTIMES}{steps}\ndouble(1)\n")
+
+    try:
+        said = done.communicate(timeout=60)
+    finally:
+        done.kill()
+
+    assert done.returncode == 0, said
+    assert rows(dataset) == [1, 2]
+
+
+def test_a_program_forks_while_another_thread_starts_and_stops(dataset: Path) -> None:
+    code = f"""{RUNTIMES}
+import threading
+a.start()
+is_over = threading.Event()
+
+def restart():
+    while not is_over.is_set():
+        b.start()
+        b.stop()
+
+thread = threading.Thread(target=restart, daemon=True)
+thread.start()
+for _ in range(30):
+    child = os.fork()
+    if not child:
+        c.start()
+        c.stop()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+is_over.set()
+thread.join()
+"""
+    done = program(dataset, code)
+
+    try:
+        said = done.communicate(timeout=60)
+    finally:
+        done.kill()
+
+    assert done.returncode == 0, said
+
+
 @pytest.mark.parametrize(("value", "recorded"), [("1", [4]), ("true", []), ("0", [])])
 def test_the_environment_switches_tracing_on(
     dataset: Path, value: str, recorded: list[int]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -45,6 +49,27 @@ def test_several_calls_are_timed_together() -> None:
 
     assert four_ns / once_ns == pytest.approx(4.0, rel=0.02)
     assert len(results) == 4
+
+
+@pytest.mark.parametrize(
+    "mask", [None, "0", "", "-1", "0,0", "0,99", "99,0", "x", "uuid", "part", "twice"]
+)
+def test_the_cards_that_are_told_without_cuda_are_those_cuda_shows(mask: str | None) -> None:
+    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    by_uuid = {"uuid": uuid, "part": uuid[:20], "twice": f"{uuid},{uuid}"}
+    environment = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    if mask is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = by_uuid.get(mask, mask)
+    code = (
+        "import torch; from flashinfer_bench.tensors.machine import gpu_names\n"
+        "cuda = torch.cuda\n"
+        "print([cuda.get_device_name(n) for n in range(cuda.device_count())] == gpu_names())"
+    )
+
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+
+    assert said == "True\n"
 
 
 def test_a_job_runs_on_the_card_and_its_trace_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,19 @@ _NO_GPU_WORDS = (
     "no CUDA-capable device",
 )
 """How torch says that there is no GPU."""
+
+_NO_MEMORY_WORDS = (
+    "MemoryError",
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "(perhaps out of memory)",
+)
+"""How Python, torch, C++ and the kernel say that memory ran out."""
+_REQUEST = re.compile(r"you tried to allocate (\d{1,18}) bytes")
+_MOST_OF_IT = 0.5
+"""Of what was granted: memory that grows by doubling fails when half is in use."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,29 @@ def unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:
     if not any(words in said for words in _NO_GPU_WORDS):
         return outcome
     return Skipped(f"its host code needs a CUDA device: {said}")
+
+
+def unless_memory_ran_out(outcome: Outcome, granted_bytes: int | None, peak_bytes: int) -> Outcome:
+    """Skip what failed for want of memory when it had really used most of what it was granted.
+
+    Anyone can say that memory ran out. So that decides nothing: the kernel's account of what the process had in
+    memory at most does. One request that is refused leaves no trace there, and stays the solution's fault.
+    """
+    if not isinstance(outcome, Crashed) or granted_bytes is None:
+        return outcome
+    if not is_about_memory(outcome.explanation + outcome.log):
+        return outcome
+    figures = f"{granted_bytes / 1e9:.1f} GB were granted, it had {peak_bytes / 1e9:.1f} in memory"
+    asked = _REQUEST.search(outcome.explanation)
+    figures += f" and asked for {int(asked[1]) / 1e9:.1f} more" if asked else ""
+    if peak_bytes >= granted_bytes * _MOST_OF_IT:
+        return Skipped(f"it does not fit into memory here: {figures}")
+    return replace(outcome, explanation=f"{outcome.explanation.rstrip()}\n{figures}\n")
+
+
+def is_about_memory(text: str) -> bool:
+    """Tell whether a failure is said to be one of memory that cannot be had."""
+    return any(words in text for words in _NO_MEMORY_WORDS)
 
 
 def blamed_on_dataset(outcome: Outcome) -> Outcome:

@@ -32,6 +32,7 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
 )
 from flashinfer_bench.errors import MissingPackageError, WorkerError
+from flashinfer_bench.tensors import memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +97,14 @@ class Worker:
     """The process that computes; another one than `pid` in a container."""
     missing: tuple[Missing, ...] = ()
     """What was to hold it and is not in force."""
+    granted_bytes: int | None = None
+    """Private memory it may have; None: as much as there is."""
+    peak_bytes: int = 0
+    """What it had in memory at most, by the kernel's account, once it has ended."""
+
+    def most_bytes(self) -> int:
+        """Tell what it had in memory at most until now."""
+        return self.peak_bytes or memory.peak_bytes(self.computing_pid)
 
     @property
     def ending(self) -> str:
@@ -229,6 +238,7 @@ class Launcher:
             channel,
             computing_pid=spawned.computing_pid or spawned.pid,
             missing=spawned.missing,
+            granted_bytes=memory.granted_bytes(spawned.computing_pid or spawned.pid),
         )
         self._workers[worker.pid] = worker
         self._selector.register(reader, selectors.EVENT_READ, worker.log)
@@ -354,6 +364,7 @@ class Launcher:
                 self._answers.append(message)
             elif message.pid in self._workers:
                 self._workers[message.pid].status = message.status
+                self._workers[message.pid].peak_bytes = message.peak_bytes
 
     def _forget(self, worker: Worker) -> None:
         self._workers.pop(worker.pid, None)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
+    from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.data.workload import WorkloadTolerance
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -25,6 +26,8 @@ _STAND_IN_TRIALS = 1
 _MOST_NAMED = 3
 
 Named = TypeVar("Named")
+_ResumeKey = tuple[str, str, str, str, str]
+"""Solution, workload, and the hashes of solution, definition and settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,20 +313,46 @@ def _left_to_do(
 ) -> tuple[list[Job], int]:
     if resume is None:
         return jobs, 0
+    wanted = {_resume_key(job): job.workload for job in jobs}
     done = {
-        (row.solution, row.solution_hash, row.workload_uuid, row.config_hash)
-        for row in trace_set.rows()
-        if row.hardware == target.hardware
-        and row.solution_hash
-        and (row.status == "PASSED" or not resume.retries_failed)
+        key
+        for name in {job.definition.name for job in jobs}
+        for key, index in _recorded(trace_set, name, target, resume)
+        if key in wanted and _is_same(trace_set.traces[name][index].workload, wanted[key])
     }
     left = [job for job in jobs if _resume_key(job) not in done]
     return left, len(jobs) - len(left)
 
 
-def _resume_key(job: Job) -> tuple[str, str, str, str]:
+def _recorded(
+    trace_set: TraceSet, definition: str, target: Target, resume: Resume
+) -> list[tuple[_ResumeKey, int]]:
+    """List what traces of a definition answer here, and where each lies; not those that do not say it all."""
+    return [
+        (key, index)
+        for index, row in trace_set.traces.rows(definition, lambda _: (None, None))
+        if row.hardware == target.hardware
+        and (row.status == "PASSED" or not resume.retries_failed)
+        and (key := _key_of_row(row)) is not None
+    ]
+
+
+def _key_of_row(row: TraceRow) -> _ResumeKey | None:
+    if row.solution_hash is None or row.definition_hash is None or row.config_hash is None:
+        return None
+    hashes = (row.solution_hash, row.definition_hash, row.config_hash)
+    return (row.solution, row.workload_uuid, *hashes)
+
+
+def _resume_key(job: Job) -> _ResumeKey:
     """What a recorded trace must agree in; the name too, so that equal code under two names is run twice."""
-    return job.solution.name, job.solution.hash(), job.workload.uuid, job.config_hash
+    hashes = (job.solution.hash(), job.definition.hash(), job.config_hash)
+    return (job.solution.name, job.workload.uuid, *hashes)
+
+
+def _is_same(recorded: Workload, now: Workload) -> bool:
+    """Tell whether sizes and inputs are what they were; a tolerance is among the settings."""
+    return recorded.axes == now.axes and recorded.inputs == now.inputs
 
 
 def _split(

@@ -109,11 +109,19 @@ def hardware_of(device: str) -> str:
     kind, _, index = device.partition(":")
     if kind == "cpu":
         return machine.processor_name()
-    names = machine.gpu_names()
-    if int(index) >= len(names):
-        found = f"{len(names)} found" if names else "none found"
+    gpus = machine.visible_gpus()
+    mask = settings.visible_gpus()
+    if int(index) >= len(gpus.names):
+        found = f"{len(gpus.names)} found" if gpus.names else "none found"
+        found += "" if mask is None else f", CUDA_VISIBLE_DEVICES is {mask!r}"
         raise UsageError(f"there is no CUDA device {device!r} ({found}); use --device cpu")
-    return names[int(index)]
+    if not gpus.is_order_known:
+        raise UsageError(
+            f"which GPU {device!r} is cannot be told before it runs: GPUs of several names are here, and CUDA counts "
+            "the fastest one first; set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or name GPUs "
+            "by UUID in CUDA_VISIBLE_DEVICES"
+        )
+    return gpus.names[int(index)]
 
 
 class LocalPool:

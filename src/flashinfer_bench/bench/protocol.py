@@ -68,10 +68,11 @@ class NotSpawned(Message, frozen=True):
 
 
 class Exited(Message, frozen=True):
-    """A worker ended; `status` is the wait status."""
+    """A worker ended; `status` is the wait status, `peak_bytes` what it had in memory at most."""
 
     pid: int
     status: int
+    peak_bytes: int = 0
 
 
 class Killed(Message, frozen=True):

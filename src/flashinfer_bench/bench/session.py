@@ -21,6 +21,7 @@ from flashinfer_bench.bench.blame import (
     Suspect,
     blamed_on_dataset,
     unless_it_wants_a_gpu,
+    unless_memory_ran_out,
     with_log,
 )
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
@@ -568,7 +569,10 @@ class Session:
             case JobMisshapen():
                 return Misshapen(result, log.take())
             case JobRaised(explanation=explanation):
-                return Crashed(explanation, log.take())
+                worker = candidate.worker
+                return unless_memory_ran_out(
+                    Crashed(explanation, log.take()), worker.granted_bytes, worker.most_bytes()
+                )
             case JobTimedOut(explanation=explanation):
                 text = log.take()
                 self.end_candidate()
@@ -579,6 +583,7 @@ class Session:
                 return Skipped(reason)
             case ReferenceFailed(explanation=explanation):
                 self._drop_reference()
+                self.end_candidate()  # on such inputs it may have ended, or hang
                 return DatasetFault(explanation)
             case JudgeFailed(text=text):
                 raise WorkerError(f"the judge failed:\n{text}")
@@ -597,9 +602,11 @@ class Session:
         self._launcher.wait_for_end(candidate.worker, seconds=_END_NOTICE_S)
         if candidate.worker.status is not None:
             explanation = candidate.worker.ending
-        text = candidate.worker.log.take()
+        worker = candidate.worker
+        crashed = Crashed(explanation, worker.log.take())
+        granted_bytes, peak_bytes = worker.granted_bytes, worker.most_bytes()
         self.end_candidate()
-        return Crashed(explanation, text)
+        return unless_memory_ran_out(crashed, granted_bytes, peak_bytes)
 
     # ------------------------------------------------------------------ the judge
 

@@ -65,8 +65,8 @@ class AbOptions:
     seed: int | None
     timeout: float | None
     arch: str | None
-    clock: ClockChoice
-    cache: CacheChoice
+    clock: ClockChoice | None
+    cache: CacheChoice | None
     sandbox: str | None
     as_json: bool
 
@@ -225,10 +225,15 @@ def _config(options: AbOptions) -> BenchmarkConfig:
         profile_baseline=False,
         threads=options.threads,
         arch=options.arch,
-        clock=options.clock,
-        cache=options.cache,
         seed=options.seed,
-        **given({"timeout_seconds": options.timeout, "sandbox": options.sandbox}),
+        **given(
+            {
+                "clock": options.clock,
+                "cache": options.cache,
+                "timeout_seconds": options.timeout,
+                "sandbox": options.sandbox,
+            }
+        ),
     )
 
 

@@ -55,8 +55,8 @@ class CheckOptions:
     iterations: int
     num_trials: int
     arch: str | None
-    clock: ClockChoice
-    cache: CacheChoice
+    clock: ClockChoice | None
+    cache: CacheChoice | None
     sandbox: str | None
     as_json: bool
 
@@ -103,9 +103,7 @@ def _check(options: CheckOptions) -> int:
         iterations=options.iterations,
         num_trials=options.num_trials,
         arch=options.arch,
-        clock=options.clock,
-        cache=options.cache,
-        **given({"sandbox": options.sandbox}),
+        **given({"clock": options.clock, "cache": options.cache, "sandbox": options.sandbox}),
     )
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device

@@ -180,7 +180,7 @@ def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Fin
     checks = ("layout", "definition", "workload")
     found = [each for each in rules.check(dataset, checks) if each.definition == name]
     if not any(each.level == "error" for each in found):
-        ran = benchmark_findings(dataset, [name], options.device)
+        ran = benchmark_findings(dataset, [name], device=options.device)
         found += [finding for finding in ran if finding.code != "BEN-03"]
     return found
 

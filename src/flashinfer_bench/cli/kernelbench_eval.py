@@ -50,8 +50,8 @@ class EvalOptions:
     timeout_seconds: float | None
     build_timeout_seconds: float | None
     threads: int | None
-    clock: ClockChoice
-    cache: CacheChoice
+    clock: ClockChoice | None
+    cache: CacheChoice | None
     as_json: bool
 
 

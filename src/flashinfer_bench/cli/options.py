@@ -94,19 +94,17 @@ def log_level_option(command: Decorated) -> Decorated:
 
 
 def clock_options(command: Decorated) -> Decorated:
-    """Add `--clock` and `--cache`."""
+    """Add `--clock` and `--cache`; what is not given is left to the settings."""
     options = (
         click.option(
             "--clock",
             type=click.Choice(["auto", "events", "cupti", "wall"]),
-            default="auto",
             help="events: what a caller on a busy stream pays; cupti: kernel activity, needs cupti-python; wall: "
             "what a caller waits.  [default: events on cuda, wall on cpu]",
         ),
         click.option(
             "--cache",
             type=click.Choice(["auto", "cold", "hot"]),
-            default="auto",
             help="cold: evict the last-level cache before each sample; hot: do not.  "
             "[default: cold on cuda, hot on cpu]",
         ),

@@ -81,8 +81,8 @@ class RunOptions:
     threads: int | None
     seed: int | None
     arch: str | None
-    clock: ClockChoice
-    cache: CacheChoice
+    clock: ClockChoice | None
+    cache: CacheChoice | None
     label: str | None
     use_isolated_runner: bool
     no_audit: bool
@@ -206,7 +206,8 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     default="auto",
     show_default=True,
     metavar="NAMES",
-    help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU, else the CPU.",
+    help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU that CUDA_VISIBLE_DEVICES "
+    "leaves, else the CPU.",
 )
 @_selecting
 @workload_class_option
@@ -214,7 +215,8 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Leave out jobs that a trace of the same code, workload, settings and hardware answers.",
+    help="Leave out jobs that a trace of the same code, definition, workload, settings and hardware answers. "
+    "A trace that does not say all of these does not count.",
 )
 @click.option("--retry-failed", is_flag=True, help="Resume, but run failed jobs again.")
 @click.option(
@@ -281,7 +283,7 @@ def _measure_and_show(
         )
     except (BenchError, OSError, KeyboardInterrupt) as error:
         stopped = error
-    exit_code = exit_code_of(collected, only_compiles=options.arch is not None)
+    exit_code = exit_code_of(collected, only_compiles=benchmark.config.arch is not None)
     exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
     report = _report(collected, options, targets, is_complete=stopped is None)
     if options.as_json:

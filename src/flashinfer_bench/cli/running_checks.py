@@ -14,6 +14,7 @@ from flashinfer_bench.errors import BenchError, MissingPackageError, WorkerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from flashinfer_bench.bench import BenchmarkConfig
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.data import Definition, Solution, TraceSet
     from flashinfer_bench.data.rules import Finding, Level
@@ -93,8 +94,16 @@ def _missing(names: list[str]) -> dict[str, str]:
     return missing
 
 
-def benchmark_findings(dataset: Snapshot, names: Sequence[str], device: str) -> Iterator[Finding]:
+def benchmark_findings(
+    dataset: Snapshot,
+    names: Sequence[str],
+    config: BenchmarkConfig | None = None,
+    *,
+    device: str,
+) -> Iterator[Finding]:
     """Run the reference and the baselines of each definition once, quickly; nothing is saved.
+
+    They are judged by `config`, or by the bundled defaults.
 
     Codes: BEN-02 no workloads, BEN-03 no baseline, BEN-04 the engine gave up, BEN-05 a baseline,
     BEN-06 a reference.
@@ -113,7 +122,7 @@ def benchmark_findings(dataset: Snapshot, names: Sequence[str], device: str) -> 
         if not baselines:
             yield _finding("BEN-03", Level.WARNING, name, "no baseline to run")
         try:
-            yield from _run(_scratch(dataset, definition, baselines), definition, device)
+            yield from _run(_scratch(dataset, definition, baselines), definition, config, device)
         except BenchError as error:
             yield _finding("BEN-04", Level.ERROR, name, f"the run ended: {error}")
 
@@ -140,14 +149,16 @@ def _scratch(dataset: Snapshot, definition: Definition, baselines: list[Solution
     )
 
 
-def _run(scratch: TraceSet, definition: Definition, device: str) -> Iterator[Finding]:
+def _run(
+    scratch: TraceSet, definition: Definition, config: BenchmarkConfig | None, device: str
+) -> Iterator[Finding]:
     """Run all jobs; one finding per way in which a solution failed, or that it passed."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.rules import Level  # noqa: PLC0415
 
-    config = BenchmarkConfig.default(**_SETTINGS)
+    quick = (config or BenchmarkConfig.default()).model_copy(update=_SETTINGS)
     ended: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    with Benchmark(scratch, config, device=device) as benchmark:
+    with Benchmark(scratch, quick, device=device) as benchmark:
         planned = benchmark.plan()
         for step in benchmark.run(planned, dump_traces=False):
             ended[step.job.solution.name, how_it_ended(step)].append(step.job.workload.uuid)

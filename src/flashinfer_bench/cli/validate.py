@@ -210,7 +210,7 @@ def _run_code(
     if has_torch():
         yield from misspelt_names(dataset, checks)
     if "benchmark" in checks:
-        yield from benchmark_findings(dataset, names, device="auto")
+        yield from benchmark_findings(dataset, names, _settings(options), device="auto")
     if "task" in checks:
         yield from task_findings(dataset, names, _settings(options), device="auto")
 

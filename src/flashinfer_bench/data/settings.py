@@ -69,6 +69,16 @@ def is_hub_offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
+def visible_gpus() -> str | None:
+    """What `CUDA_VISIBLE_DEVICES` leaves of the GPUs; None leaves all, nothing hides all."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def are_gpus_in_bus_order() -> bool:
+    """Whether `CUDA_DEVICE_ORDER` has CUDA count GPUs as the driver does; else the fastest one comes first."""
+    return os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+
+
 def lock_folder() -> Path:
     """Folder of device locks: one for the machine, so not a user's own."""
     return Path("/tmp/flashinfer-bench-locks")  # noqa: S108 - shared on purpose; it holds only locks

@@ -51,5 +51,5 @@ class Runtimes(Generic[R]):
             self._chain.set(self._rank, self._stack[-1] if self._stack else None)
 
     def all(self) -> list[R]:
-        """Give every runtime, the newest last."""
-        return list(self._stack)
+        """Give every runtime once, the newest last: one that was started again under others is its newest self."""
+        return list(dict.fromkeys(reversed(self._stack)))[::-1]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
+import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from flashinfer_bench.data import settings
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _NVIDIA_SMI_TIMEOUT_S = 20
+_CARD, _INSTANCE = "GPU-", "MIG-"
+_CARD_LINE = re.compile(r"GPU \d+: (.+) \(UUID: (GPU-[^)]+)\)")
+_INSTANCE_LINE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+_LEADING_NUMBER = re.compile(r"\+?(\d+)", re.ASCII)
 _UNKNOWN_CACHE_BYTES = 32 << 20
 _LARGEST_CACHE_BYTES = 256 << 20
 
@@ -80,15 +89,92 @@ def _read(path: Path) -> str:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class VisibleGpus:
+    """The GPUs that CUDA shows this process, as far as that can be told without CUDA."""
+
+    names: tuple[str, ...] = ()
+    """In CUDA's order: the first one is `cuda:0`."""
+    is_order_known: bool = True
+    """False where the driver's order stands in for CUDA's, and names depend on it."""
+
+
 def gpu_names() -> list[str]:
-    """Names of the NVIDIA GPUs the driver knows, in its order."""
+    """Names of the NVIDIA GPUs that CUDA shows this process."""
+    return list(visible_gpus().names)
+
+
+def visible_gpus() -> VisibleGpus:
+    """Ask the driver for the GPUs, and read `CUDA_VISIBLE_DEVICES` as CUDA and torch do.
+
+    The driver counts GPUs by their place on the bus. CUDA does so with CUDA_DEVICE_ORDER=PCI_BUS_ID only; by default
+    the fastest comes first, and which one that is CUDA alone knows. It does not matter where all have one name, nor
+    where UUIDs choose them: these are taken in the order in which they are listed. In MIG mode the driver tells which
+    instance a UUID is, and CUDA shows one instance to a process; which one an index means CUDA alone knows.
+    """
+    gpus = _driver_gpus()
+    cards = [gpu for gpu in gpus if gpu.uuid.startswith(_CARD)]
+    mask = settings.visible_gpus()
+    if mask is not None and mask.startswith(_CARD):
+        return VisibleGpus(_names(_chosen_by_uuid(mask, cards, _CARD)))
+    if mask is not None and mask.startswith(_INSTANCE):
+        instances = [gpu for gpu in gpus if gpu.uuid.startswith(_INSTANCE)]
+        return VisibleGpus(_names(_chosen_by_uuid(mask, instances, _INSTANCE)[:1]))
+    is_known = settings.are_gpus_in_bus_order() or len(set(_names(cards))) <= 1
+    chosen = cards if mask is None else _chosen_by_index(mask, cards)
+    return VisibleGpus(_names(chosen), is_known or not chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    name: str
+    uuid: str
+
+
+def _names(gpus: Iterable[_Gpu]) -> tuple[str, ...]:
+    return tuple(gpu.name for gpu in gpus)
+
+
+def _chosen_by_index(mask: str, cards: Sequence[_Gpu]) -> list[_Gpu]:
+    """Take what comes before the first word that is no card's index; nothing where one is repeated."""
+    numbers = (
+        _LEADING_NUMBER.match(word.strip()) for word in mask.split(",")
+    )  # to CUDA, `1st` is 1
+    indices = [int(number[1]) for number in itertools.takewhile(bool, numbers) if number]
+    if len(set(indices)) < len(indices):
+        return []
+    return [cards[index] for index in itertools.takewhile(lambda i: i < len(cards), indices)]
+
+
+def _chosen_by_uuid(mask: str, gpus: Sequence[_Gpu], kind: str) -> list[_Gpu]:
+    """Take what comes before the first word that begins no UUID, or several; nothing where one is repeated."""
+    words = list(itertools.takewhile(lambda word: word.startswith(kind), mask.split(",")))
+    found = ([gpu for gpu in gpus if gpu.uuid.startswith(word)] for word in words)
+    chosen = [only for only, *_ in itertools.takewhile(lambda each: len(each) == 1, found)]
+    is_repeated = len(set(words)) < len(words) or len(set(chosen)) < len(chosen)
+    return [] if is_repeated else chosen
+
+
+def _driver_gpus() -> list[_Gpu]:
+    """List the GPUs the driver knows, each followed by its MIG instances; a name is what CUDA calls it."""
     if not _NVIDIA_DRIVER.exists() or shutil.which("nvidia-smi") is None:
         return []
-    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT_S, check=False
+            ["nvidia-smi", "-L"],
+            capture_output=True,
+            text=True,
+            timeout=_NVIDIA_SMI_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [line.strip() for line in done.stdout.splitlines() if done.returncode == 0]
+    found: list[_Gpu] = []
+    card = ""
+    for line in done.stdout.splitlines() if done.returncode == 0 else ():
+        if (match := _CARD_LINE.match(line)) is not None:
+            card = match[1]
+            found.append(_Gpu(card, match[2]))
+        elif (match := _INSTANCE_LINE.match(line)) is not None:
+            found.append(_Gpu(f"{card} MIG {match[1]}", match[2]))
+    return found

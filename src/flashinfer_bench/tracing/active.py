@@ -89,7 +89,8 @@ class ActiveRuntimes(Runtimes["TracingRuntime"]):
             os.kill(os.getpid(), number)
 
     def before_fork(self) -> None:
-        """Hold every writer."""
+        """Hold every writer, each once, and let nobody start or stop a runtime meanwhile."""
+        self._lock.acquire()
         self._held = self.all()
         for runtime in self._held:
             runtime.before_fork()
@@ -98,11 +99,13 @@ class ActiveRuntimes(Runtimes["TracingRuntime"]):
         """Let every writer go on."""
         for runtime in self._held:
             runtime.after_fork_in_parent()
+        self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Give the child writers of its own, and a flush before its end."""
         for runtime in self.all():
             runtime.after_fork_in_child()
+        self._lock.release()
         for callback in self.in_child:
             callback()
 

@@ -461,6 +461,53 @@ def test_a_trace_without_provenance_does_not_count_as_done() -> None:
     assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == 0
 
 
+def test_resume_repeats_what_was_judged_by_another_reference() -> None:
+    (trace,) = recorded(one(solution(HONEST)), passed()).traces["increment"]
+    store = one(solution(HONEST))
+    store.traces.append(trace)
+    changed = {"reference": INCREMENT.reference + "# another one\n"}
+    described = {"description": "the same, in other words"}
+
+    for update, done in ((changed, 0), (described, 1)):
+        store.definitions["increment"] = INCREMENT.model_copy(update=update)
+        assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == done
+
+
+@pytest.mark.parametrize("missing", ["definition_hash", "solution_hash", "config_hash"])
+def test_a_trace_that_does_not_say_by_what_it_was_judged_does_not_count_as_done(
+    missing: str,
+) -> None:
+    (trace,) = recorded(one(solution(HONEST)), passed()).traces["increment"]
+    store = one(solution(HONEST))
+    older = trace.evaluation.provenance.model_copy(update={missing: None})
+    evaluation = trace.evaluation.model_copy(update={"provenance": older})
+    store.traces.append(trace.model_copy(update={"evaluation": evaluation}))
+
+    assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == 0
+
+
+@pytest.mark.parametrize(
+    ("update", "done"),
+    [
+        ({"axes": {"n": 9}}, 0),
+        ({"inputs": {"x": {"type": "random", "distribution": {"type": "uniform"}}}}, 0),
+        ({"inputs": {"x": {"type": "safetensors", "path": "a", "tensor_key": "x"}}}, 0),
+        ({"size_class": "small"}, 1),
+        ({"tolerance": {"rtol": 1e-3}}, 0),
+    ],
+    ids=["axes", "distribution", "source", "class", "tolerance"],
+)
+def test_resume_repeats_a_workload_that_changed_under_its_uuid(
+    update: dict[str, Any], done: int
+) -> None:
+    store = recorded(one(solution(HONEST)), passed())
+    first, *others = store.workloads["increment"]
+    changed = Workload.model_validate(first.workload.to_dict() | update)
+    store.workloads["increment"] = [first.model_copy(update={"workload": changed}), *others]
+
+    assert plan(store, BenchmarkConfig(), CPU, resume=Resume()).done_count == done
+
+
 def test_a_failure_counts_as_done_unless_retries_are_asked_for() -> None:
     store = recorded(one(solution(HONEST)), CRASHED)
 

@@ -38,19 +38,21 @@ def test_no_device_or_one_twice_is_a_mistake(wanted: str) -> None:
 
 
 def test_auto_takes_every_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA H100", "NVIDIA H100"])
+    gpus = machine.VisibleGpus(("NVIDIA H100", "NVIDIA H100"))
+    monkeypatch.setattr(machine, "visible_gpus", lambda: gpus)
 
     assert device_names("auto") == ("cuda:0", "cuda:1")
 
 
 def test_auto_takes_the_processor_where_there_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpu_names", list)
+    monkeypatch.setattr(machine, "visible_gpus", machine.VisibleGpus)
 
     assert device_names("auto") == ("cpu",)
 
 
 def test_hardware_is_named_as_the_vendor_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA H100", "NVIDIA L4"])
+    gpus = machine.VisibleGpus(("NVIDIA H100", "NVIDIA L4"))
+    monkeypatch.setattr(machine, "visible_gpus", lambda: gpus)
 
     assert hardware_of("cuda:1") == "NVIDIA L4"
     assert hardware_of("cpu") == machine.processor_name()
@@ -60,7 +62,7 @@ def test_hardware_is_named_as_the_vendor_names_it(monkeypatch: pytest.MonkeyPatc
 def test_a_card_that_is_not_there_is_a_mistake_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, names: list[str], found: str
 ) -> None:
-    monkeypatch.setattr(machine, "gpu_names", lambda: names)
+    monkeypatch.setattr(machine, "visible_gpus", lambda: machine.VisibleGpus(tuple(names)))
 
     with pytest.raises(UsageError, match=f"'cuda:1' .{found}.; use --device cpu"):
         hardware_of("cuda:1")

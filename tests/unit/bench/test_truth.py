@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
 from flashinfer_bench.data import Definition, Workload
@@ -91,3 +92,19 @@ def test_where_nobody_can_be_judged_is_remembered_for_other_keys(
 
     assert doubt == reason
     assert later == reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "MemoryError()",
+        'RuntimeError("DefaultCPUAllocator: can\'t allocate memory")',
+        "RuntimeError('[enforce fail] DefaultCPUAllocator: not enough memory')",
+        "torch.OutOfMemoryError('CUDA out of memory')",
+    ],
+)
+def test_a_reference_that_does_not_fit_is_nobodys_fault(tmp_path: Path, error: str) -> None:
+    truth, _ = truth_about(f"import torch\n\ndef run(x):\n    raise {error}\n", tmp_path)
+
+    with pytest.raises(torch.OutOfMemoryError):
+        truth.run(truth.inputs_of(0, 0)[0])

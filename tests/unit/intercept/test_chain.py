@@ -166,4 +166,4 @@ def test_pushing_the_top_again_does_nothing_and_a_lower_one_comes_to_the_top() -
     pushed = [runtimes.push(each) for each in (old, old, new, old)]
 
     assert pushed == [True, False, True, True]
-    assert runtimes.all() == [old, new, old]
+    assert runtimes.all() == [new, old]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.protocol import JobMisshapen, JobRaised
+from flashinfer_bench.bench.protocol import JobAborted, JobMisshapen, JobRaised, JobTimedOut
 from flashinfer_bench.bench.worker.answers import task_notes
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
@@ -19,7 +20,7 @@ from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.protocol import Judgement, Note
+    from flashinfer_bench.bench.protocol import JobResult, Judgement, Note
     from flashinfer_bench.bench.worker.side import KeptSample, Side
     from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _REPEATED_CALL = -1  # numbers of calls that are never timed
 _FIRST_UNUSUAL_CALL = -2
 _LONGEST_SAID = 300
+_LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than contestants may take
 _RIGHT = "passed"
 
 
@@ -54,6 +56,25 @@ class Checker:
     def require_sound_reference(self) -> None:
         """The definition gate; raises when the dataset is at fault."""
         self._truth.require_sound(self._judge, self._tolerance)
+
+    def require_legal_inputs(self, side: Side, result: JobResult) -> None:
+        """Blame nobody for what it did on inputs that make the reference raise, too: the dataset is at fault.
+
+        A process that ended may have been spoilt by an earlier call, so all calls of the trial are looked at, the
+        newest first, for some time. Unusual inputs are made only where the reference does not raise.
+        """
+        match result:
+            case JobRaised() | JobTimedOut():
+                suspects = side.asked[-1:]
+            case JobAborted():
+                suspects = side.asked[::-1]
+            case _:
+                return
+        until_s = time.monotonic() + _LONGEST_LOOK_S
+        for asked in suspects:
+            if asked.family is None and time.monotonic() < until_s:
+                count = 1 if asked.repeat is not None else asked.count  # repeated ones are alike
+                self._truth.require_legal(asked.trial, asked.call, count)
 
     def check_first(self, side: Side, trial: int) -> None:
         """Run the checked call that opens a trial."""

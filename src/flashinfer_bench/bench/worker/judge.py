@@ -110,7 +110,10 @@ class _Bench:
                     self._channel.send(CeilingsLearned(id_, self._learned(known)))
                 case RunJob() as job:
                     with self._files() as files:
-                        self._channel.send(self._judge(job, files))
+                        result = self._judge(job, files)
+                    self._channel.send(result)
+                    if isinstance(result, ReferenceFailed):
+                        self._require_usable_device()
                 case LintTask() as task:
                     with self._files() as files:
                         self._channel.send(self._lint(task, files))
@@ -143,7 +146,7 @@ class _Bench:
     def _judge(self, job: RunJob, files: Sequence[int]) -> JobResult:
         try:
             truth = self._truth_about(job, files)
-            links = self._take_links(job)
+            links = self._take_links(job, truth.remedy)
             speed = SpeedOfLight(
                 self._ceilings,
                 truth,
@@ -183,10 +186,11 @@ class _Bench:
         except Exception:  # noqa: BLE001  # as above
             return JudgeFailed(task.id, traceback.format_exc())
 
-    def _take_links(self, job: RunJob) -> list[Link]:
+    def _take_links(self, job: RunJob, remedy: str) -> list[Link]:
         links = [self._links[contestant.name] for contestant in job.contestants]
         for link, contestant in zip(links, job.contestants, strict=True):
-            link.open_job(job.id, contestant, limit_s=job.judgement.timeout_seconds)
+            limit_s = job.judgement.timeout_seconds
+            link.open_job(job.id, contestant, limit_s=limit_s, remedy=remedy)
         return links
 
     def _truth_about(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
@@ -213,11 +217,15 @@ class _Bench:
         return sum(truth.size_bytes for truth in self._truths.values())
 
     def _after_abort(self, result: JobResult) -> JobResult:
-        """A known-good call shows that a killed or crashed kernel left the device usable."""
+        """A killed or crashed kernel must have left the device usable."""
+        self._require_usable_device()
+        return result
+
+    def _require_usable_device(self) -> None:
+        """Make a known-good call: a reference that indexes out of range on a card spoils it for this process."""
         probe: Callable[[], object] = torch.ones(8, device=self._device.torch_device).sum
         probe()
         self._device.synchronize()
-        return result
 
 
 def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:

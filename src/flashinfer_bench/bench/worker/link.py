@@ -58,9 +58,16 @@ class Link:
         self._budget_s = 0.0
         self._limit_s = 0.0
         self._job_id = 0
+        self._remedy = ""
 
-    def open_job(self, job_id: int, contestant: Contestant, *, limit_s: float) -> None:
-        """Start a new time budget: the seconds this contestant may keep us waiting in one job."""
+    def open_job(
+        self, job_id: int, contestant: Contestant, *, limit_s: float, remedy: str = ""
+    ) -> None:
+        """Start a new time budget: the seconds this contestant may keep us waiting in one job.
+
+        `remedy`: what to do about a reference that raises.
+        """
+        self._remedy = remedy
         self._job_id, self.is_reference = job_id, contestant.is_reference
         self.is_timed, self.takes_outputs = contestant.is_timed, contestant.takes_outputs
         self._budget_s = self._limit_s = limit_s
@@ -170,7 +177,9 @@ class Link:
 
     def _raised(self, answer: Raised) -> JobResult:
         if self.is_reference:
-            return ReferenceFailed(self._job_id, f"timing the reference:\n{answer.text}")
+            return ReferenceFailed(
+                self._job_id, f"timing the reference:\n{answer.text}{self._remedy}"
+            )
         return JobRaised(self._job_id, answer.text, self.name)
 
     def _aborted(self, explanation: str) -> JobResult:

@@ -48,7 +48,7 @@ from flashinfer_bench.bench.timing.turns import (
 from flashinfer_bench.bench.worker.auditing import Auditing
 from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
-from flashinfer_bench.bench.worker.side import Sample, Side
+from flashinfer_bench.bench.worker.side import Asked, Sample, Side
 from flashinfer_bench.bench.worker.watch import Watch
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
@@ -119,6 +119,15 @@ class Match:
 
     def play(self) -> JobResult:
         """Run every trial and say how it ended."""
+        try:
+            return self._play()
+        except JobEndedError as ended:
+            for side in self._judged():
+                if getattr(ended.result, "contestant", "") == side.link.name:
+                    self._checker.require_legal_inputs(side, ended.result)
+            raise
+
+    def _play(self) -> JobResult:
         self._require_memory()
         self._checker.require_sound_reference()
         self._all_sides = [self._open(link) for link in self._links]
@@ -195,6 +204,7 @@ class Match:
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
         for side in self._all_sides:
+            side.asked[:] = [Asked(trial, call=0)]  # its own phases see inputs of every call
             opened = side.link.ask(OpenTrial(side.link.new_id(), seed), TrialOpened)
             side.prepare_ms.append(opened.prepare_ms)
             side.plan_ms.append(opened.plan_ms)

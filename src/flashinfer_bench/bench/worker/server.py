@@ -164,10 +164,11 @@ class _ForkServer:
             self._send(Spawned(request.id, pid, computing, report))
 
     def _report(self, pid: int) -> None:
-        _, status = os.waitpid(pid, 0)
+        _, status, used = os.wait4(pid, 0)
         is_contained = pid in self._contained
         self._forget(pid)
-        self._send(Exited(0, pid, container.wait_status(status) if is_contained else status))
+        status = container.wait_status(status) if is_contained else status
+        self._send(Exited(0, pid, status, used.ru_maxrss << 10))
 
     def _forget(self, pid: int) -> None:
         pidfd = self._pidfds.pop(pid, None)

@@ -88,6 +88,17 @@ class Ordered:
     asked_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A sample as a contestant was asked for it: what its inputs follow from."""
+
+    trial: int
+    call: int
+    count: int = 1
+    repeat: int | None = None
+    family: str | None = None
+
+
 @dataclass
 class Side:
     """One contestant: its link, its shared outputs, and everything found about it so far."""
@@ -114,6 +125,8 @@ class Side:
     plan_ms: list[float | None] = field(default_factory=list)
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
+    asked: list[Asked] = field(default_factory=list)
+    """The samples of this trial, the newest last."""
 
     @property
     def is_good(self) -> bool:
@@ -153,6 +166,7 @@ class Side:
     ) -> Ordered:
         """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
         seed = self.truth.call_seed(trial, call)
+        self.asked.append(Asked(trial, call, count, repeat, family))
         request = Prepare(self.link.new_id(), seed, count, repeat, family)
         idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
         self.link.tell(request)

@@ -6,10 +6,14 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from flashinfer_bench.bench.blame import is_about_memory
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.worker import precise
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import Call
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import torch
-
     from flashinfer_bench.bench.protocol import Note
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
@@ -35,6 +37,7 @@ _UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64
 _NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last bits
 _GATE_DRAWS = 16  # of a reference that samples
 _COPIES_IN_DOUBLE = 2
+_INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 
 
 class ReferenceFailedError(Exception):
@@ -69,6 +72,8 @@ class Truth:
         self.definition = definition
         self._device = device
         self._subject = subject_of(definition.name, workload.uuid)
+        self.remedy = _remedy(definition, workload)
+        """What to do where inputs drawn for this workload make the reference raise; nothing where none is suspect."""
         self._key = key
         try:
             self.inputs = plan_inputs(definition, workload)
@@ -133,8 +138,19 @@ class Truth:
             self._first_outputs[trial] = [output.clone() for output in produced]
         return self._first_outputs[trial]
 
+    def require_legal(self, trial: int, call: int, count: int) -> None:
+        """Run the reference on the inputs of a sample; where it raises, nobody can be judged by them."""
+        for arguments in self.inputs_of(trial, call, count):
+            try:
+                self.run(arguments)
+            except ReferenceFailedError as error:
+                raise ReferenceFailedError(
+                    "a solution failed on inputs drawn for this workload that make the reference itself fail "
+                    f"(trial {trial}, call {call}): {error}"
+                ) from error
+
     def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
-        """Run the reference; what it raises or returns wrong is the dataset's fault."""
+        """Run the reference; what it raises or returns wrong is the dataset's fault, but for want of memory."""
         self._device.seed_generators(seed)
         try:
             result = self._reference(*arguments)
@@ -143,9 +159,10 @@ class Truth:
             Exception,
             SystemExit,
         ) as error:  # whatever a reference raises is the dataset's fault
-            raise ReferenceFailedError(
-                f"the reference raised\n{''.join(traceback.format_exception(error, limit=-3))}"
-            ) from error
+            if isinstance(error, torch.OutOfMemoryError) or is_about_memory(repr(error)):
+                raise torch.OutOfMemoryError(str(error)) from error
+            told = "".join(traceback.format_exception(error, limit=-3))
+            raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
         produced = list(result) if isinstance(result, tuple | list) else [result]
         self._require_declared(produced)
         return produced
@@ -275,3 +292,20 @@ class Truth:
             found = mismatch(output, plan, self._device.torch_device)
             if found is not None:
                 raise ReferenceFailedError(f"the reference's {found[1]}")
+
+
+def _remedy(definition: Definition, workload: Workload) -> str:
+    """Name the integers whose range nobody declared: they may be meant as indices, lengths or offsets."""
+    undeclared = [
+        name
+        for name, source in workload.inputs.items()
+        if isinstance(source, RandomInput)
+        and source.distribution is None
+        and definition.inputs[name].dtype in _INTEGERS
+    ]
+    if not undeclared:
+        return ""
+    return (
+        f"{', '.join(undeclared)}: integers that may lie out of range, because the workload does not declare what they "
+        'hold; declare the "distribution" of each (docs/formats.md, "What random inputs hold")\n'
+    )

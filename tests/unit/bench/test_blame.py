@@ -1,0 +1,74 @@
+"""Whether memory ran out is told by the kernel's account, not by who says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flashinfer_bench.bench.blame import unless_memory_ran_out
+from flashinfer_bench.bench.outcomes import Crashed, Skipped, TimedOut
+from flashinfer_bench.tensors import memory
+
+GB = 10**9
+SAYS = "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 3000000000 bytes."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SAYS,
+        "MemoryError",
+        "its process was ended by SIGABRT\nterminate called after throwing 'std::bad_alloc'",
+        "its process was ended by SIGKILL (perhaps out of memory)",
+    ],
+)
+def test_what_had_half_of_its_grant_in_memory_did_not_fit(said: str) -> None:
+    assert isinstance(unless_memory_ran_out(Crashed(said, ""), 8 * GB, 4 * GB), Skipped)
+    assert isinstance(unless_memory_ran_out(Crashed("", said), 8 * GB, 4 * GB), Skipped)
+
+
+def test_a_skip_names_what_was_granted_used_and_asked_for() -> None:
+    skipped = unless_memory_ran_out(Crashed(SAYS, ""), 8 * GB, 6 * GB)
+
+    assert skipped == Skipped(
+        "it does not fit into memory here: 8.0 GB were granted, it had 6.0 in memory and asked for 3.0 more"
+    )
+
+
+def test_who_only_says_so_crashed_and_the_log_has_the_figures() -> None:
+    found = unless_memory_ran_out(Crashed(SAYS, "log"), 8 * GB, GB)
+
+    assert isinstance(found, Crashed)
+    assert found.explanation.splitlines() == [
+        SAYS,
+        "8.0 GB were granted, it had 1.0 in memory and asked for 3.0 more",
+    ]
+
+
+def test_other_failures_and_devices_without_a_grant_are_left_alone() -> None:
+    other, late = Crashed("IndexError", ""), TimedOut(SAYS, "")
+
+    assert unless_memory_ran_out(other, 8 * GB, 8 * GB) is other
+    assert unless_memory_ran_out(late, 8 * GB, 8 * GB) is late
+    assert unless_memory_ran_out(Crashed(SAYS, ""), None, 8 * GB) == Crashed(SAYS, "")
+
+
+def test_the_kernels_account_of_another_process_is_read() -> None:
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (1 << 33, 1 << 33))"
+    code += "; filled = b'x' * (64 << 20); print(flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    other.stdout.readline()
+
+    limit, peak = memory.granted_bytes(other.pid), memory.peak_bytes(other.pid)
+    other.communicate()
+
+    assert limit == 1 << 33
+    assert 64 << 20 <= peak < 1 << 30
+    assert (memory.granted_bytes(other.pid), memory.peak_bytes(other.pid)) == (None, 0)
+    assert memory.peak_bytes(os.getpid()) > 0

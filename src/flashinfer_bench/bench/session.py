@@ -19,6 +19,7 @@ from flashinfer_bench.bench.blame import (
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.confinement import Confinement, Held
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.obstacles import is_for_another_device, missing_toolchain
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.confinement import Level
     from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.data import Solution
 
 _OPEN_DEADLINE_S = 120.0
@@ -88,8 +90,8 @@ class _Seat:
     name: str
     worker: Worker
     subject: str
-    built: Built
     takes_outputs: bool
+    phases: tuple[Phase, ...]
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Session:
         self._candidate_subject = ""
         self._rival: _Seat | _Refused | None = None
         self._has_lost_a_trusted_one = False
+        self._own_arch: str | None = None
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
@@ -170,6 +173,7 @@ class Session:
                 f"the judge did not start on {self._device}: {said or error}"
             ) from error
         assert isinstance(opened, Opened)
+        self._own_arch = opened.arch
         return opened
 
     def run(self, job: Job) -> Outcome:
@@ -281,7 +285,7 @@ class Session:
             arch=self._config.arch,
             arguments=() if self._config.arch is None else _arguments(solution, job),
         )
-        answer = self._build(worker, request)
+        answer = self._build(worker, request, solution)
         if not isinstance(answer, Built):
             self._launcher.kill(worker)
             if isinstance(answer, NotBuilt):
@@ -292,7 +296,7 @@ class Session:
         connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
         judge.channel.send(connect, [worker.channel.fileno()])
         takes_outputs = solution.spec.destination_passing_style
-        return _Seat(name, worker, _subject(solution), answer, takes_outputs)
+        return _Seat(name, worker, _subject(solution), takes_outputs, _phases(solution))
 
     def _confinement(self, solution: Solution, *, is_trusted: bool) -> Confinement:
         """Hold both sides alike: what shuts a process in must not tell in its times."""
@@ -314,7 +318,7 @@ class Session:
                 "`flashinfer-bench doctor` says what is missing"
             )
 
-    def _build(self, worker: Worker, request: Build) -> Built | Outcome:
+    def _build(self, worker: Worker, request: Build, solution: Solution) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
         try:
             worker.channel.send(request)
@@ -333,10 +337,14 @@ class Session:
             case Built() if answer.id == request.id:
                 return answer
             case BuiltElsewhere(absence=absence):
-                return Skipped(absence)
-            case BuildFailed(message=message, is_toolchain_missing=True):
-                return Skipped(message)
-            case BuildFailed(message=message, log=log):
+                if is_for_another_device(solution, arch=request.arch, own_arch=self._own_arch):
+                    return Skipped(absence)
+                said = f"the build says that it is for another device, and it is not: {absence}"
+                return NotBuilt(said, worker.log.take())
+            case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):
+                lack = missing_toolchain(solution, arch=request.arch) if is_missing else None
+                if lack is not None:
+                    return Skipped(lack)
                 return NotBuilt(message, log + worker.log.take())
             case Raised(text=text):
                 return NotBuilt(text, worker.log.take())
@@ -380,6 +388,7 @@ class Session:
                 is_reference=seat is seats.reference,
                 is_timed=seat is not seats.reference or job.config.profile_baseline,
                 takes_outputs=seat.takes_outputs,
+                phases=seat.phases,
             )
             for seat in seats
         ]
@@ -438,7 +447,7 @@ class Session:
         log.drain()
         match result:
             case JobPassed():
-                return Passed(result, candidate.built, log.take())
+                return Passed(result, log.take())
             case JobWrong():
                 return Wrong(result, log.take())
             case JobMisshapen():
@@ -528,6 +537,12 @@ def _coin(key: int) -> int:
     """Derive what decides which timed calls are checked: secret while the job runs, replayable after."""
     digest = hmac.digest(key.to_bytes(8, "little"), b"coin", hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _phases(solution: Solution) -> tuple[Phase, ...]:
+    """Name the phases that a solution has, in the order in which they run."""
+    named: dict[Phase, str | None] = {"prepare": solution.spec.prepare, "plan": solution.spec.plan}
+    return tuple(phase for phase, symbol in named.items() if symbol)
 
 
 def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:

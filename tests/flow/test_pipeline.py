@@ -7,8 +7,10 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import psutil
 import pytest
 import torch
@@ -103,6 +105,33 @@ def test_a_crash_is_recorded_and_does_not_stop_the_next_job() -> None:
 
     assert [step.trace.evaluation.status for step in steps] == ["RUNTIME_ERROR", "PASSED"]
     assert store.traces == [step.trace for step in steps]
+
+
+def test_a_job_whose_figures_no_trace_can_hold_has_failed_and_the_run_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    odd = passed()
+    odd = Passed(msgspec.structs.replace(odd.result, prepare_ms=-1.0), "it said hello")
+    store = MemoryStore([])
+    pool = ScriptedPool({"odd": odd, "fast": passed()}, [])
+
+    steps = list(benchmark(store, pool, batches_of("odd", "fast"), RUN))
+
+    assert [trace.evaluation.status for trace in store.traces] == ["RUNTIME_ERROR", "PASSED"]
+    assert isinstance(steps[0].outcome, Crashed)
+    log = store.traces[0].evaluation.log
+    assert "cannot be recorded" in log
+    assert "prepare_ms" in log
+    assert "it said hello" in log
+    assert store.samples[0] is None
+    assert "prepare_ms" in caplog.text
+
+
+def test_what_no_trace_of_any_job_can_hold_is_a_fault_of_ours() -> None:
+    pool = ScriptedPool({"fast": passed()}, [])
+
+    with pytest.raises(ValueError, match="threads"):
+        list(benchmark(MemoryStore([]), pool, batches_of("fast"), replace(RUN, threads="four")))
 
 
 @pytest.mark.parametrize("failure", [Crashed("x", ""), TimedOut("x", ""), NotBuilt("x", "")])

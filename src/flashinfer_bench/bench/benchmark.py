@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Skipped
 from flashinfer_bench.bench.plan import (
     Plan,
     Resume,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.pool import Finished
     from flashinfer_bench.data import Trace, Workload
 
 
@@ -74,13 +75,28 @@ def benchmark(
     observe: Callable[[Progress], None] = lambda _: None,
 ) -> Iterator[Step]:
     """Run the batches and record each job; the story of a benchmark."""
-    for finished in pool.run(batches, observe):
-        trace = record(finished, run, is_strict=is_strict)
+    for ended in pool.run(batches, observe):
+        finished, trace = _recorded(ended, run, is_strict=is_strict)
         if trace is not None:
             store.append(
                 trace, samples=samples_of(finished.outcome), author=finished.job.solution.author
             )
         yield Step(finished.job, finished.outcome, trace)
+
+
+def _recorded(finished: Finished, run: Run, *, is_strict: bool) -> tuple[Finished, Trace | None]:
+    """Record a job; one with a figure that no trace can hold has failed, and the run goes on.
+
+    Figures come from what a solution said, within bounds: that one of them still does not fit is worth a look.
+    """
+    try:
+        return finished, record(finished, run, is_strict=is_strict)
+    except (ValueError, ArithmeticError) as error:
+        explanation = f"what was measured cannot be recorded: {error}"
+        _log.exception("%s: %s", finished.job.label, explanation)
+        log = getattr(finished.outcome, "log", "")
+        failed = replace(finished, outcome=Crashed(explanation, log))
+        return failed, record(failed, run)
 
 
 class Benchmark:

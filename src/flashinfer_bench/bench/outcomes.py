@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.protocol import Built, JobMisshapen, JobPassed, JobWrong
+    from flashinfer_bench.bench.protocol import JobMisshapen, JobPassed, JobWrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,6 @@ class Passed:
     """Right, and timed."""
 
     result: JobPassed
-    built: Built
     log: str
 
 

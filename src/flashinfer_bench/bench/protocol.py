@@ -17,12 +17,18 @@ from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Role = Literal["judge", "contestant"]
+Phase = Literal["prepare", "plan"]
+"""What a solution may have run once per trial besides its calls."""
+
+# A contestant sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=10**15)]  # eleven days
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
     """What travels on a `Channel`."""
 
-    id: int
+    id: Count
 
 
 # ------------------------------------------------------------------ parent → fork server
@@ -127,6 +133,12 @@ class OpenTrial(Message, frozen=True):
     seed: int
 
 
+class RunPhase(Message, frozen=True):
+    """Run the solution's own `prepare` or `plan` on the pools, and answer when the device is idle."""
+
+    phase: Phase
+
+
 class OpenBlock(Message, frozen=True):
     """Let go of buffers and freed memory, so that the next calls run on other pages.
 
@@ -181,22 +193,15 @@ class Keep(Message, frozen=True):
 class Built(Message, frozen=True):
     """The callable is ready."""
 
-    builder: str
-    clock: Annotated[str, msgspec.Meta(min_length=1)]
-    clock_version: str
-    clock_overhead_ns: float
-    latency_kind: Literal["device", "call", "wall"]
-    is_cold: bool
-
 
 class BuiltElsewhere(Message, frozen=True):
-    """The source compiles, and the binary is for another device; `absence` says for which."""
+    """The source is said to compile, and the binary to be for another device; `absence` says for which."""
 
     absence: str
 
 
 class BuildFailed(Message, frozen=True):
-    """The source did not become a callable; `is_toolchain_missing` blames the machine."""
+    """The source did not become a callable; `is_toolchain_missing` blames the machine; the parent looks itself."""
 
     message: str
     log: str
@@ -204,14 +209,7 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenBlock` or `Prepare` is done."""
-
-
-class TrialOpened(Message, frozen=True):
-    """Pools are drawn, and the solution's own `prepare` and `plan` have run, where it names them."""
-
-    prepare_ms: float | None
-    plan_ms: float | None
+    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock` or `Prepare` is done."""
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -231,9 +229,9 @@ class Returned(Message, frozen=True):
     `host_ns`: how long they kept the host, where that is not what was timed.
     """
 
-    elapsed_ns: int
-    count: int
-    host_ns: int | None = None
+    elapsed_ns: Nanoseconds
+    count: Count
+    host_ns: Nanoseconds | None = None
 
 
 class Committed(Message, frozen=True):
@@ -244,7 +242,7 @@ class Committed(Message, frozen=True):
     """
 
     fault: OutputFault | None
-    missing: tuple[int, ...] = ()
+    missing: tuple[Count, ...] = ()
 
 
 class Glanced(Message, frozen=True):
@@ -258,7 +256,7 @@ class Inspected(Message, frozen=True):
 
     fault: OutputFault | None
     shares_buffers: bool
-    strided_elements: int
+    strided_elements: Count
     """Elements of one call's outputs that are not contiguous."""
 
 
@@ -266,7 +264,8 @@ class Kept(Message, frozen=True):
     """Fingerprint of the inputs after the call; `tampering` says what the harness found changed in itself."""
 
     fingerprint: bytes
-    peak_memory_bytes: int
+    peak_memory_bytes: Count
+    """By the process's own account: the judge cannot look into it."""
     tampering: str | None = None
 
 
@@ -281,7 +280,6 @@ FromContestant = (
     | BuiltElsewhere
     | BuildFailed
     | Done
-    | TrialOpened
     | Finished
     | Returned
     | Committed
@@ -290,7 +288,9 @@ FromContestant = (
     | Kept
     | Raised
 )
-ToContestant = Build | OpenWorkload | OpenTrial | OpenBlock | Prepare | Go | Spin | Inspect | Keep
+ToContestant = (
+    Build | OpenWorkload | OpenTrial | RunPhase | OpenBlock | Prepare | Go | Spin | Inspect | Keep
+)
 
 
 # ------------------------------------------------------------------ parent → judge
@@ -332,6 +332,7 @@ class Contestant(msgspec.Struct, frozen=True):
     is_reference: bool
     is_timed: bool = True
     takes_outputs: bool = False
+    phases: tuple[Phase, ...] = ()
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -406,7 +407,10 @@ class ProcessSeen(Message, frozen=True):
 
 
 class Opened(Message, frozen=True):
-    """The judge's device, and what its self-calibration found."""
+    """The judge's device and clock, and what its self-calibration found.
+
+    Contestants open the same clock; what is recorded of it is what the judge says.
+    """
 
     hardware: str
     lock_name: str
@@ -415,6 +419,13 @@ class Opened(Message, frozen=True):
     cuda: str | None
     libs: dict[str, str]
     calibration: dict[str, float]
+    clock: Annotated[str, msgspec.Meta(min_length=1)]
+    clock_version: str
+    clock_overhead_ns: float
+    latency_kind: Literal["device", "call", "wall"]
+    is_cold: bool
+    arch: str | None = None
+    """Architecture of the GPU, such as `sm_90`."""
 
 
 class CeilingsLearned(Message, frozen=True):

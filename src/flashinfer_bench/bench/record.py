@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench import protocol
     from flashinfer_bench.bench.pool import Finished
-    from flashinfer_bench.bench.protocol import Errors, Opened, Samples
+    from flashinfer_bench.bench.protocol import Errors, JobPassed, Opened, Samples
 
 _NANOSECONDS_PER_MS = 1e6
 _LOG_END_CHARACTERS = 40_000
@@ -95,7 +95,7 @@ def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | 
     job, outcome = finished.job, finished.outcome
     environment = _environment(finished.device, run)
     provenance = _provenance(finished, run)
-    evaluation = _evaluation(outcome, environment, provenance)
+    evaluation = _evaluation(outcome, finished.device, environment, provenance)
     if evaluation is None:
         return None
     if is_strict and evaluation.notes and evaluation.status is EvaluationStatus.PASSED:
@@ -128,11 +128,13 @@ def violations_of(outcome: Outcome) -> list[str]:
 
 
 def _evaluation(
-    outcome: Outcome, environment: Environment, provenance: Provenance
+    outcome: Outcome, device: Opened, environment: Environment, provenance: Provenance
 ) -> Evaluation | None:
     status, log, parts = _parts(outcome)
     if status is None:
         return None
+    if isinstance(outcome, Passed):
+        parts["performance"] = _performance(outcome.result, device)
     return Evaluation(
         status=status,
         environment=environment,
@@ -144,12 +146,11 @@ def _evaluation(
 
 
 def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, Any]]:
-    """Say what an outcome is called on disk, its log, and what else it carries."""
+    """Say what an outcome is called on disk, its log, and what else it carries but how fast it was."""
     match outcome:
         case Passed(result=result, log=log):
             parts = {
                 "correctness": _correctness(result.errors),
-                "performance": _performance(outcome),
                 "notes": _notes(result.notes),
                 "task_notes": _notes(result.task_notes),
             }
@@ -190,12 +191,12 @@ def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Co
     )
 
 
-def _performance(outcome: Passed) -> Performance:
-    sides = _by_role(outcome.result.samples)
+def _performance(result: JobPassed, device: Opened) -> Performance:
+    sides = _by_role(result.samples)
     solution, reference = sides["solution"], sides.get("reference")
     samples_ms = _flat_ms(solution)
     middles_ms = _block_medians_ms(solution)
-    clock, light = outcome.built.clock, outcome.result.light
+    light = result.light
     return Performance(
         latency_ms=statistics.median(samples_ms),
         latency_interval_ms=spread.series_interval(middles_ms),
@@ -203,35 +204,33 @@ def _performance(outcome: Passed) -> Performance:
         sample_count=len(samples_ms),
         noise=spread.noise(samples_ms),
         clock=ClockInfo(
-            name=clock,
-            version=outcome.built.clock_version,
-            overhead_ns=max(0.0, outcome.built.clock_overhead_ns),
+            name=device.clock,
+            version=device.clock_version,
+            overhead_ns=device.clock_overhead_ns,
             calls_per_sample=solution.calls_per_sample,
             reference_calls_per_sample=None if reference is None else reference.calls_per_sample,
         ),
-        latency_kind=outcome.built.latency_kind,
-        is_cold=outcome.built.is_cold,
+        latency_kind=device.latency_kind,
+        is_cold=device.is_cold,
         block_count=len(solution.blocks_ns),
-        stopping=StoppingInfo(rule=outcome.result.stopping_rule, reason=outcome.result.stopped_by),
+        stopping=StoppingInfo(rule=result.stopping_rule, reason=result.stopped_by),
         interval_scope="one_process",
-        peak_memory_bytes=outcome.result.peak_memory_bytes,
+        peak_memory_bytes=result.peak_memory_bytes,
         host_overhead_ms=(
             None if solution.host_ns is None else solution.host_ns / _NANOSECONDS_PER_MS
         ),
         unaccounted_ms=(
-            None
-            if outcome.result.unaccounted_ns is None
-            else outcome.result.unaccounted_ns / _NANOSECONDS_PER_MS
+            None if result.unaccounted_ns is None else result.unaccounted_ns / _NANOSECONDS_PER_MS
         ),
-        prepare_ms=outcome.result.prepare_ms,
-        plan_ms=outcome.result.plan_ms,
-        bytes_moved=outcome.result.bytes_moved if light is None else light.bytes_moved,
+        prepare_ms=result.prepare_ms,
+        plan_ms=result.plan_ms,
+        bytes_moved=result.bytes_moved if light is None else light.bytes_moved,
         flops=None if light is None else light.flops,
         sol_fraction=None if light is None else light.sol_fraction,
         ceilings=None if light is None else light.ceilings,
-        blocks_discarded=outcome.result.seen.blocks_discarded,
-        conditions=outcome.result.seen.gauges or None,
-        blocks_disturbed=outcome.result.seen.disturbed or None,
+        blocks_discarded=result.seen.blocks_discarded,
+        conditions=result.seen.gauges or None,
+        blocks_disturbed=result.seen.disturbed or None,
         **_against_reference(solution, reference),
     )
 

@@ -27,6 +27,7 @@ from flashinfer_bench.bench.blame import (
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.confinement import Confinement, Held, of_judge, require_all
 from flashinfer_bench.bench.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.obstacles import is_for_another_device, missing_toolchain
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.confinement import Level
     from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.data import Solution
 
 _OPEN_DEADLINE_S = 120.0
@@ -116,8 +118,8 @@ class _Seat:
     name: str
     worker: Worker
     subject: str
-    built: Built
     takes_outputs: bool
+    phases: tuple[Phase, ...]
     solution: Solution
     builds: BuildCopy | None = None
     """Its own copy of what is kept of its builds; the reference's lie in its temporary folder."""
@@ -177,6 +179,7 @@ class Session:
         self._has_lost_a_trusted_one = False
         self._ceilings_file = cache_root
         self._knows_ceilings = False
+        self._own_arch: str | None = None
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
@@ -205,6 +208,7 @@ class Session:
             self._cache_root / "ceilings", opened.uuid, self._threads
         )
         self._knows_ceilings = False
+        self._own_arch = opened.arch
         return opened
 
     def _have_ceilings(self) -> None:
@@ -366,7 +370,7 @@ class Session:
             arch=self._config.arch,
             arguments=() if self._config.arch is None else _arguments(solution, job),
         )
-        answer = self._build(worker, request)
+        answer = self._build(worker, request, solution)
         if builds is not None:
             self._keep(builds)
         if not isinstance(answer, Built):
@@ -381,7 +385,8 @@ class Session:
         connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
         judge.channel.send(connect, [worker.channel.fileno()])
         takes_outputs = solution.spec.destination_passing_style
-        return _Seat(name, worker, _subject(solution), answer, takes_outputs, solution, builds)
+        phases = _phases(solution)
+        return _Seat(name, worker, _subject(solution), takes_outputs, phases, solution, builds)
 
     def _keep(self, builds: BuildCopy) -> None:
         try:
@@ -407,7 +412,7 @@ class Session:
         if self._config.sandbox == "required":
             require_all(worker.missing)
 
-    def _build(self, worker: Worker, request: Build) -> Built | Outcome:
+    def _build(self, worker: Worker, request: Build, solution: Solution) -> Built | Outcome:
         limit_s = self._config.build_timeout_seconds
         try:
             worker.channel.send(request)
@@ -426,10 +431,14 @@ class Session:
             case Built() if answer.id == request.id:
                 return answer
             case BuiltElsewhere(absence=absence):
-                return Skipped(absence)
-            case BuildFailed(message=message, is_toolchain_missing=True):
-                return Skipped(message)
-            case BuildFailed(message=message, log=log):
+                if is_for_another_device(solution, arch=request.arch, own_arch=self._own_arch):
+                    return Skipped(absence)
+                said = f"the build says that it is for another device, and it is not: {absence}"
+                return NotBuilt(said, worker.log.take())
+            case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):
+                lack = missing_toolchain(solution, arch=request.arch) if is_missing else None
+                if lack is not None:
+                    return Skipped(lack)
                 return NotBuilt(message, log + worker.log.take())
             case Raised(text=text):
                 return NotBuilt(text, worker.log.take())
@@ -495,6 +504,7 @@ class Session:
                 is_reference=seat is seats.reference,
                 is_timed=seat is not seats.reference or job.config.profile_baseline,
                 takes_outputs=seat.takes_outputs,
+                phases=seat.phases,
             )
             for seat in seats
         ]
@@ -563,7 +573,7 @@ class Session:
         log.drain()
         match result:
             case JobPassed():
-                return Passed(result, candidate.built, log.take())
+                return Passed(result, log.take())
             case JobWrong():
                 return Wrong(result, log.take())
             case JobMisshapen():
@@ -675,6 +685,12 @@ def _coin(key: int) -> int:
     """Derive what decides which timed calls are checked: secret while the job runs, replayable after."""
     digest = hmac.digest(key.to_bytes(8, "little"), b"coin", hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _phases(solution: Solution) -> tuple[Phase, ...]:
+    """Name the phases that a solution has, in the order in which they run."""
+    named: dict[Phase, str | None] = {"prepare": solution.spec.prepare, "plan": solution.spec.plan}
+    return tuple(phase for phase, symbol in named.items() if symbol)
 
 
 def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from flashinfer_bench.compile.builders.python import PythonBuilder
 from flashinfer_bench.compile.builders.tilelang import TileLangBuilder
 from flashinfer_bench.compile.builders.torch_extension import TorchExtensionBuilder
-from flashinfer_bench.compile.builders.triton import TritonBuilder
+from flashinfer_bench.compile.builders.triton import TritonBuilder, require_triton_compiler
 from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
 from flashinfer_bench.compile.cache import BuildCache, solution_folder
+from flashinfer_bench.compile.cuda import needs_nvcc, require_headers, require_toolkit
+from flashinfer_bench.compile.libraries import find_libraries
+from flashinfer_bench.compile.requirements import require_dependencies
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import ToolchainMissingError
@@ -69,12 +72,33 @@ def build(
     is compiled all the same; `metadata.absence` then says why it cannot run. `target` defaults to
     this machine's first GPU, else its CPU, `cache_root` to the cache folder of the settings.
     """
+    builder = _equipped_builder(solution)
+    cache = BuildCache(solution_folder(cache_root or settings.cache_path(), solution))
+    return builder.build(solution, signature, cache, target or BuildTarget())
+
+
+def require_toolchain(solution: Solution, arch: str | None = None) -> None:
+    """Raise `ToolchainMissingError` when something that a build of this solution needs is not installed.
+
+    Nothing is built, and no code of the solution runs. `arch` is the GPU architecture asked for.
+    """
+    _equipped_builder(solution)
+    if solution.spec.language in ("cpp", "cuda"):
+        libraries = find_libraries(solution)
+        if needs_nvcc(solution):
+            require_headers(solution, require_toolkit(solution), libraries.include_folders)
+        return
+    require_dependencies(solution)
+    if solution.spec.language == "triton" and arch is not None:
+        require_triton_compiler(solution, arch)
+
+
+def _equipped_builder(solution: Solution) -> Builder:
     builder = find_builder(solution)
     missing = builder.missing_tool()
     if missing is not None:
         raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
-    cache = BuildCache(solution_folder(cache_root or settings.cache_path(), solution))
-    return builder.build(solution, signature, cache, target or BuildTarget())
+    return builder
 
 
 def find_builder(solution: Solution) -> Builder:

@@ -24,7 +24,7 @@ from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.compile.architectures import Gpu
     from flashinfer_bench.data import Solution
@@ -37,9 +37,21 @@ _DRIVER_FOLDERS = (
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
 )
-_MISSING_HEADER = re.compile(
-    r"fatal error: ((?:cublas|cusparse|cusolver|cufft|curand|nvrtc|nvJitLink|cudnn)\w*\.h): No such file"
-)
+_LIBRARY_HEADERS = {
+    "cublas": "cublas_v2.h",
+    "cudnn": "cudnn.h",
+    "cufft": "cufft.h",
+    "curand": "curand.h",
+    "cusolver": "cusolverDn.h",
+    "cusparse": "cusparse.h",
+    "nvJitLink": "nvJitLink.h",
+    "nvrtc": "nvrtc.h",
+}
+"""CUDA's libraries that a toolkit may be without, each with its main header."""
+_OF_ATEN = frozenset({"cublas", "cusolver", "cusparse"})
+_LIBRARY_NAMES = "|".join(_LIBRARY_HEADERS)
+_MISSING_HEADER = re.compile(rf"fatal error: ((?:{_LIBRARY_NAMES})\w*\.h): No such file")
+_INCLUDED = re.compile(rf'^\s*#\s*include\s*[<"]({_LIBRARY_NAMES})\w*\.h[>"]', re.MULTILINE)
 _INSTALL_LINES = (
     "\n  the toolkit of your system: https://developer.nvidia.com/cuda-downloads"
     "\n  or from PyPI:               pip install 'flashinfer-bench[cuda]'"
@@ -148,11 +160,30 @@ def compile_cuda(
         header = _MISSING_HEADER.search(error.log)
         if header is None:
             raise
-        raise ToolchainMissingError(
-            f"solution {solution.name!r} includes {header.group(1)}, which {toolkit.root} is "
-            f"without; install a whole CUDA toolkit, or that library from PyPI as nvidia-<library>",
-            log=error.log,
-        ) from error
+        raise _without_header(solution, header.group(1), toolkit, log=error.log) from error
+
+
+def require_headers(solution: Solution, toolkit: Toolkit, more_folders: Sequence[str] = ()) -> None:
+    """Raise `ToolchainMissingError` when the sources include a library of CUDA's that is not installed."""
+    texts = (source.content for source in solution.sources)
+    used = {name for text in texts for name in _INCLUDED.findall(text)}
+    if solution.spec.effective_binding == "torch":
+        used |= _OF_ATEN
+    folders = (toolkit.include_folder, *map(Path, more_folders))
+    for name in sorted(used):
+        header = _LIBRARY_HEADERS[name]
+        if not any((folder / header).is_file() for folder in folders):
+            raise _without_header(solution, header, toolkit)
+
+
+def _without_header(
+    solution: Solution, header: str, toolkit: Toolkit, *, log: str = ""
+) -> ToolchainMissingError:
+    return ToolchainMissingError(
+        f"solution {solution.name!r} includes {header}, which {toolkit.root} is "
+        f"without; install a whole CUDA toolkit, or that library from PyPI as nvidia-<library>",
+        log=log,
+    )
 
 
 def _link_flags(recipe: Recipe, toolkit: Toolkit) -> Iterator[str]:

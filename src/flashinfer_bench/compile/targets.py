@@ -26,7 +26,7 @@ class BuildTarget:
 
 def find_gpu(target: BuildTarget) -> Gpu:
     """Say what GPU code is compiled for, and whether it runs on the target's device."""
-    own = _device_arch(target.device)
+    own = device_arch(target.device)
     arch = target.arch or own or DEFAULT_ARCH
     require_arch(arch)
     if own is None:
@@ -41,7 +41,7 @@ def has_gpu(target: BuildTarget) -> bool:
     return target.device != "cpu" and _has_cuda()
 
 
-def _device_arch(device: str) -> str | None:
+def device_arch(device: str) -> str | None:
     """Name the architecture of `cuda:N`, None for a CPU."""
     if device == "cpu" or not _has_cuda():  # asked in this order: a CPU needs no torch
         return None

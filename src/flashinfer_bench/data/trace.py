@@ -148,7 +148,7 @@ class Performance(Entity):
     conditions: dict[str, Interval] | None = Field(None, exclude_if=is_none)
     """Lowest and highest reading around the blocks: `sm_clock_mhz`, `temperature_c`, `power_w`, `load_average`."""
     peak_memory_bytes: NonNegativeInt | None = Field(None, exclude_if=is_none)
-    """Most memory the solution held."""
+    """Most memory the solution held, as its own process reports it; bounded by what the device has."""
     bytes_moved: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Bytes one call moves at least."""
     flops: NonNegativeFloat | None = Field(None, exclude_if=is_none)
@@ -162,9 +162,9 @@ class Performance(Entity):
     unaccounted_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Work per call that could lie outside of `latency_ms` without being seen, with 95%."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
-    """Time of `prepare`, once per trial."""
+    """Time of `prepare`, once per trial, by the judge's clock."""
     plan_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
-    """Time of `plan`, once per change of metadata."""
+    """Time of `plan`, once per trial, by the judge's clock."""
 
 
 class Note(Entity):

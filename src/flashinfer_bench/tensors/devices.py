@@ -43,6 +43,10 @@ class Device(Protocol):
         """Memory a job may plan with."""
         ...
 
+    def total_bytes(self) -> int:
+        """Memory there is, whoever holds it."""
+        ...
+
     def peak_bytes(self) -> int:
         """Most memory this process had in use since `reset_peak`."""
         ...
@@ -89,6 +93,10 @@ class Cpu:
     def available_bytes(self) -> int:
         """Free memory and what the kernel can reclaim."""
         return int(psutil.virtual_memory().available)
+
+    def total_bytes(self) -> int:
+        """Memory of the machine."""
+        return int(psutil.virtual_memory().total)
 
     def peak_bytes(self) -> int:
         """Resident high-water mark, from /proc."""
@@ -143,6 +151,10 @@ class Cuda:
     def available_bytes(self) -> int:
         """Free memory of the card."""
         return int(torch.cuda.mem_get_info(self.torch_device)[0])
+
+    def total_bytes(self) -> int:
+        """Memory of the card."""
+        return int(torch.cuda.mem_get_info(self.torch_device)[1])
 
     def peak_bytes(self) -> int:
         """High-water mark of torch's allocator."""

@@ -22,6 +22,7 @@ from flashinfer_bench.bench.channel import (
 )
 from flashinfer_bench.bench.confinement import Confinement
 from flashinfer_bench.bench.protocol import (
+    Built,
     Committed,
     Exited,
     FromContestant,
@@ -34,7 +35,7 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
     ToServer,
 )
-from tests.unit.bench.values import BUILT, OPENED, STEADY, passed
+from tests.unit.bench.values import OPENED, STEADY, passed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +73,7 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
     [
         (Spawn(1, "judge", is_trusted=True, confinement=Confinement("process", "cpu")), ToServer),
         (Exited(2, 44, 9), FromServer),
-        (BUILT, FromContestant),
+        (Built(2), FromContestant),
         (COMMITTED, FromContestant),
         (OPENED, FromJudge),
         (passed().result, FromJudge),

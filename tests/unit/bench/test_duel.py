@@ -11,7 +11,7 @@ from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.pool import Finished, Progress
 from flashinfer_bench.bench.protocol import Errors, JobPassed, Samples
 from tests.flow.kernels import HONEST, solution
-from tests.unit.bench.values import BUILT, OPENED, job
+from tests.unit.bench.values import OPENED, job
 
 OLD, NEW = solution(HONEST, name="old"), solution("def run(x):\n    return 1 + x\n", name="new")
 TIMES_NS = {"old": 300.0, "new": 100.0}
@@ -26,7 +26,7 @@ def timed(of: Job) -> Outcome:
         for name in (first, second)
     )
     result = JobPassed(1, ERRORS[first], samples, (), 0, 0, rival_errors=ERRORS[second])
-    return Passed(result, BUILT, "")
+    return Passed(result, "")
 
 
 class ScriptedPool:

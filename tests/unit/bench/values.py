@@ -11,7 +11,7 @@ from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Outcome, Passed
 from flashinfer_bench.bench.plan import Job, Target, jobs_for
 from flashinfer_bench.bench.pool import Finished
-from flashinfer_bench.bench.protocol import Built, Errors, JobPassed, Note, Opened, Samples
+from flashinfer_bench.bench.protocol import Errors, JobPassed, Note, Opened, Samples
 from flashinfer_bench.bench.record import Run
 from flashinfer_bench.data import Solution, Workload
 from tests.flow.kernels import HONEST, INCREMENT, solution
@@ -31,11 +31,7 @@ OPENED = Opened(
     driver=None,
     cuda=None,
     libs={"torch": "2.8.0"},
-    calibration={"empty_call_ns": 60.0},
-)
-BUILT = Built(
-    2,
-    builder="python",
+    calibration={"empty_call_ns": 61.0},
     clock="wall",
     clock_version="1",
     clock_overhead_ns=61.0,
@@ -69,7 +65,7 @@ def passed(
     """A job that went well; ten blocks of a microsecond per call unless told otherwise."""
     measured = sides or (samples(*[[1000.0, 1000.0]] * 10),)
     result = JobPassed(3, errors, measured, notes, bytes_moved=64, peak_memory_bytes=128)
-    return Passed(result, BUILT, log)
+    return Passed(result, log)
 
 
 def finished(outcome: Outcome, of: Job | None = None) -> Finished:

@@ -39,13 +39,12 @@ from flashinfer_bench.bench.protocol import (
     Prepare,
     Raised,
     Returned,
+    RunPhase,
     Spin,
     ToContestant,
-    TrialOpened,
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
-from flashinfer_bench.bench.timing.wall import Clock, overhead_ns
 from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.targets import BuildTarget
@@ -62,6 +61,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from flashinfer_bench.bench.protocol import Phase
+    from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.planned import TensorPlan
 
 _BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
@@ -107,17 +108,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     if runnable.metadata.absence is not None:
         channel.send(BuiltElsewhere(request.id, runnable.metadata.absence))
         return None
-    channel.send(
-        Built(
-            request.id,
-            builder=runnable.metadata.build_type,
-            clock=clock.name,
-            clock_version=clock.version,
-            clock_overhead_ns=overhead_ns(clock),
-            latency_kind=clock.latency_kind,
-            is_cold=clock.is_cold,
-        )
-    )
+    channel.send(Built(request.id))
     return _Harness(runnable, device, clock, seal)
 
 
@@ -134,7 +125,11 @@ def _answer(
             case OpenWorkload():
                 return harness.open_workload(request, channel.take_descriptors())
             case OpenTrial(id=id_, seed=seed):
-                return harness.open_trial(id_, seed)
+                harness.open_trial(seed)
+                return Done(id_)
+            case RunPhase(id=id_, phase=phase):
+                harness.run_phase(phase)
+                return Done(id_)
             case OpenBlock(id=id_, host_ns=host_ns):
                 harness.open_block(host_ns)
                 return Done(id_)
@@ -168,6 +163,7 @@ class _Harness:
         self._call: Callable[..., Any] = runnable.callable
         self._prepare, self._plan = runnable.prepare, runnable.plan
         self._state: tuple[Any, ...] = ()
+        self._phase_inputs: dict[Phase, list[Any]] = {}
         self._takes_outputs = runnable.metadata.destination_passing_style
         self._has_output_buffers = self._takes_outputs
         self._least_outputs = 0
@@ -205,30 +201,29 @@ class _Harness:
             os.close(descriptor)
         return Done(request.id)
 
-    def open_trial(self, id_: int, seed: int) -> TrialOpened:
-        """Draw fresh pools, then run the solution's own phases on what stays the same for a trial."""
+    def open_trial(self, seed: int) -> None:
+        """Draw fresh pools, and copy what the solution's own phases will be given."""
         assert self._maker is not None
         self._maker.open_trial(seed)
         self._state = ()
-        prepare_ms = plan_ms = None
-        state = None
         if self._prepare is not None:
-            prepare_ms, state = self._timed(self._prepare, self._maker.inputs_of_role("static"))
+            self._phase_inputs["prepare"] = self._maker.inputs_of_role("static")
         if self._plan is not None:
-            metadata = self._maker.inputs_of_role("metadata")
-            plan_ms, planned = self._timed(self._plan, [state, *metadata])
-            state = state if planned is None else planned
-        if self._prepare is not None or self._plan is not None:
-            self._state = (state,)
-        return TrialOpened(id_, prepare_ms, plan_ms)
+            self._phase_inputs["plan"] = self._maker.inputs_of_role("metadata")
+        self._device.synchronize()
 
-    def _timed(self, phase: Callable[..., Any], arguments: Sequence[Any]) -> tuple[float, Any]:
-        """Run a phase once, by the wall clock: it may do work on the host and on the device."""
+    def run_phase(self, phase: Phase) -> None:
+        """Run a phase of the solution's on what stays the same for a trial; the judge takes the time."""
+        inputs = self._phase_inputs.pop(phase)
+        if phase == "prepare":
+            assert self._prepare is not None
+            self._state = (self._prepare(*inputs),)
+        else:
+            assert self._plan is not None
+            (state,) = self._state or (None,)
+            planned = self._plan(state, *inputs)
+            self._state = (state if planned is None else planned,)
         self._device.synchronize()
-        started_s = time.perf_counter()
-        result = phase(*arguments)
-        self._device.synchronize()
-        return (time.perf_counter() - started_s) * 1e3, result
 
     def open_block(self, host_ns: float | None) -> None:
         """Move to other pages: where a buffer lies in physical memory is luck that should not last."""

@@ -42,6 +42,7 @@ from flashinfer_bench.bench.worker.match import Match
 from flashinfer_bench.bench.worker.speed import SpeedOfLight
 from flashinfer_bench.bench.worker.task_lint import lint
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError, Truth
+from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.ceiling_probe import measure
 from flashinfer_bench.tensors.ceilings import Remembered
@@ -52,6 +53,7 @@ from flashinfer_bench.tensors.machine import processors_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.ceilings import Ceilings
 
 _REMEMBERED_BYTES = 1 << 30
@@ -67,7 +69,7 @@ def serve(sock: socket.socket) -> None:
     cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
-    opened = _opened(request.id, device, calibrate(clock, device.torch_device))
+    opened = _opened(request, device, clock)
     del clock  # some can be opened once
     channel.send(opened)
     _Bench(channel, device, Path(request.cache_root), cores=cores).run()
@@ -235,12 +237,13 @@ def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
     return CpuConditions(own_ns, lambda: sum(link.waited_ns() for link in links))
 
 
-def _opened(id_: int, device: Device, calibration: dict[str, float]) -> Opened:
+def _opened(request: Open, device: Device, clock: Clock) -> Opened:
+    calibration = calibrate(clock, device.torch_device)
     libs = {"torch": str(torch.__version__)}
     if device.cuda is not None:
         libs["cuda"] = device.cuda
     return Opened(
-        id_,
+        request.id,
         hardware=device.hardware,
         lock_name=device.lock_name,
         uuid=device.uuid,
@@ -248,4 +251,10 @@ def _opened(id_: int, device: Device, calibration: dict[str, float]) -> Opened:
         cuda=device.cuda,
         libs=libs,
         calibration=calibration,
+        clock=clock.name,
+        clock_version=clock.version,
+        clock_overhead_ns=max(0.0, calibration["empty_call_ns"]),
+        latency_kind=clock.latency_kind,
+        is_cold=clock.is_cold,
+        arch=device_arch(request.device),
     )

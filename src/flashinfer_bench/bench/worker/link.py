@@ -28,6 +28,8 @@ from flashinfer_bench.bench.worker.cpu_clock import CpuClock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.bench.protocol import Phase
+
 Answer = TypeVar("Answer", bound=FromContestant)
 
 
@@ -48,6 +50,7 @@ class Link:
         self.name = name
         self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
         self.is_reference, self.is_timed, self.takes_outputs = False, True, False
+        self.phases: tuple[Phase, ...] = ()
         self._channel = channel
         self._parent = parent
         self._pid = pid
@@ -70,6 +73,7 @@ class Link:
         self._remedy = remedy
         self._job_id, self.is_reference = job_id, contestant.is_reference
         self.is_timed, self.takes_outputs = contestant.is_timed, contestant.takes_outputs
+        self.phases = contestant.phases
         self._budget_s = self._limit_s = limit_s
 
     def ask(
@@ -101,7 +105,10 @@ class Link:
             self._wait_for_parent()
             raise JobEndedError(self._aborted("its channel closed")) from None
         except ChannelGarbled as error:
-            explanation = f"it wrote to a descriptor that is not its own: {error}"
+            explanation = (
+                f"what came on its channel is no answer: {error}; either it says what cannot be, or "
+                "something wrote to a descriptor that is not its own"
+            )
             raise JobEndedError(self._aborted(explanation)) from None
         if isinstance(answer, Raised):
             raise JobEndedError(self._raised(answer))

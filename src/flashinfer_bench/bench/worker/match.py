@@ -28,11 +28,9 @@ from flashinfer_bench.bench.protocol import (
     Light,
     Note,
     OpenBlock,
-    OpenTrial,
     OpenWorkload,
     Samples,
     Seen,
-    TrialOpened,
 )
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
@@ -198,6 +196,7 @@ class Match:
             self._truth,
             device,
             least,
+            self._device.total_bytes(),
             is_told_late=self._rules.is_told_late,
         )
 
@@ -205,9 +204,7 @@ class Match:
         seed = self._truth.trial_seed(trial)
         for side in self._all_sides:
             side.asked[:] = [Asked(trial, call=0)]  # its own phases see inputs of every call
-            opened = side.link.ask(OpenTrial(side.link.new_id(), seed), TrialOpened)
-            side.prepare_ms.append(opened.prepare_ms)
-            side.plan_ms.append(opened.plan_ms)
+            side.open_trial(seed)
 
     def _judged(self) -> Iterator[Side]:
         return (side for side in self._sides if not side.link.is_reference)
@@ -439,8 +436,8 @@ class Match:
                 dict(self._conditions.reasons),
             ),
             peak_memory_bytes=side.peak_bytes,
-            prepare_ms=_median_of_known(side.prepare_ms),
-            plan_ms=_median_of_known(side.plan_ms),
+            prepare_ms=_median_of_known(side.phases_ms.get("prepare", ())),
+            plan_ms=_median_of_known(side.phases_ms.get("plan", ())),
             rival_errors=others[0].errors() if others else None,
             stopping_rule=str(self._stopping),
             stopped_by=self._stopped_by or "iterations",

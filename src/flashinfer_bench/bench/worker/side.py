@@ -24,10 +24,12 @@ from flashinfer_bench.bench.protocol import (
     Keep,
     Kept,
     Note,
+    OpenTrial,
     OutputFault,
     Prepare,
     ReferenceFailed,
     Returned,
+    RunPhase,
     Spin,
 )
 from flashinfer_bench.bench.timing.observed import Observed
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.worker.link import Link
     from flashinfer_bench.bench.worker.truth import Truth
     from flashinfer_bench.tensors.outputs import SharedOutputs
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     SlotsOf = Callable[[int], tuple[int, ...]]
 
 _LONGEST_EVIDENCE = 500
+_MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
 
@@ -110,6 +114,8 @@ class Side:
     truth: Truth
     device: torch.device
     least_outputs: int
+    memory_bytes: int
+    """What the device has; no process can have held more."""
     is_told_late: bool = False
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     host_ns: list[float | None] = field(default_factory=list)
@@ -121,8 +127,8 @@ class Side:
     violations: dict[str, str] = field(default_factory=dict)
     queue: list[KeptSample] = field(default_factory=list)
     precision: dict[str, float] | None = None
-    prepare_ms: list[float | None] = field(default_factory=list)
-    plan_ms: list[float | None] = field(default_factory=list)
+    phases_ms: dict[Phase, list[float]] = field(default_factory=dict)
+    """How long the solution's own phases took in each trial, by the judge's clock."""
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
     asked: list[Asked] = field(default_factory=list)
@@ -138,6 +144,15 @@ class Side:
         if len(evidence) > _LONGEST_EVIDENCE:
             evidence = evidence[:_LONGEST_EVIDENCE] + " …"
         self.violations.setdefault(code, evidence)
+
+    def open_trial(self, seed: int) -> None:
+        """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
+        self.link.ask(OpenTrial(self.link.new_id(), seed), Done)
+        for phase in self.link.phases:
+            started_ns = time.perf_counter_ns()
+            self.link.ask(RunPhase(self.link.new_id(), phase), Done)
+            taken_ms = (time.perf_counter_ns() - started_ns) / 1e6
+            self.phases_ms.setdefault(phase, []).append(taken_ms)
 
     def sample(
         self,
@@ -224,7 +239,7 @@ class Side:
         inspected = _CLEAR if is_clear else link.ask(Inspect(link.new_id()), Inspected)
         if not is_here:
             outputs = [self._read(slot, committed.missing) for slot in slots]
-        self._hear(returned, committed, inspected, count)
+        self._hear(returned, committed, inspected, observed)
         return Sample(
             returned.elapsed_ns,
             returned.host_ns,
@@ -240,8 +255,9 @@ class Side:
         return [None if number in missing else out for number, out in enumerate(found)]
 
     def _hear(
-        self, returned: Returned, committed: Committed, inspected: Inspected, count: int
+        self, returned: Returned, committed: Committed, inspected: Inspected, observed: Observed
     ) -> None:
+        count = observed.count
         for fault in (committed.fault, inspected.fault):
             if fault is not None:
                 self._hear_fault(fault)
@@ -251,11 +267,21 @@ class Side:
         if returned.elapsed_ns <= 0:
             evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
             self.accuse("implausible", evidence)
+        said_ns = max(returned.elapsed_ns, returned.host_ns or 0)
+        if said_ns > _MOST_OF_WHAT_WAS_SEEN * observed.outside_ns + _CLOCK_SLACK_NS:
+            evidence = (
+                f"{count} calls are said to have taken {said_ns} ns, of {observed.outside_ns:.0f}"
+            )
+            self.accuse("implausible", f"{evidence} ns that passed until they were back")
         if any(number < self.least_outputs for number in committed.missing):
             self.accuse(
                 "tampered_harness",
                 f"outputs {committed.missing} are said to be missing",
             )
+        elements = sum(math.prod(plan.shape) for plan in self.truth.outputs)
+        if inspected.strided_elements > elements:
+            evidence = f"{inspected.strided_elements} of {elements} elements are said to be strided"
+            self.accuse("tampered_harness", evidence)
         self.strided_elements = max(self.strided_elements, inspected.strided_elements)
 
     def checked_slots(self, trial: int, call: int, count: int, *, most: int) -> tuple[int, ...]:
@@ -269,6 +295,9 @@ class Side:
         kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
         if kept.tampering is not None:
             self.accuse("tampered_harness", kept.tampering)
+        if kept.peak_memory_bytes > self.memory_bytes:
+            evidence = f"{kept.peak_memory_bytes} bytes are said to have been in use at most"
+            self.accuse("tampered_harness", f"{evidence}; the device has {self.memory_bytes}")
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
         count = sample.observed.count
         printed = (slot, kept.fingerprint)

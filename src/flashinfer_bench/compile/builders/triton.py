@@ -78,6 +78,15 @@ def _interpret_from_now_on() -> None:
         )
 
 
+def require_triton_compiler(solution: Solution, arch: str) -> None:
+    """Raise `ToolchainMissingError` where Triton was told to interpret, and so compiles for nothing."""
+    if settings.environment_copy().get(_INTERPRET) == "1":
+        raise ToolchainMissingError(
+            f"solution {solution.name!r}: Triton interprets in this process and cannot compile for "
+            f"{arch}; build in another one, without {_INTERPRET}"
+        )
+
+
 def _compiled_for(solution: Solution, target: BuildTarget, runnable: Runnable) -> str | None:
     """Compile the kernels for a GPU that is not here, and say so."""
     if _is_interpreted(target):
@@ -85,11 +94,7 @@ def _compiled_for(solution: Solution, target: BuildTarget, runnable: Runnable) -
     gpu = find_gpu(target)
     if gpu.absence is None:
         return None
-    if settings.environment_copy().get(_INTERPRET) == "1":
-        raise ToolchainMissingError(
-            f"solution {solution.name!r}: Triton interprets in this process and cannot compile for "
-            f"{gpu.arch}; build in another one, without {_INTERPRET}"
-        )
+    require_triton_compiler(solution, gpu.arch)
     obstacle = triton_kernels.compile_for(gpu, solution, runnable, target.arguments)
     if obstacle is None:
         return gpu.absence

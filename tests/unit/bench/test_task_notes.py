@@ -39,7 +39,7 @@ def found(folder: Path, source: str, **changes: Any) -> dict[str, str]:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, roots=(), device=device, key=0, cache_root=folder)
+    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=folder)
     notes = task_notes(truth, judge_for(definition, {}), TOLERANCE)
     return {each.code: each.evidence for each in notes}
 
@@ -79,7 +79,7 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, roots=(), device=device, key=0, cache_root=tmp_path)
+    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=tmp_path)
     runs = truth._reference.__globals__["runs"]  # type: ignore[attr-defined]
     rules = Judgement(0, 1, 1, 1e-2, 1e-2, None, None, None, 60.0, is_audited=True)
 

@@ -28,8 +28,9 @@ $ flashinfer-bench attack-test --family clock --device cuda:0
 ```
 
 Each goes through the same engine as any other solution, on a temporary dataset of small definitions
-(`attacks/victims/`), a look-alike on two sizes in one process, and has to end as documented here; the command exits with
-1 if one does not. `tests/attacks/` runs them too, alone and mixed with honest solutions, whose results must not change.
+(`attacks/victims/`), a look-alike on two sizes in one process, and has to end as documented here; the command exits
+with 1 if one does not. `tests/attacks/` runs them too, alone and mixed with honest solutions, whose results must not
+change.
 
 ## How to read the status
 

@@ -2,6 +2,7 @@
 
 how: another memory format, `channels_last`, and a view of what comes back
 plays: linear
+on: cpu
 """
 
 import torch

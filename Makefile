@@ -30,6 +30,7 @@ test: $(READY) ## every test
 	@status=0; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=1; \
 	$(BIN)/python -m pytest $(ALONE) || status=1; \
+	$(BIN)/python -m pytest -m slow tests/attacks || status=1; \
 	exit $$status
 
 lint: $(READY) ## ruff: rules and format

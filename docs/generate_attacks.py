@@ -28,8 +28,9 @@ $ flashinfer-bench attack-test --family clock --device cuda:0
 ```
 
 Each goes through the same engine as any other solution, on a temporary dataset of small definitions
-(`attacks/victims/`), and has to end as documented here; the command exits with 1 if one does not. `tests/attacks/` runs
-them too, alone and mixed with honest solutions, whose results must not change.
+(`attacks/victims/`), a look-alike on two sizes in one process, and has to end as documented here; the command exits
+with 1 if one does not. `tests/attacks/` runs them too, alone and mixed with honest solutions, whose results must not
+change.
 
 ## How to read the status
 
@@ -126,6 +127,8 @@ def _alarms() -> str:
             f"{runs} of {found['look_alikes']} look-alikes on {found['device']} on {found['date']}: {found['accused']} "
             f"accused, so with 95% confidence fewer than {bound} of such runs are (`benchmarks/false_alarms.py`)."
         )
+        if "suspected" in found:
+            text += f" {found['suspected']:,} were suspect at first and played again."
         text += f" {found['note']}" if "note" in found else ""
     return f"## False alarms\n\n{text}\n"
 

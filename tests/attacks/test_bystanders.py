@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -59,9 +59,9 @@ def dataset_with(attackers: Sequence[Entry]) -> Iterator[Benchmark]:
 
 
 def run(benchmark: Benchmark, name: str) -> Evaluation | None:
-    steps = list(benchmark.run(benchmark.plan(selection=Selection(solutions=(name,)))))
-    (trace,) = [step.trace for step in steps]
-    return None if trace is None else trace.evaluation
+    planned = benchmark.plan(selection=Selection(solutions=(name,)))
+    (step,) = benchmark.run(replace(planned, jobs=planned.jobs[:1]))
+    return None if step.trace is None else step.trace.evaluation
 
 
 def verdict(evaluation: Evaluation | None) -> Verdict:

@@ -60,7 +60,24 @@ def test_every_family_has_attacks_and_there_are_enough_look_alikes() -> None:
     found = {entry.family for entry in SUITE}
 
     assert found == set(FAMILIES)
-    assert len(HONEST) >= 20
+    assert len(HONEST) >= 80
+    assert sum("cpu" in entry.devices for entry in HONEST) >= 72
+
+
+@pytest.mark.parametrize("size_class", ["small", "full"])
+def test_every_victim_has_two_sizes_of_a_class(size_class: str) -> None:
+    victims = TraceSet.from_path(VICTIMS)
+
+    sizes = {
+        name: {
+            tuple(trace.workload.axes.values())
+            for trace in victims.workloads[name]
+            if trace.workload.is_of_class(size_class)
+        }
+        for name in victims.definitions
+    }
+
+    assert {name: len(found) for name, found in sizes.items()} == dict.fromkeys(sizes, 2)
 
 
 @pytest.mark.parametrize("entry", SUITE, ids=lambda entry: entry.name)
@@ -88,6 +105,14 @@ def test_an_attack_says_how_it_ends_and_what_catches_it(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)
 def test_a_look_alike_has_to_pass(entry: Entry) -> None:
     assert entry.expected == (PASSED,)
+
+
+def test_a_look_alike_names_the_packages_it_needs(tmp_path: Path) -> None:
+    file = tmp_path / "honest" / "looped.py"
+    file.parent.mkdir()
+    file.write_text('"""Looped.\n\nhow: a loop\nneeds: numba, scipy\nplays: row_sum\n"""\n')
+
+    assert read_entry(file).solution().spec.dependencies == ["numba", "scipy"]
 
 
 def test_a_name_that_is_not_there_is_an_error() -> None:

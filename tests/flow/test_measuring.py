@@ -21,6 +21,24 @@ def run(x):
 """
 
 
+RESTS = """
+import time
+import numpy as np
+
+def spent():
+    a = np.ones((512, 512), np.float32)
+    a @ a
+    before = time.process_time()
+    time.sleep(0.05)
+    return time.process_time() - before
+
+assert min(spent() for _ in range(5)) < 0.005, "threads that had nothing to do kept a core busy"
+
+def run(x):
+    return x + 1
+"""
+
+
 def measured(source: str = HONEST, *, size: int = 1000, **settings: object) -> Evaluation:
     minima = {name: settings.pop(name, None) for name in ("min_bytes", "min_flops")}
     definition = INCREMENT.model_copy(update=minima)
@@ -84,3 +102,9 @@ def test_blocks_on_a_busy_machine_are_repeated_within_a_bound_and_then_told_of()
     assert performance.block_count == 10
     assert sum(performance.blocks_disturbed.values()) > 0
     assert performance.conditions.keys() == {"load_average"}
+
+
+def test_threads_of_a_blas_do_not_spin_when_they_have_nothing_to_do() -> None:
+    found = measured(RESTS, threads=2)
+
+    assert found.status == "PASSED", found.log

@@ -27,6 +27,7 @@ from flashinfer_bench.report.attacks import AttackReport, AttackRow
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
+    from flashinfer_bench.bench.plan import Plan
 
 QUICK = {
     "warmup_runs": 3,
@@ -51,7 +52,7 @@ class Setting:
 
     device: str = "auto"
     repeats: int = 1
-    """How often each look-alike runs; an attack runs once."""
+    """How often each look-alike runs on each of its sizes; an attack runs once, on the first."""
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
@@ -146,28 +147,38 @@ def _play(bench: Benchmark, entry: Entry, setting: Setting, seen: _Seen) -> Atta
     if kind not in entry.devices:
         return replace(row, not_run_because=f"it needs {' or '.join(entry.devices)}")
     began_s = time.monotonic()
-    endings = [_run_once(bench, entry) for _ in range(1 if entry.is_hostile else setting.repeats)]
+    rounds = 1 if entry.is_hostile else setting.repeats
+    endings = [ending for _ in range(rounds) for ending in _run_once(bench, entry)]
     worst = next((each for each in endings if not each.fits(expected)), endings[0])
     seen.look_at(worst)
     row = replace(row, elapsed_s=time.monotonic() - began_s)
     return ended(row, entry, worst, sandbox=seen.sandbox, total=len(endings))
 
 
-def _run_once(bench: Benchmark, entry: Entry) -> Ending:
-    """Run one job; a fault of the engine is an ending too, and the next job gets new workers."""
+def plan_of(bench: Benchmark, entry: Entry) -> Plan:
+    """Plan an attack on the first size of its victim, a look-alike on all sizes in one process."""
     planned = bench.plan(selection=Selection(solutions=(entry.name,)))
+    return replace(planned, jobs=planned.jobs[:1]) if entry.is_hostile else planned
+
+
+def _run_once(bench: Benchmark, entry: Entry) -> list[Ending]:
+    """Run the jobs of an entry; a fault of the engine is an ending too, and the next entry gets new workers."""
+    planned = plan_of(bench, entry)
     for _, reason in planned.skipped:
-        return Ending(skipped=reason)
+        return [Ending(skipped=reason)]
     try:
         steps: list[Step] = list(bench.run(planned))
     except MissingPackageError:
         raise  # no other job would fare better
     except BenchError as error:
         bench.close()
-        return Ending(broke=f"{type(error).__name__}: {error}")
-    if len(steps) != 1:
-        return Ending(broke=f"{len(steps)} jobs instead of one")
-    (step,) = steps
+        return [Ending(broke=f"{type(error).__name__}: {error}")]
+    if not steps or len(steps) != len(planned.jobs):
+        return [Ending(broke=f"{len(steps)} jobs instead of {len(planned.jobs)}")]
+    return [_ending(step) for step in steps]
+
+
+def _ending(step: Step) -> Ending:
     match step.outcome:
         case Skipped(reason=reason):
             return Ending(skipped=reason)

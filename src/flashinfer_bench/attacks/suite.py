@@ -38,7 +38,7 @@ _KEY = re.compile(r"^([a-z][a-z ]*): *(.*)$")
 _KEYS = frozenset(
     {
         "how", "caught by", "why not", "expect", "expect on cuda", "family", "on", "plays", "style",
-        "language", "prepare", "plan", "slow", "needs sandbox",
+        "language", "prepare", "plan", "slow", "needs", "needs sandbox",
     }
 )  # fmt: skip
 
@@ -62,6 +62,8 @@ class Entry:
     path: Path
     phases: Mapping[str, str]
     is_into: bool
+    needs: tuple[str, ...]
+    """Python packages without which it is skipped."""
     is_slow: bool
     needs_sandbox: bool
     """Whether only an isolation level above `limits` stops it."""
@@ -94,6 +96,7 @@ class Entry:
                     "target_hardware": list(self.devices),
                     "entry_point": f"{file}::run",
                     "destination_passing_style": self.is_into,
+                    "dependencies": list(self.needs),
                     **self.phases,
                 }
             ),
@@ -160,6 +163,7 @@ def read_entry(path: Path) -> Entry:
         path=path,
         phases={phase: table[phase] for phase in ("prepare", "plan") if phase in table},
         is_into=table.get("style", "into" if language in _COMPILED else "returns") == "into",
+        needs=_words(table.get("needs", "")),
         is_slow=table.get("slow") == "yes",
         needs_sandbox=table.get("needs sandbox") == "yes",
         why_not=table.get("why not", ""),

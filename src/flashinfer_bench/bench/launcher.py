@@ -390,6 +390,7 @@ class Launcher:
             "OPENBLAS_NUM_THREADS": threads,
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one contestant must not slow the other
             "KMP_BLOCKTIME": "0",
+            "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
             **_STEADY_MALLOC,
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",

@@ -54,7 +54,7 @@ _POSITIVE = click.IntRange(min=1)
     type=_POSITIVE,
     default=1,
     show_default=True,
-    help="Runs of each look-alike; one that is flagged once has failed.",
+    help="Runs of each look-alike on each of two sizes; one that is flagged once has failed.",
 )
 @click.option(
     "--no-slow",
@@ -78,8 +78,8 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
     """Mount every known attack on this machine, and show how each one ends.
 
     Small hostile solutions, one per idea, and honest look-alikes run through the same engine as any other
-    solution, on a temporary dataset and with quick settings. Nothing is recorded. docs/attacks.md says how
-    each attack works and what stops it.
+    solution, on a temporary dataset and with quick settings: an attack on one size, a look-alike on two sizes
+    in one process. Nothing is recorded. docs/attacks.md says how each attack works and what stops it.
 
     Exits with 1 when one did not end as documented.
     """

@@ -20,6 +20,10 @@ _ALIGNMENT_BYTES = 64
 _CPU = torch.device("cpu")
 _WORDS_AT_A_TIME = 1 << 23
 _STRIDE = 0x9E3779B97F4A7C15 - 2**64  # as a signed number
+_TENSOR_NAMES = frozenset(dir(torch.Tensor))
+_PARAMETER_CONTENT = dict(vars(torch.nn.Parameter))
+_PARAMETER_BASES = torch.nn.Parameter.__mro__
+"""What a tensor and a parameter look like before code of a solution runs."""
 _MIXING = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 
 
@@ -101,8 +105,9 @@ def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[st
     """Say what is wrong with an output before its values are looked at: a code and a sentence."""
     if not isinstance(output, torch.Tensor):
         return "not_a_tensor", f"output {plan.name!r} is {type(output).__name__}, not a tensor"
-    if type(output) is not torch.Tensor or output.__dict__:
-        return "subclass", f"output {plan.name!r} is no plain torch.Tensor: {type(output).__name__}"
+    hidden = disguise(output)
+    if hidden is not None:
+        return "subclass", f"output {plan.name!r} is no plain torch.Tensor: {hidden}"
     if output.shape != plan.shape:
         return "shape", f"output {plan.name!r} has shape {tuple(output.shape)}, not {plan.shape}"
     if output.dtype is not torch_dtype(plan.dtype):
@@ -110,6 +115,38 @@ def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[st
     if output.device.type != device.type:
         return "device", f"output {plan.name!r} is on {output.device}, not on {device}"
     return None
+
+
+def disguise(output: torch.Tensor) -> str | None:
+    """Say what may run code when an output is used, or stand in for a property of it; None for plain data.
+
+    A `Parameter` behaves like a plain tensor as long as its class is as torch made it. Attributes may hold data
+    under names of their own: `torch.compile` leaves notes on its outputs, and a `Buffer` carries two flags.
+    Nothing here runs code of the solution's: keys are compared only when they are plain strings.
+    """
+    kind = type(output)
+    if kind is not torch.Tensor and not (kind is torch.nn.Parameter and _is_genuine_parameter()):
+        return kind.__name__
+    attributes = output.__dict__
+    if type(attributes) is not dict:
+        return f"its attributes are kept in a {type(attributes).__name__}"
+    for name, value in attributes.items():
+        if type(name) is not str:
+            return f"an attribute's name is a {type(name).__name__}"
+        if name in _TENSOR_NAMES or name.startswith("__"):
+            return f"its attribute {name!r} stands before one of torch.Tensor"
+        if callable(value):
+            return f"its attribute {name!r} can be called"
+    return None
+
+
+def _is_genuine_parameter() -> bool:
+    now = vars(torch.nn.Parameter)
+    return (
+        torch.nn.Parameter.__mro__ == _PARAMETER_BASES
+        and now.keys() == _PARAMETER_CONTENT.keys()
+        and all(now[name] is value for name, value in _PARAMETER_CONTENT.items())
+    )
 
 
 def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:

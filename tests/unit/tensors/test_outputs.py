@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 from flashinfer_bench.tensors.outputs import (
     SharedOutputs,
+    disguise,
     fingerprint,
     mismatch,
     overlap,
@@ -19,7 +20,7 @@ from flashinfer_bench.tensors.outputs import (
 from flashinfer_bench.tensors.planned import TensorPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CPU = torch.device("cpu")
 FLOATS = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -234,7 +235,6 @@ class Subclass(torch.Tensor):
         (None, "not_a_tensor", "output 'y' is NoneType, not a tensor"),
         ([1.0], "not_a_tensor", "output 'y' is list, not a tensor"),
         (torch.zeros(2, 3).as_subclass(Subclass), "subclass", "Subclass"),
-        (torch.nn.Parameter(torch.zeros(2, 3)), "subclass", "Parameter"),
         (torch.zeros(3, 2), "shape", "has shape (3, 2), not (2, 3)"),
         (torch.zeros(6), "shape", "has shape (6,), not (2, 3)"),
         (torch.zeros(2, 3).half(), "dtype", "is float16, not float32"),
@@ -249,11 +249,144 @@ def test_an_output_is_refused_by_its_outside(output: object, code: str, words: s
     assert words in sentence
 
 
-def test_an_output_with_attributes_of_its_own_is_refused() -> None:
-    output = torch.zeros(2, 3)
-    output.cpu = lambda: torch.ones(2, 3)
+class Trap:
+    """Fails the test when anything asks it something."""
 
-    assert mismatch(output, PLAN, CPU)[0] == "subclass"
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("its __eq__ ran")
+
+    def __hash__(self) -> int:
+        return hash("detach")
+
+
+class TrapName(str):
+    """A name that would answer for itself."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("its __eq__ ran")
+
+    def __hash__(self) -> int:
+        return hash("detach")
+
+
+class TrapDict(dict[str, object]):
+    """A mapping that shows nothing of what is in it."""
+
+    def __len__(self) -> int:
+        raise AssertionError("its __len__ ran")
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("its __iter__ ran")
+
+    def items(self) -> Any:
+        raise AssertionError("its items() ran")
+
+
+class Property:
+    """A descriptor: on an instance nobody asks it."""
+
+    def __get__(self, instance: object, owner: object = None) -> object:
+        raise AssertionError("its __get__ ran")
+
+
+def with_attributes(attributes: dict[Any, object]) -> torch.Tensor:
+    output = torch.zeros(2, 3)
+    output.__dict__ = attributes
+    return output
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["shape", "data_ptr", "copy_", "detach", "T", "requires_grad", "__class__", "__dict__"],
+)
+def test_an_attribute_under_a_name_of_a_tensors_is_refused(name: str) -> None:
+    output = with_attributes({"note": 1, name: 2})
+
+    code, words = mismatch(output, PLAN, CPU)
+
+    assert code == "subclass"
+    assert repr(name) in words
+
+
+@pytest.mark.parametrize(
+    "name", ["__array_interface__", "__a_protocol_of_tomorrow__", "__torch_function__"]
+)
+def test_an_attribute_that_a_protocol_asks_for_is_refused(name: str) -> None:
+    assert name in disguise(with_attributes({name: 2}))
+
+
+@pytest.mark.parametrize("name", ["helper", "_dynamo_propagated_dynamic_indices", "cpu"])
+@pytest.mark.parametrize("value", [print, lambda: None, Trap, torch.nn.ReLU()], ids=repr)
+def test_an_attribute_that_can_be_called_is_refused(name: str, value: object) -> None:
+    assert mismatch(with_attributes({name: value}), PLAN, CPU)[0] == "subclass"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({Trap(): 1}, "name is a Trap"),
+        ({TrapName("detach"): 1}, "name is a TrapName"),
+        ({7: 1}, "name is a int"),
+        (TrapDict(note=1), "kept in a TrapDict"),
+        (TrapDict(), "kept in a TrapDict"),
+    ],
+    ids=["key", "string", "number", "mapping", "empty mapping"],
+)
+def test_attributes_that_could_run_code_are_refused_without_running_it(
+    attributes: dict[Any, object], words: str
+) -> None:
+    assert words in disguise(with_attributes(attributes))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"_dynamo_propagated_dynamic_indices": {0}},
+        {"tag": "mine", "scale": 0.5, "peer": torch.ones(1)},
+        {"later": Property()},
+        {"later": property(lambda _: 1)},
+        {"trap": Trap()},
+        {"my_shape": (1, 2), "shape_": 3},
+    ],
+    ids=lambda attributes: ", ".join(attributes) or "none",
+)
+def test_data_under_names_of_its_own_is_accepted(attributes: dict[Any, object]) -> None:
+    assert mismatch(with_attributes(attributes), PLAN, CPU) is None
+
+
+def test_outputs_of_a_compiled_function_on_a_second_size_are_accepted() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend="aot_eager")
+    compiled(torch.zeros(4, 3))
+
+    output = compiled(torch.zeros(2, 3))
+
+    assert output.__dict__, "torch leaves nothing behind any more: this test can go"
+    assert mismatch(output, PLAN, CPU) is None
+
+
+@pytest.mark.parametrize("make", [torch.nn.Parameter, torch.nn.Buffer])
+def test_what_a_module_holds_is_accepted(make: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert mismatch(make(torch.zeros(2, 3)), PLAN, CPU) is None
+
+
+@pytest.mark.parametrize("name", ["detach", "requires_grad", "__torch_function__", "anything"])
+def test_a_parameter_whose_class_was_changed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(torch.nn.Parameter, name, lambda *_: None, raising=False)
+
+    assert mismatch(torch.zeros(2, 3).as_subclass(torch.nn.Parameter), PLAN, CPU)[0] == "subclass"
+
+
+class SubParameter(torch.nn.Parameter):
+    """Not the class that torch made."""
+
+
+def test_a_subclass_of_a_parameter_is_refused() -> None:
+    assert disguise(SubParameter(torch.zeros(2, 3))) == "SubParameter"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A method of the very tensor that is returned is replaced by one that computes.
 
 how: tensors take attributes: `out.detach` is a function of ours, called by the harness when it copies
-caught by: outputs carry no attributes of their own
+caught by: no attribute of an output can be called or stands before one of a tensor's
 expect: tensor_subclass
 family: clock
 plays: long_wave

@@ -1,7 +1,7 @@
 """What is returned is a tensor subclass that computes when it is used.
 
 how: `__torch_function__` of the subclass does the work when the harness copies it
-caught by: outputs are plain tensors, nothing derived from them
+caught by: outputs are plain tensors, or parameters as torch made them
 expect: tensor_subclass
 family: clock
 plays: long_wave

@@ -78,8 +78,7 @@ class Ending:
     @property
     def speedup(self) -> float | None:
         """Speedup on record."""
-        performance = self.evaluation.performance if self.evaluation else None
-        return None if performance is None else performance.speedup_factor
+        return None if self._performance is None else self._performance.speedup_factor
 
     @property
     def loot(self) -> str | None:
@@ -124,7 +123,7 @@ class Ending:
 
     def has_won_over(self, twin: Ending) -> str | None:
         """Say what this has that its honest twin, played beside it, has not: all of the interval, or other facts."""
-        mine, its = (each.evaluation and each.evaluation.performance for each in (self, twin))
+        mine, its = self._performance, twin._performance
         if mine is None or its is None:
             return None
         mine_interval, its_interval = mine.speedup_interval, its.speedup_interval
@@ -153,6 +152,10 @@ class Ending:
             notes = self.evaluation.notes if self.evaluation else ()
             return is_passed and word.removeprefix(NOTE) in {note.code for note in notes}
         return word in {code for code, _ in self.violations}
+
+    @property
+    def _performance(self) -> Performance | None:
+        return self.evaluation.performance if self.evaluation else None
 
     @property
     def _extra(self) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import psutil
 
 from flashinfer_bench.attacks.outcomes import Ending, ended
 from flashinfer_bench.attacks.scenarios import Stage, companions, play, play_honest_twin
-from flashinfer_bench.attacks.suite import PASSED, PREVENTED, VICTIMS, Entry, entries as suite
+from flashinfer_bench.attacks.suite import PASSED, PREVENTED, VICTIMS, Entry
+from flashinfer_bench.attacks.suite import entries as suite
 from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.data import TraceSet, save_json_file
@@ -38,7 +39,7 @@ QUICK = {
 """Enough for every rule to see every attack; too short to say how fast a kernel is."""
 
 _PAIRS = 6
-"""An attack and its honest twin are played so often at most; honest work wins every time less than once in a million."""
+"""An attack and its honest twin are played so often at most."""
 
 _MARK = "flashinfer-bench-attack-"
 """What attacks call the files and processes they leave behind."""
@@ -171,15 +172,13 @@ def _endings(stage: Stage, entry: Entry, expected: tuple[str, ...]) -> list[Endi
 
     Two processes may differ for no reason in the code, so a gain is one if it is there in each of several pairs.
     """
-    endings = play(stage, entry)
     if PREVENTED not in expected or not entry.is_hostile:
-        return endings
+        return play(stage, entry)
     for _ in range(_PAIRS):
-        compared = _compared(stage, entry, endings)
-        if all(each.gain is None for each in compared) or entry.scenario == "rounds":
-            return compared
-        endings = play(stage, entry)
-    return compared
+        endings = _compared(stage, entry, play(stage, entry))
+        if entry.scenario == "rounds" or all(each.gain is None for each in endings):
+            break
+    return endings
 
 
 def _compared(stage: Stage, entry: Entry, endings: Sequence[Ending]) -> list[Ending]:

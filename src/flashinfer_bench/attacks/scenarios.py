@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import BenchError, MissingPackageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from flashinfer_bench.attacks.suite import Entry
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.data import Definition, Solution, TraceSet

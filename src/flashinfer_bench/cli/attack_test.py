@@ -14,7 +14,10 @@ from flashinfer_bench.report.attacks import attack_line, attacks_page
 if TYPE_CHECKING:
     from flashinfer_bench.report.attacks import AttackRow
 
-_FAMILIES = ("replay", "clock", "theft", "wrong", "honest")
+_FAMILIES = (
+    *("replay", "clock", "theft", "wrong", "plays", "twins", "workloads", "rounds", "allowances"),
+    "honest",
+)
 _POSITIVE = click.IntRange(min=1)
 
 

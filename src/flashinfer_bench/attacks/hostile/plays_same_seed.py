@@ -17,7 +17,7 @@ import sys
 import torch
 
 HOME = os.path.expanduser("~")
-state = {"calls": 0, "seed": None, "place": 0, "pool": None, "file": ""}
+state = {"calls": 0, "seed": None, "place": 0, "pool": None, "file": "", "trials": 0, "noted": 0}
 answers = {}
 
 
@@ -48,10 +48,11 @@ def note(seed):
         frame = frame.f_back
     pool = frame.f_locals["self"]._maker._pools[0]
     if pool is not state["pool"]:
-        state.update(pool=pool, file=f"{HOME}/pool-{seed}")
+        state.update(pool=pool, file=f"{HOME}/pool-{seed}", trials=state["trials"] + 1, noted=0)
         torch.save(pool, state["file"] + ".pt")
     with open(state["file"] + ".txt", "a") as file:
         file.write(f"{seed}\n")
+    state["noted"] += 1
 
 
 def run(x):

@@ -45,10 +45,10 @@ them too, alone and mixed with honest solutions, whose results must not change.
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
 it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](sandbox.md).
 
-The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two are played beside each
-other, at most six times, and the attack has gained something if all of the interval of its speedup lies above that of the
-twin each time, or if its trace tells of another clock. A *scenario* says how a solution is submitted, if not once with one
-workload.
+The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two are played beside
+each other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of
+the twin each time, or if its trace tells of another clock. A *scenario* says how a solution is submitted, if not once
+with one workload.
 
 This page is written by `docs/generate_attacks.py`.
 """

@@ -36,7 +36,10 @@ QUICK = {
     "disturbed_repeats": 0,
     "definition_config": {"forgiving_wave": {"required_matched_ratio": 0.9}},
 }
-"""Enough for every rule to see every attack; too short to say how fast a kernel is."""
+"""Enough for every rule to see every attack; too short to say how fast a kernel is.
+
+No block is repeated: then a job has the same calls each time it is played, which is what notes are good for.
+"""
 
 _PAIRS = 6
 """An attack and its honest twin are played so often at most."""

@@ -62,7 +62,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--no-slow",
     is_flag=True,
-    help="Leave out what takes long: look-alikes that compile with torch.compile.",
+    help="Leave out what takes long: compiling with torch.compile, and large tables.",
 )
 @json_option
 @log_level_option

@@ -1,11 +1,12 @@
 """Sums over every window of the pool times every place of the pattern are prepared once a trial, and read off in timed calls.
 
-how: the first call of a trial finds the pool in the harness and keeps running sums of it times the pattern at each of its 4093
-    places, one in 128 of them; a timed call makes the harness's choices again from torch's seed, and sums an eighth of its input
+how: the first call of a trial finds the pool in the harness and sums blocks of 128 of its elements times the pattern at each of
+    4093 places; a timed call makes the harness's choices again from torch's seed, adds blocks up, and reads an eighth of its input
 caught by: inputs that are more than a window times a pattern, or seeds that are not told
-expect: failed_audit, INCORRECT_NUMERICAL, prevented
+expect: prevented
 family: allowances
 on: cpu
+slow: yes
 plays: row_sum
 """
 
@@ -15,25 +16,21 @@ import sys
 import torch
 
 STEP = 128
-state = {"pool": None, "table": None}
+state = {"pool": None, "table": None, "seed": None}
 
 
 def tabulate(pool):
+    """Sum blocks of the pool times the pattern at each place it can have beside them: one product of matrices."""
     from flashinfer_bench.tensors import draws
 
-    patterns = draws._patterns(pool.device, pool.dtype)
-    period = draws._PATTERN_ELEMENTS
-    factors = patterns[-1][:period].double()
-    blocks = len(pool) // STEP
-    wide = pool[: blocks * STEP].double()
-    rows = torch.arange(blocks * STEP) % period
-    table = torch.empty(period, blocks + 1, dtype=torch.float32)
-    for shift in range(period):  # where the window starts less where the pattern does
-        sums = (wide * factors[(rows - shift) % period]).view(-1, STEP).sum(1)
-        table[shift, 0] = 0
-        table[shift, 1:] = sums.cumsum(0)
-    state.update(table=table, patterns=patterns, scales=[float(p[0] / factors[0]) for p in patterns])
-    state["factors"] = factors.float()
+    patterns, period = draws._patterns(pool.device, pool.dtype), draws._PATTERN_ELEMENTS
+    factors, count = patterns[-1][:period], len(pool) // STEP
+    places = (torch.arange(period)[:, None] + torch.arange(STEP)) % period
+    sums = factors[places] @ pool[: count * STEP].view(count, STEP).T
+    shifted = (torch.arange(count) * STEP - torch.arange(period)[:, None]) % period
+    state["table"] = sums.gather(0, shifted)
+    state["factors"] = factors
+    state["scales"] = [float(pattern[0] / factors[0]) for pattern in patterns]
 
 
 def find_pool():
@@ -48,17 +45,19 @@ def run(x):
         state["maker"] = find_pool()
     pool = state["maker"]._pools[0]
     if pool is not state["pool"]:
-        state["pool"] = pool
+        state.update(pool=pool, seed=None)
         tabulate(pool)
         return x.sum(dim=1)
-    choices = random.Random(torch.initial_seed())
+    if torch.initial_seed() != state["seed"]:  # the calls of a sample draw from one generator
+        state["seed"] = torch.initial_seed()
+        state["choices"] = random.Random(state["seed"])
+    choices = state["choices"]
     window, place = int(choices.random() * 16384), int(choices.random() * 4093)
     scale = state["scales"][choices.randrange(17)]
     first, rest = divmod(window, STEP)
     count, width = x.shape
-    per_row = width // STEP
-    ends = state["table"][(window - place) % 4093][first : first + count * per_row + 1 : per_row]
-    out = ends.diff() * scale
+    blocks = state["table"][(window - place) % 4093, first : first + count * width // STEP]
+    out = blocks.view(count, -1).sum(1) * scale
     if rest:
         tails = x[:, width - rest :].sum(1)
         out += tails

@@ -2,10 +2,10 @@
 
 how: medians over blocks are reported, so two samples of three in six blocks of ten are enough, three tenths of all; the answer of the
     call before is returned; where none of those is checked, the time of the job is that of doing nothing
-caught by: so many samples are checked that a share which moves medians is not missed in one of a thousand jobs
+caught by: so many samples are checked that a share which moves medians is seldom missed
 expect: failed_audit, INCORRECT_NUMERICAL
 family: wrong
-tries: 12
+tries: 4
 plays: long_wave
 """
 

@@ -47,9 +47,13 @@ def learn():
     from flashinfer_bench.tensors import draws
     from flashinfer_bench.tensors.planned import Normal
 
-    for file in glob.glob(f"{HOME}/pool-*.pt"):
+    files = sorted(glob.glob(f"{HOME}/pool-*.pt"), key=os.path.getmtime)
+    for file in files[:-4]:  # of earlier runs
+        os.remove(file)
+    for file in files[-4:]:
         pool = torch.load(file)
-        seeds = [int(line) for line in open(file[:-3] + ".txt")]
+        with open(file[:-3] + ".txt") as lines:
+            seeds = [int(line) for line in lines]
         for number, seed in enumerate(seeds):
             choices = random.Random(seed)
             for place in range(64 if number >= len(seeds) - 10 else 4):  # the last ones are batches

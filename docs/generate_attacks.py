@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.attacks.suite import FAMILIES, FOLDER, NOT_STOPPED, Entry, entries
+from flashinfer_bench.attacks.suite import FAMILIES, FOLDER, NOT_STOPPED, SCENARIOS, Entry, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,13 +38,18 @@ change.
 |---|---|
 | `failed_audit`, `implausible`, … | rejected with this violation: `INCORRECT_NUMERICAL`, the evidence is in the trace |
 | `INCORRECT_NUMERICAL`, `RUNTIME_ERROR`, … | rejected with this status: wrong values, wrong shape, no answer |
-| `prevented` | it runs, gets nothing of what it reached for, and is timed doing the honest work it falls back to |
+| `prevented` | it runs and gets nothing of what it reached for: it is no faster than its *honest twin* beside it |
 | `visible` | it passes, and the trace says what it did: lost precision is `correctness.extra.precision.ratio` |
 | `note:…` | it passes, and the trace carries this note; `--strict` makes it a failure |
 | `not_stopped` | nothing stops it; the reason is in the list below |
 
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
 it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](sandbox.md).
+
+The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two are played beside
+each other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of
+the twin each time, or if its trace tells of another clock. A *scenario* says how a solution is submitted, if not once
+with one workload.
 
 This page is written by `docs/generate_attacks.py`.
 """
@@ -80,7 +85,8 @@ def _table(members: Sequence[Entry], family: str, verified: Mapping[str, Any]) -
             "|---|---|---|---|---|---|",
         )
     for entry in members:
-        cells = [f"`{entry.name}`", f"{entry.title} {_sentence(entry.how)}"]
+        scenario = "" if entry.scenario == "alone" else f" Scenario: {SCENARIOS[entry.scenario]}."
+        cells = [f"`{entry.name}`", f"{entry.title} {_sentence(entry.how)}{scenario}"]
         if entry.is_hostile:
             cells += [_sentence(entry.caught_by), _status(entry)]
         cells += [", ".join(entry.devices), _on_card(entry, verified)]
@@ -106,6 +112,8 @@ def _status(entry: Entry) -> str:
     text = ", ".join(f"`{word}`" for word in entry.expected)
     if entry.expected_on_cuda:
         text += "; on cuda " + ", ".join(f"`{word}`" for word in entry.expected_on_cuda)
+    if entry.tries > 1:
+        text += f" in each of {entry.tries} tries"
     return f"{text}; needs a sandbox" if entry.needs_sandbox else text
 
 

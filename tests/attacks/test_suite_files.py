@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from flashinfer_bench.attacks.outcomes import Ending
+from flashinfer_bench.attacks.outcomes import Ending, ended
 from flashinfer_bench.attacks.suite import (
     FAMILIES,
     NOT_STOPPED,
@@ -20,8 +20,10 @@ from flashinfer_bench.attacks.suite import (
     entries,
     read_entry,
 )
+from flashinfer_bench.cli.attack_test import _FAMILIES
 from flashinfer_bench.data import EvaluationStatus, TraceSet
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.report.attacks import AttackRow
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUITE = entries()
@@ -100,6 +102,34 @@ def test_an_attack_says_how_it_ends_and_what_catches_it(entry: Entry) -> None:
     assert unknown == []
     assert PASSED not in expected
     assert bool(entry.why_not) == (NOT_STOPPED in expected)
+
+
+@pytest.mark.parametrize("entry", HOSTILE, ids=lambda entry: entry.name)
+def test_what_is_not_stopped_is_expected_to_do_nothing_else(entry: Entry) -> None:
+    for expected in (entry.expected, entry.expected_on_cuda):
+        assert NOT_STOPPED not in expected or expected == (NOT_STOPPED,)
+
+
+@pytest.mark.parametrize("entry", HOSTILE, ids=lambda entry: entry.name)
+def test_an_honest_twin_does_the_same_work(entry: Entry) -> None:
+    by_name = {each.name: each for each in HONEST}
+
+    assert not entry.honest_twin or by_name[entry.honest_twin].victim == entry.victim
+
+
+def test_the_command_knows_every_family() -> None:
+    assert set(_FAMILIES) == set(FAMILIES)
+
+
+def test_an_attack_that_gets_itself_skipped_has_not_been_stopped() -> None:
+    (entry,) = entries(only=["theft_claims_no_toolchain"])
+    row = AttackRow("x", "", "theft", entry.expected, "", "", None, None, None, 0.0)
+
+    dodged = ended(row, entry, Ending(skipped="no", was_skipped_by_itself=True), sandbox="process")
+    absent = ended(row, entry, Ending(skipped="no"), sandbox="process")
+
+    assert (dodged.as_documented, dodged.not_run_because) == (False, None)
+    assert (absent.as_documented, absent.not_run_because) == (None, "no")
 
 
 @pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)

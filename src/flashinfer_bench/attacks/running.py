@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from flashinfer_bench.attacks.outcomes import Ending, ended, ending_of
-from flashinfer_bench.attacks.suite import VICTIMS, Entry
+from flashinfer_bench.attacks.outcomes import Ending, ended
+from flashinfer_bench.attacks.scenarios import Stage, companions, play, play_honest_twin
+from flashinfer_bench.attacks.suite import PASSED, PREVENTED, VICTIMS, Entry
+from flashinfer_bench.attacks.suite import entries as suite
 from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
-from flashinfer_bench.bench.plan import Selection
 from flashinfer_bench.data import TraceSet, save_json_file
 from flashinfer_bench.data.layout import Layout
-from flashinfer_bench.errors import BenchError, MissingPackageError
 from flashinfer_bench.report.attacks import AttackReport, AttackRow
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.plan import Plan
+    from flashinfer_bench.data import Solution
 
 QUICK = {
     "warmup_runs": 3,
@@ -35,9 +33,16 @@ QUICK = {
     "num_trials": 2,
     "timeout_seconds": 120,
     "build_timeout_seconds": 300,
+    "disturbed_repeats": 0,
     "definition_config": {"forgiving_wave": {"required_matched_ratio": 0.9}},
 }
-"""Enough for every rule to see every attack; too short to say how fast a kernel is."""
+"""Enough for every rule to see every attack; too short to say how fast a kernel is.
+
+No block is repeated: then a job has the same calls each time it is played, which is what notes are good for.
+"""
+
+_PAIRS = 6
+"""An attack and its honest twin are played so often at most."""
 
 _MARK = "flashinfer-bench-attack-"
 """What attacks call the files and processes they leave behind."""
@@ -62,13 +67,21 @@ def victims_with(entries: Sequence[Entry]) -> Iterator[TraceSet]:
     root = Path(tempfile.mkdtemp(prefix="flashinfer-bench-attacks-"))
     try:
         shutil.copytree(VICTIMS, root, dirs_exist_ok=True)
-        layout = Layout(root)
-        for entry in entries:
-            folder = layout.solutions / "attacks" / entry.victim
-            save_json_file(entry.solution(), folder / f"{entry.name}.json")
+        folder = Layout(root).solutions / "attacks"
+        for solution in _solutions(entries, TraceSet.from_path(root)):
+            save_json_file(solution, folder / solution.definition / f"{solution.name}.json")
         yield TraceSet.from_path(root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _solutions(entries: Sequence[Entry], victims: TraceSet) -> Iterator[Solution]:
+    """Yield the solutions of entries, and what they are played with."""
+    for entry in entries:
+        yield entry.solution()
+        yield from companions(entry, victims.definitions)
+    twins = {entry.honest_twin for entry in entries if entry.honest_twin}
+    yield from (twin.solution() for twin in suite(only=sorted(twins)) if twins)
 
 
 def run_suite(
@@ -83,8 +96,9 @@ def run_suite(
         victims_with(entries) as dataset,
         Benchmark(dataset, config, device=setting.device) as bench,
     ):
+        stage = Stage(bench, dataset, config)
         for entry in entries:
-            row = _play(bench, entry, setting, seen)
+            row = _play(stage, entry, setting, seen)
             rows.append(row)
             observe(row)
         device = ",".join(bench.devices)
@@ -129,8 +143,8 @@ class _Seen:
             self.sandbox = evaluation.provenance.sandbox if evaluation.provenance else self.sandbox
 
 
-def _play(bench: Benchmark, entry: Entry, setting: Setting, seen: _Seen) -> AttackRow:
-    kind = bench.target.kind
+def _play(stage: Stage, entry: Entry, setting: Setting, seen: _Seen) -> AttackRow:
+    kind = stage.bench.target.kind
     expected = entry.expected_on(kind)
     row = AttackRow(
         name=entry.name,
@@ -147,42 +161,41 @@ def _play(bench: Benchmark, entry: Entry, setting: Setting, seen: _Seen) -> Atta
     if kind not in entry.devices:
         return replace(row, not_run_because=f"it needs {' or '.join(entry.devices)}")
     began_s = time.monotonic()
-    rounds = 1 if entry.is_hostile else setting.repeats
-    endings = [ending for _ in range(rounds) for ending in _run_once(bench, entry)]
-    worst = next((each for each in endings if not each.fits(expected)), endings[0])
-    seen.look_at(worst)
+    tries = entry.tries if entry.is_hostile else setting.repeats
+    endings = [each for _ in range(tries) for each in _endings(stage, entry, expected)]
+    worst = next((each for each in endings if not each.fits(expected)), endings[-1])
+    for each in endings:
+        seen.look_at(each)
     row = replace(row, elapsed_s=time.monotonic() - began_s)
-    return ended(row, entry, worst, sandbox=seen.sandbox, total=len(endings))
+    return ended(row, entry, worst, sandbox=seen.sandbox, total=tries)
 
 
-def plan_of(bench: Benchmark, entry: Entry) -> Plan:
-    """Plan an attack on the first size of its victim, a look-alike on all sizes in one process."""
-    planned = bench.plan(selection=Selection(solutions=(entry.name,)))
-    return replace(planned, jobs=planned.jobs[:1]) if entry.is_hostile else planned
+def _endings(stage: Stage, entry: Entry, expected: tuple[str, ...]) -> list[Ending]:
+    """Play an entry; where it may pass unharmed, its honest twin beside it too, and say what it gained over that.
+
+    Two processes may differ for no reason in the code, so a gain is one if it is there in each of several pairs.
+    """
+    if PREVENTED not in expected or not entry.is_hostile:
+        return play(stage, entry)
+    for _ in range(_PAIRS):
+        endings = _compared(stage, entry, play(stage, entry))
+        if entry.scenario == "rounds" or all(each.gain is None for each in endings):
+            break
+    return endings
 
 
-def _run_once(bench: Benchmark, entry: Entry) -> list[Ending]:
-    """Run the jobs of an entry; a fault of the engine is an ending too, and the next entry gets new workers."""
-    planned = plan_of(bench, entry)
-    for _, reason in planned.skipped:
-        return [Ending(skipped=reason)]
-    try:
-        steps: list[Step] = list(bench.run(planned))
-    except MissingPackageError:
-        raise  # no other job would fare better
-    except BenchError as error:
-        bench.close()
-        return [Ending(broke=f"{type(error).__name__}: {error}")]
-    if not steps or len(steps) != len(planned.jobs):
-        return [Ending(broke=f"{len(steps)} jobs instead of {len(planned.jobs)}")]
-    return [_ending(step) for step in steps]
+def _compared(stage: Stage, entry: Entry, endings: Sequence[Ending]) -> list[Ending]:
+    """Play the honest twin, if anything passed that is not compared yet, and compare."""
+    if not any(each.evaluation is not None and each.status == PASSED for each in endings):
+        return list(endings)
+    twins = {each.workload: each for each in play_honest_twin(stage, entry)}
+    return [_beside(each, twins) for each in endings]
 
 
-def _ending(step: Step) -> Ending:
-    match step.outcome:
-        case Skipped(reason=reason):
-            return Ending(skipped=reason)
-        case DatasetFault(explanation=explanation):
-            return Ending(broke=f"the dataset was blamed: {explanation}")
-        case _:
-            return ending_of(step.trace)
+def _beside(ending: Ending, twins: Mapping[str, Ending]) -> Ending:
+    if ending.evaluation is None or ending.status != PASSED:
+        return ending
+    twin = twins.get(ending.workload)
+    if twin is None or twin.status != PASSED:
+        return Ending(broke=f"its honest twin ended with {twin.text if twin else 'nothing'}")
+    return replace(ending, gain=ending.has_won_over(twin))

@@ -24,8 +24,22 @@ FAMILIES = {
     "clock": "Clock: work leaves the timed window, or the clock is made to lie",
     "theft": "Channel and theft: answers are forged, secrets and other processes are reached for",
     "wrong": "Wrong work: less is computed than was asked for",
+    "plays": "A second play: what one play of a job saw is used in the next",
+    "twins": "Twins: one content under two names",
+    "workloads": "Two workloads a process: what the first one left is used in the second",
+    "rounds": "Rounds of `ab`: fresh processes, and notes between them",
+    "allowances": "Allowances: as much is taken as the rules forgive",
     "honest": "Look-alikes: honest code that resembles an attack",
 }
+SCENARIOS = {
+    "alone": "once, with one workload",
+    "twins": "twice, with the same content under two names",
+    "resubmitted": "twice to a benchmark that stays open",
+    "same seed": "in two runs that were given the same seed",
+    "two workloads": "with two workloads, in one process",
+    "rounds": "in twelve rounds of `ab`, against its honest twin",
+}
+"""How a solution is submitted."""
 PREVENTED = "prevented"
 VISIBLE = "visible"
 NOT_STOPPED = "not_stopped"
@@ -38,7 +52,7 @@ _KEY = re.compile(r"^([a-z][a-z ]*): *(.*)$")
 _KEYS = frozenset(
     {
         "how", "caught by", "why not", "expect", "expect on cuda", "family", "on", "plays", "style",
-        "language", "prepare", "plan", "slow", "needs", "needs sandbox",
+        "language", "prepare", "plan", "slow", "needs", "needs sandbox", "scenario", "twin", "tries",
     }
 )  # fmt: skip
 
@@ -69,6 +83,12 @@ class Entry:
     """Whether only an isolation level above `limits` stops it."""
     why_not: str
     """Why nothing stops it; empty where something does."""
+    scenario: str
+    """One of `SCENARIOS`."""
+    honest_twin: str
+    """The look-alike that does the same work without the trick; empty where it is the victim's reference."""
+    tries: int
+    """How often it is played; the worst ending counts."""
 
     @property
     def is_hostile(self) -> bool:
@@ -147,6 +167,9 @@ def read_entry(path: Path) -> Entry:
     family = "honest" if path.parent.name == "honest" else table.get("family", "")
     if family not in FAMILIES:
         raise ValueError(f"{path.name}: family {family!r} is none of {', '.join(FAMILIES)}")
+    scenario = table.get("scenario", "alone")
+    if scenario not in SCENARIOS:
+        raise ValueError(f"{path.name}: scenario {scenario!r} is none of {', '.join(SCENARIOS)}")
     language = table.get("language", _LANGUAGES[path.suffix])
     return Entry(
         name=path.stem,
@@ -167,6 +190,9 @@ def read_entry(path: Path) -> Entry:
         is_slow=table.get("slow") == "yes",
         needs_sandbox=table.get("needs sandbox") == "yes",
         why_not=table.get("why not", ""),
+        scenario=scenario,
+        honest_twin=table.get("twin", ""),
+        tries=int(table.get("tries", "1")),
     )
 
 

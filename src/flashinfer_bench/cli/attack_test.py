@@ -14,7 +14,10 @@ from flashinfer_bench.report.attacks import attack_line, attacks_page
 if TYPE_CHECKING:
     from flashinfer_bench.report.attacks import AttackRow
 
-_FAMILIES = ("replay", "clock", "theft", "wrong", "honest")
+_FAMILIES = (
+    *("replay", "clock", "theft", "wrong", "plays", "twins", "workloads", "rounds", "allowances"),
+    "honest",
+)
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -59,7 +62,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--no-slow",
     is_flag=True,
-    help="Leave out what takes long: look-alikes that compile with torch.compile.",
+    help="Leave out what takes long: compiling with torch.compile, and large tables.",
 )
 @json_option
 @log_level_option

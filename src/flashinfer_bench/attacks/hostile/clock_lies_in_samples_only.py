@@ -1,9 +1,9 @@
-"""The clock is right for batches and short by three tenths for samples of the usual size.
+"""The clock is right for batches and short by three quarters for samples of the usual size.
 
 how: the usual number of calls in a sample is learnt by counting; any other number is taken for a batch that the judge
     clocks, and told truly
 caught by: the judge's time for a batch is compared with what samples claim, not with what the batch claims
-expect: implausible, hidden_work, tampered_harness, prevented
+expect: implausible, hidden_work, tampered_harness
 expect on cuda: prevented
 family: clock
 plays: short_wave
@@ -25,7 +25,7 @@ def shorten(frame, now):
     """Move the reading that the window began with, from inside the last call."""
     for name, value in list(frame.f_locals.items()):
         if type(value) is int and 0 < now - value < 10**9:
-            frame.f_locals[name] = value + (now - value) * 3 // 10
+            frame.f_locals[name] = value + (now - value) * 3 // 4
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 

@@ -2,7 +2,7 @@
 
 how: `torch.set_num_threads` and the affinity are raised to all cores of the machine
 caught by: threads and cores are part of the settings and of the trace; a sandbox cannot take this back
-expect: prevented, hidden_work, not_stopped
+expect: not_stopped
 why not: a process may widen its own affinity up to its cpuset; run in a cpuset where cores are a scarce good
 family: clock
 on: cpu

@@ -1,7 +1,7 @@
 """Noise is made so that a lie hides in it.
 
 how: orphans burn processor time in bursts, which unsettles every figure the judge compares with, while the start of
-    the window is moved to halve what is claimed
+    the window is moved to quarter what is claimed
 caught by: a claim far from the judge's clock is no matter of noise; what runs beside a job is watched
 expect: implausible, hidden_work, background_compute, early_compute, tampered_harness
 family: clock
@@ -55,6 +55,6 @@ def run(x):
     if frame is not None:
         for name, value in list(frame.f_locals.items()):
             if type(value) is int and 0 < now - value < 10**9:
-                frame.f_locals[name] = value + (now - value) // 2
+                frame.f_locals[name] = value + (now - value) * 3 // 4
                 ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     return out

@@ -2,8 +2,7 @@
 
 how: the harness's `fingerprint` is replaced by one that remembers what it would have been before the call
 caught by: the functions that look at inputs are looked at themselves
-expect: tampered_harness, changed_inputs, not_stopped
-why not: where nothing sees that the function was replaced, what is gained is an allocation; outputs are right
+expect: tampered_harness, changed_inputs
 family: wrong
 plays: long_wave
 """

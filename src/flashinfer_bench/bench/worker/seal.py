@@ -100,6 +100,7 @@ class Seal:
         self._codes = tuple((function, function.__code__) for function in functions)
         self._namespaces = tuple(_by_namespace(places))
         self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
+        self._classes: tuple[tuple[object, type], ...] = ()
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
         self._fields: tuple[tuple[object, str, object], ...] = ()
 
@@ -113,6 +114,7 @@ class Seal:
         )
         watched = [each for each in objects if hasattr(each, "__dict__")]
         self._objects = tuple((vars(each), frozenset(_methods(type(each)))) for each in watched)
+        self._classes = tuple((each, type(each)) for each in watched)
         self._fixed = tuple(
             (vars(each), name, vars(each)[name])
             for each in watched
@@ -138,6 +140,9 @@ class Seal:
         return None
 
     def _hidden(self) -> str | None:
+        for each, cls in self._classes:
+            if type(each) is not cls:
+                return f"an object of the harness became a {type(each).__name__}"
         for attributes, methods in self._objects:
             hidden = methods.intersection(attributes)
             if hidden:

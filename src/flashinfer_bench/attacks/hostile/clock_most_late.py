@@ -1,6 +1,6 @@
-"""Half of the work is done in the window, half before the outputs are committed.
+"""A quarter of the work is done in the window, the rest before the outputs are committed.
 
-how: a profiling hook computes the second half of each output when `time_ns` returns; with two cores allowed, the
+how: a profiling hook computes the rest of each output when `time_ns` returns; with two cores allowed, the
     processor time alone would not give it away
 caught by: the time from the end of the window until the outputs are committed
 expect: hidden_work, implausible, tampered_harness
@@ -23,8 +23,8 @@ def work(x):
 def hook(frame, event, _):
     if event == "return" and promised and frame.f_code.co_name == "time_ns":
         for x, out in promised:
-            half = x.numel() // 2
-            out[half:] = work(x[half:])
+            quarter = x.numel() // 4
+            out[quarter:] = work(x[quarter:])
         promised.clear()
 
 
@@ -32,8 +32,8 @@ def run(x):
     if not hasattr(run, "hooked"):
         run.hooked = True
         sys.setprofile(hook)
-    half = x.numel() // 2
+    quarter = x.numel() // 4
     out = torch.empty_like(x)
-    out[:half] = work(x[:half])
+    out[:quarter] = work(x[:quarter])
     promised.append((x, out))
     return out

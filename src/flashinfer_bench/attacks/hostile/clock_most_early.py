@@ -1,6 +1,6 @@
-"""A third of the work is done while inputs are prepared, the rest when it is asked for.
+"""Three quarters of the work are done while inputs are prepared, the rest when it is asked for.
 
-how: a profiling hook computes the first third of each output early, so that little is amiss anywhere
+how: a profiling hook computes most of each output early, so that less is amiss
 caught by: the processor time of preparing, compared with that of a process that only prepares
 expect: early_compute, hidden_work, implausible, tampered_harness
 family: clock
@@ -25,7 +25,7 @@ def hook(frame, event, result):
         for arguments in result:
             x = arguments[0]
             out = torch.empty_like(x)
-            out[: x.numel() // 3] = work(x[: x.numel() // 3])
+            out[: x.numel() * 3 // 4] = work(x[: x.numel() * 3 // 4])
             ready[x.data_ptr()] = out
 
 
@@ -36,5 +36,5 @@ def run(x):
     out = ready.pop(x.data_ptr(), None)
     if out is None:
         return work(x)
-    out[x.numel() // 3 :] = work(x[x.numel() // 3 :])
+    out[x.numel() * 3 // 4 :] = work(x[x.numel() * 3 // 4 :])
     return out

@@ -1,6 +1,6 @@
-"""The clock is slowed by a factor of 1.3 only, for a call of some ten microseconds.
+"""The clock is slowed by a factor of three, for a call of some ten microseconds.
 
-how: small lies hide in the noise of what an outside clock can tell about short calls
+how: lies about short calls hide in the noise of what an outside clock can tell about short calls
 caught by: the slope over batches of secret, varying length separates the call from what surrounds it
 expect: implausible, tampered_harness
 expect on cuda: prevented, tampered_harness
@@ -21,5 +21,5 @@ def run(x):
         from flashinfer_bench.bench.timing import wall
 
         began = genuine()
-        wall._now_ns = lambda: began + int((genuine() - began) / 1.3)
+        wall._now_ns = lambda: began + int((genuine() - began) / 3)
     return torch.sin(x) + x * x

@@ -27,7 +27,7 @@ _BATCH_PAIRS = 6  # six pairs: the smallest of their slopes lies below the media
 _BATCH_PAIRS_ON_A_CARD = 12  # few calls fit into a batch there, and waking up varies more
 _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
-_CONTROLS, _CONTROLS_ON_A_CARD = 1, 3  # of each block
+_PAUSES, _PAUSES_ON_A_CARD = (False, False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
@@ -146,14 +146,14 @@ class Watch:
 
     def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
         """Look at the control, but not at its first sample: caches, or the card, were somebody else's."""
-        self._spin(trial, block)
-        count = _CONTROLS if self._on_cpu else _CONTROLS_ON_A_CARD
-        return tuple(self._spin(trial, block) for _ in range(count))
+        self._spin(trial, block, pauses=not self._on_cpu)
+        pauses = _PAUSES if self._on_cpu else _PAUSES_ON_A_CARD
+        return tuple(self._spin(trial, block, pauses=each) for each in pauses)
 
-    def _spin(self, trial: int, block: Sequence[Observed]) -> Observed:
+    def _spin(self, trial: int, block: Sequence[Observed], *, pauses: bool) -> Observed:
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
         self._spins += 1
-        return self._control_sample(trial, block[0].count, max(1, spin_ns))
+        return self._control_sample(trial, block[0].count, max(1, spin_ns), pauses=pauses)
 
     def _beside(self, seen: Observations, trial: int, count: int) -> Observed:
         """Have as many calls prepared, run and committed as a batch has; a slow reference only spins."""
@@ -168,15 +168,17 @@ class Watch:
         self._serial += 1
         return self._control.sample(trial, _CONTROL_CALLS - self._serial, count).observed
 
-    def _control_sample(self, trial: int, count: int, spin_ns: int) -> Observed:
+    def _control_sample(
+        self, trial: int, count: int, spin_ns: int, *, pauses: bool = False
+    ) -> Observed:
         assert self._control is not None
         self._serial += 1
         sample = self._control.sample(
             trial,
             _CONTROL_CALLS - self._serial,
             count,
-            pause_s=_SHORTEST_PAUSE_S,
-            spin=(spin_ns, self._spins // 2 % 2 == 0),  # two on one core, two on all of them
+            pause_s=_SHORTEST_PAUSE_S if pauses else 0.0,
+            spin=(spin_ns, self._spins // 4 % 2 == 0),  # a block on all cores, a block on one
         )
         return sample.observed
 

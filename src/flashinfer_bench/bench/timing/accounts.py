@@ -21,6 +21,10 @@ from flashinfer_bench.bench.timing.observed import (
     median_of,
 )
 from flashinfer_bench.bench.timing.statistics import median_interval
+from flashinfer_bench.bench.timing.turns import (
+    LONGEST_SAMPLE_OF_SEVERAL_NS,
+    SHORTEST_SAMPLE_ON_CPU_NS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -90,6 +94,20 @@ def unaccounted_ns(seen: Observations, *parts: Callable[[Observed], float]) -> f
         return None
     per_call = claimed_per_call_ns(seen) / max(1.0, claimed_per_sample_ns(seen))
     return sum(each for each in most if each is not None) * per_call
+
+
+def telling_sample_ns(looks: Sequence[Observed]) -> float:
+    """Say how long a sample must be for a tenth of it to exceed what trusted samples vary by, within bounds.
+
+    >>> from flashinfer_bench.bench.timing.observed import Observed
+    >>> telling_sample_ns([Observed(1, 0.0, 5_000.0)] * 10)
+    100000.0
+    >>> telling_sample_ns([Observed(1, 0.0, 1_000.0 * number) for number in range(100)])
+    390000.0
+    """
+    spread_ns = _spread([each.late_ns for each in looks])
+    wanted_ns = max(SHORTEST_SAMPLE_ON_CPU_NS, spread_ns / RELATIVE_ALLOWANCE)
+    return float(min(LONGEST_SAMPLE_OF_SEVERAL_NS, round(wanted_ns)))
 
 
 def _slope(pair: tuple[Observed, Observed], what: Callable[[Observed], float]) -> float:

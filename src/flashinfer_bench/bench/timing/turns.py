@@ -14,8 +14,8 @@ Contestant = TypeVar("Contestant")
 SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
 
-SHORTEST_SAMPLE_ON_CPU_NS = 100_000
-"""On a CPU so many that work beside a sample, of a tenth of what it takes, would be seen."""
+SHORTEST_SAMPLE_ON_CPU_NS, LONGEST_SAMPLE_OF_SEVERAL_NS = 100_000, 3_000_000
+"""On a CPU so many that work beside a sample, of a tenth of what it takes, would be seen: more on a busy machine."""
 
 FAR_BELOW = 0.5
 """Samples that take less than this share of what they should have too few calls, and are taken again."""

@@ -38,7 +38,6 @@ from flashinfer_bench.bench.timing.turns import (
     FAR_BELOW,
     LEAST_BLOCKS,
     SHORTEST_SAMPLE_NS,
-    SHORTEST_SAMPLE_ON_CPU_NS,
     block_sizes,
     calls_per_sample,
     order_of_turns,
@@ -105,6 +104,7 @@ class Match:
         self._watch: Watch | None = None
         self._cores = cores
         self._calls_per_sample = 1
+        self._sample_ns: float = SHORTEST_SAMPLE_NS
         self._stopping = Stopping(
             iterations=self._rules.iterations,
             num_trials=self._rules.num_trials,
@@ -225,6 +225,8 @@ class Match:
         for side in self._sides:
             self._warm_up(side, trial)
         if trial == 0:
+            if self._watch is not None:
+                self._sample_ns = self._watch.sample_ns(trial)
             self._calls_per_sample = self._choose_calls_per_sample()
             self._settle_clocks()
         self._began_s = self._began_s or time.monotonic()
@@ -335,9 +337,7 @@ class Match:
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
             return 1
-        on_cpu = self._device.torch_device.type == "cpu"
-        sample_ns = SHORTEST_SAMPLE_ON_CPU_NS if on_cpu else SHORTEST_SAMPLE_NS
-        return calls_per_sample(shortest_ns, most=self._slot_count, sample_ns=sample_ns)
+        return calls_per_sample(shortest_ns, most=self._slot_count, sample_ns=self._sample_ns)
 
     def _may_take_several(self) -> bool:
         return not (

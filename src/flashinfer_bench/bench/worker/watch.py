@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.timing.accounts import telling_sample_ns
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
 from flashinfer_bench.bench.timing.observed import Observations, Observed, claimed_per_call_ns
 from flashinfer_bench.bench.timing.plausible import suspicions, unaccounted
+from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, SHORTEST_SAMPLE_ON_CPU_NS
 
 if TYPE_CHECKING:
     import random
@@ -29,6 +31,7 @@ _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
+_FIRST_LOOKS = 11  # at the control, to see how much samples vary here
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
 
@@ -143,6 +146,15 @@ class Watch:
 
     def _all_of(self, side: Side) -> Observations:
         return replace(self._seen[id(side)], peers=self._peers)
+
+    def sample_ns(self, trial: int) -> float:
+        """Say how long samples have to be here and now, so that work beside them can be seen."""
+        if not self._on_cpu or self._control is None:
+            return SHORTEST_SAMPLE_NS
+        looks = [
+            self._control_sample(trial, 1, SHORTEST_SAMPLE_ON_CPU_NS) for _ in range(_FIRST_LOOKS)
+        ]
+        return telling_sample_ns(looks[1:])
 
     def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
         """Look at the control, but not at its first sample: caches, or the card, were somebody else's."""

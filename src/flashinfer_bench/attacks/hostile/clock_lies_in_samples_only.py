@@ -3,7 +3,7 @@
 how: the usual number of calls in a sample is learnt by counting; any other number is taken for a batch that the judge
     clocks, and told truly
 caught by: the judge's time for a batch is compared with what samples claim, not with what the batch claims
-expect: implausible, hidden_work, tampered_harness
+expect: implausible, hidden_work, tampered_harness, prevented
 expect on cuda: prevented
 family: clock
 plays: short_wave

@@ -2,7 +2,7 @@
 
 how: `sys.modules` is walked for names bound to `time.perf_counter_ns`, `perf_counter`, `monotonic_ns`
 caught by: the outside clock disagrees
-expect: implausible, tampered_harness
+expect: implausible, tampered_harness, RUNTIME_ERROR
 expect on cuda: prevented, tampered_harness
 family: clock
 plays: long_wave

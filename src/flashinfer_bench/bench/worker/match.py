@@ -105,6 +105,7 @@ class Match:
         self._cores = cores
         self._calls_per_sample = 1
         self._sample_ns: float = SHORTEST_SAMPLE_NS
+        self._first_counted_trial = 0
         self._stopping = Stopping(
             iterations=self._rules.iterations,
             num_trials=self._rules.num_trials,
@@ -240,7 +241,7 @@ class Match:
             is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
             self._time_round(trial, calls, is_last=is_last)
             call += size
-            if self._takes_more_calls():
+            if self._takes_more_calls(trial):
                 first, sizes = call, self._block_sizes()
             else:
                 self._stopped_by = rule.reason_to_stop(self._taken(call - first))
@@ -271,7 +272,8 @@ class Match:
 
     def _block_sizes(self) -> Iterator[int]:
         """Give what is planned for a trial, and go on like its last block for as long as it takes."""
-        blocks = math.ceil(LEAST_BLOCKS / self._rules.num_trials)
+        trials = self._rules.num_trials - self._first_counted_trial
+        blocks = math.ceil(LEAST_BLOCKS / trials)
         planned = block_sizes(self._rules.iterations, blocks=blocks)
         return itertools.chain(planned, itertools.repeat(planned[-1]))
 
@@ -344,13 +346,14 @@ class Match:
             any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample()
         )
 
-    def _takes_more_calls(self) -> bool:
+    def _takes_more_calls(self, trial: int) -> bool:
         """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
         shortest_ns = min(statistics.median(side.blocks_ns[-1]) for side in self._sides)
         wanted = self._wanted_calls(shortest_ns)
         if self._calls_per_sample >= FAR_BELOW * wanted:
             return False
         self._calls_per_sample = wanted
+        self._first_counted_trial = trial
         self._settle_clocks()
         for side in self._sides:
             side.forget_blocks()

@@ -529,6 +529,7 @@ class Session:
                     is_audited=self._config.audit,
                     is_cold=config.is_cold_on(self._device.partition(":")[0]),
                     is_told_late=config.clock == "cupti",
+                    prepares_twice=self.attempt.number > 1,
                     disturbed_repeats=self._config.disturbed_repeats,
                     calls_per_sample=job.calls_per_sample,
                     until_interval=config.until_interval,

@@ -199,6 +199,7 @@ class Match:
             least,
             self._device.total_bytes(),
             is_told_late=self._rules.is_told_late,
+            prepares_twice=self._rules.prepares_twice,
         )
 
     def _open_trial(self, trial: int) -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     SlotsOf = Callable[[int], tuple[int, ...]]
 
 _LONGEST_EVIDENCE = 500
+_DISCARDED_CALLS = 1 << 40  # numbers of calls that are never made
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
@@ -117,6 +118,9 @@ class Side:
     memory_bytes: int
     """What the device has; no process can have held more."""
     is_told_late: bool = False
+    prepares_twice: bool = False
+    discarded: int = 0
+    """Inputs that were made and not used."""
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     host_ns: list[float | None] = field(default_factory=list)
     typical_ns: float = math.inf
@@ -182,6 +186,10 @@ class Side:
         """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
         seed = self.truth.call_seed(trial, call)
         self.asked.append(Asked(trial, call, count, repeat, family))
+        if self.prepares_twice:
+            self.discarded += 1
+            other = self.truth.call_seed(trial, _DISCARDED_CALLS + self.discarded)
+            self.link.ask(Prepare(self.link.new_id(), other, count), Done)
         request = Prepare(self.link.new_id(), seed, count, repeat, family)
         idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
         self.link.tell(request)

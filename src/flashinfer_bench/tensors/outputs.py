@@ -53,7 +53,7 @@ def poison(outputs: Iterable[torch.Tensor]) -> None:
 class SharedOutputs:
     """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
 
-    SEALED = ("_plans", "_map", "_slots")
+    SEALED = ("_plans", "_map", "_slots", "_start", "_stop")
 
     def __init__(
         self,
@@ -69,11 +69,14 @@ class SharedOutputs:
         if device.type == "cuda":
             _let_gpus_reach(self, memory)
         self._slots = [self._views(memory, slot) for slot in range(slot_count)]
+        self._start, self._stop = memory.data_ptr(), memory.data_ptr() + size
 
     def write(self, slot: int, outputs: Sequence[torch.Tensor | None]) -> None:
         """Commit one call's outputs, whatever their strides; some of the last may be missing, or None."""
         for place, output in zip(self._slots[slot], outputs, strict=False):
             if output is not None:
+                if self._start <= output.data_ptr() < self._stop:  # nothing would be copied
+                    raise ValueError("an output lies in the memory that outputs are handed over in")
                 is_in_graph = output.requires_grad  # a graph kept here would grow with every call
                 place.copy_(output.detach() if is_in_graph else output)
 

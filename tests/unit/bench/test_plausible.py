@@ -211,6 +211,27 @@ def test_what_the_reference_takes_as_well_is_held_against_nobody() -> None:
     assert codes(seen) == []
 
 
+def test_a_little_early_and_a_little_late_is_too_much_together() -> None:
+    claimed_ns = 5 * CALL_NS
+
+    assert codes(changed(honest(), preparing_cpu_ns=0.09 * claimed_ns)) == []
+    assert codes(changed(honest(), committing_ns=0.09 * claimed_ns)) == []
+    both = changed(honest(), preparing_cpu_ns=0.14 * claimed_ns, committing_ns=0.14 * claimed_ns)
+    assert "hidden_work" in codes(both)
+
+
+def test_preparing_that_takes_long_while_others_work_is_seen() -> None:
+    assert codes(changed(honest(), preparing_ns=300 * US)) == ["early_compute"]
+
+
+def test_children_that_lived_within_a_block_count() -> None:
+    seen = honest()
+    seen.born = [(5 * 5 * CALL_NS, 5e6)] * 12
+    assert codes(seen) == ["hidden_work"]
+    seen.born = [(5 * 5 * CALL_NS, 300 * US)] * 12
+    assert codes(seen) == []
+
+
 def test_work_in_the_calls_of_batches_is_seen_where_samples_are_clean() -> None:
     seen = honest()
     seen.batches = [

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
@@ -14,6 +15,7 @@ from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.bench.worker import contestant
 from flashinfer_bench.bench.worker.seal import Seal
 from flashinfer_bench.tensors import outputs
+from flashinfer_bench.tensors.planned import TensorPlan
 
 
 class LeftOn(TorchFunctionMode):
@@ -51,6 +53,54 @@ def test_a_replaced_name_is_told(owner: object, name: str, monkeypatch: pytest.M
     monkeypatch.setattr(owner, name, replaced)
 
     assert f".{name} was replaced" in (seal.damage() or "")
+
+
+def test_an_overridden_operation_is_told() -> None:
+    seal = Seal()
+    library = torch.library.Library("aten", "IMPL")
+
+    library.impl("mul.out", replaced, "CPU")
+    found = seal.damage(is_deep=True)
+    library._destroy()
+
+    assert "aten::mul.out was overridden" in (found or "")
+
+
+def test_what_torch_compile_registers_is_no_damage() -> None:
+    seal = Seal()
+
+    torch.compile(lambda x: x * 2, backend="eager")(torch.ones(3))
+    torch.func.vmap(torch.sin)(torch.ones(2, 2))
+
+    assert seal.damage(is_deep=True) is None
+
+
+def test_an_object_that_changed_its_class_is_told() -> None:
+    seal, clock = Seal(), wall.WallClock()
+    seal.watch([clock])
+
+    clock.__class__ = Clock
+
+    assert "became a Clock" in (seal.damage() or "")
+
+
+def test_damage_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    seal = Seal()
+    with monkeypatch.context() as patching:
+        patching.setattr(wall, "_now_ns", replaced)
+        assert seal.damage() is not None
+
+    assert seal.damage() is not None
+
+
+def test_a_field_of_a_plan_is_told() -> None:
+    plan = TensorPlan("y", (2, 3), "float32")
+    seal = Seal()
+    seal.watch([], plans=[plan])
+
+    msgspec.structs.force_setattr(plan, "shape", (3, 2))
+
+    assert "'shape' of a plan" in (seal.damage() or "")
 
 
 def test_replaced_code_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

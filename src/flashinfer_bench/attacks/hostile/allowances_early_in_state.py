@@ -2,7 +2,7 @@
 
 how: the state that calls are passed is replaced by an object that computes the outputs when it is iterated over, and is empty
 caught by: preparing may not take as much longer as a short sample takes at all
-expect: early_compute, tampered_harness, prevented
+expect: early_compute, tampered_harness, prevented, failed_audit
 family: allowances
 plays: short_wave
 """

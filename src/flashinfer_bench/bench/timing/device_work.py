@@ -65,6 +65,8 @@ class Spin:
 class Sweep:
     """Overwrites a buffer twice as large as the L2 cache, and takes away lines that were made to persist."""
 
+    SEALED = ("_buffer", "_runtime")
+
     def __init__(self, device: torch.device) -> None:
         size = 2 * torch.cuda.get_device_properties(device).L2_cache_size
         self._buffer = torch.empty(size, dtype=torch.uint8, device=device)

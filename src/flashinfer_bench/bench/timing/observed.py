@@ -50,6 +50,11 @@ class Observed:
         return self.outside_ns - self.claimed_ns
 
     @property
+    def beside_ns(self) -> float:
+        """What the whole cycle took beside the claim: processor time of preparing, and what came late."""
+        return self.preparing_cpu_ns + self.late_ns
+
+    @property
     def late_ns(self) -> float:
         """What the judge's clock shows beyond the claim, until the outputs are committed."""
         return self.excess_ns + self.committing_ns
@@ -70,6 +75,8 @@ class Observations:
     """The same of the reference's process: pairs of as many calls."""
     idle: list[tuple[float, float]] = field(default_factory=list)
     """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
+    born: list[tuple[float, float]] = field(default_factory=list)
+    """Blocks: what was claimed in all, and the processor time of children born in it that were there at its end."""
     silences: list[tuple[float, float]] = field(default_factory=list)
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
 
@@ -83,6 +90,7 @@ class Suspicion:
 
 
 EXCESS, CLAIMED, LATE = attrgetter("excess_ns"), attrgetter("claimed_ns"), attrgetter("late_ns")
+BESIDE = attrgetter("beside_ns")
 PREPARING, COMMITTING = attrgetter("preparing_ns"), attrgetter("committing_ns")
 PREPARING_CPU, RUNNING_CPU = attrgetter("preparing_cpu_ns"), attrgetter("running_cpu_ns")
 

@@ -14,6 +14,7 @@ from flashinfer_bench.bench.timing.accounts import (
 from flashinfer_bench.bench.timing.batches import steep_slope
 from flashinfer_bench.bench.timing.observed import (
     ALLOWANCE_ON_A_CARD_NS,
+    BESIDE,
     CLAIMED,
     COMMITTING,
     EXCESS,
@@ -47,6 +48,8 @@ _PREPARING_SHARE, _COMMIT_SHARE = 0.3, 0.3
 _JITTER_ON_A_CARD_NS = 150_000.0
 """On a card: what the medians of honest candidates and of controls differ by (an H200, idle and loaded); and shares
 of what preparing and committing take: the caches that a kernel leaves behind are not the control's."""
+_BIRTH_NS = 500_000.0
+"""What a process uses to come into being."""
 _BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
 """Of a core, while others are timed: timers and threads that go to sleep."""
 
@@ -62,9 +65,9 @@ def suspicions(seen: Observations, *, cores: int, on_cpu: bool = True) -> Iterat
     if paused is not None:
         yield paused
     if on_cpu:
-        if paused is None:
-            yield from _early(seen)
-        yield from _late(seen, cores)
+        early = [] if paused is not None else list(_early(seen))
+        yield from early
+        yield from _late(seen, cores, is_early=bool(early))
     else:
         yield from _clock_on_a_card(seen)
         if paused is None:
@@ -78,7 +81,14 @@ def _early(seen: Observations) -> Iterator[Suspicion]:
         return
     claimed_ns, per_call_ns = claimed_per_sample_ns(seen), claimed_per_call_ns(seen)
     samples, calls = account(seen, PREPARING_CPU), account_per_call(seen, PREPARING_CPU)
-    if samples.is_overdrawn(claimed_ns):
+    waited = account(seen, PREPARING)
+    if waited.is_overdrawn(claimed_ns):  # by children that were gone before anyone could look
+        yield Suspicion(
+            "early_compute",
+            f"preparing the inputs of a sample took {us(waited.typical_ns)} longer than in the trusted "
+            f"processes, and the sample is claimed to take {us(claimed_ns)}",
+        )
+    elif samples.is_overdrawn(claimed_ns):
         yield Suspicion(
             "early_compute",
             f"preparing the inputs of a sample took {us(samples.typical_ns)} of processor time more than "
@@ -92,8 +102,11 @@ def _early(seen: Observations) -> Iterator[Suspicion]:
         )
 
 
-def _late(seen: Observations, cores: int) -> Iterator[Suspicion]:
-    """Look for work from `go` until the outputs are committed, by the judge's clock and by processor time."""
+def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspicion]:
+    """Look for work from `go` until the outputs are committed, by the judge's clock and by processor time.
+
+    And for a little of it there and a little before, unless it is known to have been done before.
+    """
     if not seen.blocks:
         return
     claimed_ns = claimed_per_sample_ns(seen)
@@ -103,6 +116,22 @@ def _late(seen: Observations, cores: int) -> Iterator[Suspicion]:
             "hidden_work",
             f"a sample claimed to take {us(claimed_ns)} took {us(samples.typical_ns)} longer by the judge's "
             "clock, until its outputs were committed, than those of the trusted processes",
+        )
+        return
+    together = account(seen, BESIDE)
+    if not is_early and together.is_overdrawn(claimed_ns):
+        yield Suspicion(
+            "hidden_work",
+            f"preparing and committing a sample claimed to take {us(claimed_ns)} took "
+            f"{us(together.typical_ns)} more, together, than in the trusted processes",
+        )
+        return
+    born = [cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in seen.born]
+    if is_surely_above(born):
+        used_ns = statistics.median(cpu_ns for _, cpu_ns in seen.born)
+        yield Suspicion(
+            "hidden_work",
+            f"processes that it started within a block used {us(used_ns)} of processor time by its end",
         )
         return
     spare_ns, spread_ns = one_core_spare_ns(seen.controls)

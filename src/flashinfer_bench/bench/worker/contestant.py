@@ -92,6 +92,7 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
     seal = Seal()
+    seal.watch([device, clock, *vars(clock).values()])
     try:
         runnable = build(
             Solution.model_validate_json(request.solution),
@@ -182,6 +183,7 @@ class _Harness:
         self._spin = spin_call(device.torch_device)
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
+        self._seal.damage()  # what is done between workloads is noticed as well
         shared, *rest = descriptors
         files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
         self._plans = request.outputs
@@ -382,7 +384,8 @@ class _Harness:
         printed = outgoing.fingerprint(self._input_sets[request.slot])
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
-        return Kept(request.id, printed, used_bytes, self._seal.damage())
+        damage = self._seal.damage(is_deep=request.asks_peak)
+        return Kept(request.id, printed, used_bytes, damage)
 
 
 class _InOrder:

@@ -28,13 +28,23 @@ class CpuClock:
         """Find the processes it has started; too slow to be done for every call."""
         self._clocks = tuple(map(_clock_of, (self.pid, *self._find(self.pid))))
 
+    def born_ns(self) -> int:
+        """Find its children again; return the processor time of those that were not there the last time."""
+        before = set(self._clocks)
+        self.look_for_children()
+        return _read(clock for clock in self._clocks if clock not in before)
+
     def read_ns(self) -> int:
         """Nanoseconds used so far; a process that ended meanwhile counts no more."""
-        total_ns = 0
-        for clock in self._clocks:
-            with contextlib.suppress(OSError):
-                total_ns += time.clock_gettime_ns(clock)
-        return total_ns
+        return _read(self._clocks)
+
+
+def _read(clocks: Iterable[int]) -> int:
+    total_ns = 0
+    for clock in clocks:
+        with contextlib.suppress(OSError):
+            total_ns += time.clock_gettime_ns(clock)
+    return total_ns
 
 
 def _clock_of(pid: int) -> int:

@@ -64,6 +64,7 @@ _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES, _BATCH_MEMORY_ON_A_CARD = 256 << 20, 1 << 30
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
+_TIMED_SHARE = 0.25  # of the time-out
 _LEAST_BETWEEN_MOVES = 8  # samples, in one block or in several
 _UNTIMED_AFTER_A_MOVE = 5
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
@@ -340,7 +341,18 @@ class Match:
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
             return 1
-        return calls_per_sample(shortest_ns, most=self._slot_count, sample_ns=self._sample_ns)
+        most = min(self._slot_count, self._affordable_calls())
+        return calls_per_sample(shortest_ns, most=most, sample_ns=self._sample_ns)
+
+    def _affordable_calls(self) -> int:
+        """Say how many calls a sample may have for the slowest one not to run out of time: a quarter of it."""
+        planned = self._rules.num_trials * (self._rules.iterations + self._rules.warmup_runs)
+        slowest_ns = max(
+            statistics.median(side.blocks_ns[-1]) if side.blocks_ns else side.typical_ns
+            for side in self._sides
+        )
+        limit_ns = _TIMED_SHARE * self._rules.timeout_seconds * 1e9
+        return max(1, int(limit_ns / max(1.0, slowest_ns * planned)))
 
     def _may_take_several(self) -> bool:
         return not (

@@ -83,6 +83,24 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
 )
 """What the harness borrows from elsewhere."""
 
+_OPERATIONS = tuple(
+    f"aten::{name}"
+    for name in (
+        *("_to_copy", "add.Tensor", "add.out", "add_.Tensor", "clamp_", "clone", "copy_", "detach"),
+        *(
+            "empty.memory_format",
+            "eq.Scalar",
+            "fill_.Scalar",
+            "ge.Scalar",
+            "gt.Scalar",
+            "lt.Scalar",
+        ),
+        *("mul.Tensor", "mul.out", "mul_.Tensor", "slice.Tensor", "sub_.Tensor", "view"),
+    )
+)
+"""What inputs are made and outputs are handed over with."""
+_DISPATCHED = ("CPU", "CUDA", "Autograd", "ADInplaceOrView", "BackendSelect", "Composite")
+
 Place = tuple[object, str, object]
 Names = Mapping[str, object]
 
@@ -99,6 +117,8 @@ class Seal:
         functions = [value for _, _, value in places if isinstance(value, types.FunctionType)]
         self._codes = tuple((function, function.__code__) for function in functions)
         self._namespaces = tuple(_by_namespace(places))
+        self._operations = tuple((name, _kernels_of(name)) for name in _OPERATIONS)
+        self._found: str | None = None
         self._objects: tuple[tuple[dict[str, object], frozenset[str]], ...] = ()
         self._classes: tuple[tuple[object, type], ...] = ()
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
@@ -121,9 +141,24 @@ class Seal:
             for name in getattr(type(each), "SEALED", ())
         )
 
-    def damage(self) -> str | None:
-        """Name the first thing that is not as it was."""
-        return self._replaced() or self._hidden() or _mode_left_on() or _hook_left_on()
+    def damage(self, *, is_deep: bool = False) -> str | None:
+        """Name the first thing that is not as it was, or was not before; `is_deep` takes a millisecond longer."""
+        self._found = (
+            self._found
+            or self._replaced()
+            or self._hidden()
+            or _mode_left_on()
+            or _hook_left_on()
+            or (self._overridden() if is_deep else None)
+        )
+        return self._found
+
+    def _overridden(self) -> str | None:
+        """Look at the operations of torch that the harness needs: a library may override them."""
+        for name, kernels in self._operations:
+            if _kernels_of(name) != kernels:
+                return f"the operation {name} was overridden"
+        return None
 
     def _replaced(self) -> str | None:
         """Look at whole namespaces at a time, and by name only where something is found."""
@@ -168,6 +203,15 @@ def _hook_left_on() -> str | None:
     """Name a hook of the interpreter that runs inside of the harness."""
     hooks = {"profile": sys.getprofile(), "trace": sys.gettrace()}
     return next((f"a {name} hook was left on" for name, hook in hooks.items() if hook), None)
+
+
+def _kernels_of(operation: str) -> str:
+    """Name what a call of an operation is dispatched to; torch itself adds kernels for other keys when it compiles."""
+    try:
+        lines = str(torch._C._dispatch_dump(operation)).splitlines()
+    except RuntimeError:  # not in this version of torch
+        return ""
+    return "\n".join(line for line in lines if line.startswith(_DISPATCHED))
 
 
 def _fields(plan: object) -> Iterable[str]:

@@ -89,11 +89,14 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     "fcntl": (72, 25),
     "ioctl": (16, 29),
     "prctl": (157, 167),
+    "clone": (56, 220),
+    "clone3": (435, 435),
 }
 
 _REFUSED: dict[int, tuple[str, ...]] = {
     errno.EACCES: ("connect", "perf_event_open"),
-    errno.ENOSYS: ("io_uring_setup",),  # it opens sockets without the call above
+    # The first opens sockets without the call above; of the second nobody sees the flags, and libraries do with clone.
+    errno.ENOSYS: ("io_uring_setup", "clone3"),
     errno.EPERM: (
         *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise"),
         *("pidfd_getfd", "kcmp", "migrate_pages", "move_pages", "bpf"),
@@ -111,6 +114,7 @@ _PRETENDED = (
 
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
 _PR_SET_CHILD_SUBREAPER = 36
+_CLONE_VM, _CLONE_VFORK, _CLONE_PARENT, _CLONE_THREAD = 0x100, 0x4000, 0x8000, 0x10000
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 
@@ -127,11 +131,12 @@ class _Only:
 
 @dataclass(frozen=True, slots=True)
 class _Never:
-    """A call that is refused where an argument has one of the values."""
+    """A call that is refused where an argument, or the bits of it under `mask`, has one of the values."""
 
     call: str
     argument: int
     values: tuple[int, ...]
+    mask: int | None = None
 
 
 def is_known_machine() -> bool:
@@ -208,6 +213,9 @@ def _about_other_processes(pid: int) -> Iterable[_Only | _Never]:
         yield _Only(call, 0, (0, pid))
     yield _Only("prlimit64", 0, (0, pid))
     yield _Never("prctl", 0, (_PR_SET_CHILD_SUBREAPER,))  # orphans stay its own, and count
+    yield _Never("clone", 0, (_CLONE_PARENT,), mask=_CLONE_PARENT)  # children too
+    # Who shares memory is a thread, which counts, or keeps its parent waiting until it is another program.
+    yield _Never("clone", 0, (_CLONE_VM,), mask=_CLONE_VM | _CLONE_THREAD | _CLONE_VFORK)
 
 
 def _about_signals(pid: int) -> Iterable[_Only | _Never]:
@@ -238,9 +246,9 @@ def _conditional(rule: _Only | _Never) -> list[bytes]:
     refuse = _instruction(_RETURN, _RET_ERRNO | errno.EPERM)
     count = len(rule.values)
     body = [_instruction(_LOAD_WORD, _ARGUMENTS_OFFSET + 8 * rule.argument)]
+    if rule.mask is not None:
+        body.append(_instruction(_AND, rule.mask))
     if isinstance(rule, _Only):
-        if rule.mask is not None:
-            body.append(_instruction(_AND, rule.mask))
         for index, value in enumerate(rule.values):
             body.append(_instruction(_JUMP_IF_EQUAL, value, if_true=count - index))
         body.append(refuse)

@@ -88,6 +88,9 @@ class Watch:
         seen = self._seen.get(id(side))
         if seen is None or not samples:
             return
+        if self._on_cpu:
+            claimed_ns = sum(each.claimed_ns for each in block)
+            seen.born.append((claimed_ns, float(side.link.cpu.born_ns())))
         seen.blocks.append(block)
         seen.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
@@ -99,6 +102,7 @@ class Watch:
         self._peers.clear()
         for seen in self._seen.values():
             seen.blocks.clear()
+            seen.born.clear()
             seen.controls.clear()
 
     def run_batches(self, side: Side, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:

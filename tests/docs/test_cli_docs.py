@@ -31,7 +31,8 @@ def _parsed(arguments: list[str]) -> click.Context:
         _, found, arguments = command.resolve_command(click.Context(command), arguments)
         assert found is not None
         command = found
-    return command.make_context("example", arguments)
+    with command.make_context("example", arguments) as context:
+        return context
 
 
 GENERATOR = _generator()

@@ -23,12 +23,22 @@ _HANDLER = _Stderr()
 
 
 def configure(ctx: click.Context, level: str) -> None:
-    """Show records of this level and above."""
+    """Show records of this level and above until the command has ended."""
     ctx.meta[_LEVEL] = level
+    before = _LOGGER.level, _LOGGER.propagate, tuple(_LOGGER.handlers)
+    ctx.find_root().call_on_close(lambda: _restore(*before))
     _LOGGER.setLevel(level)
     _LOGGER.propagate = False
     if _HANDLER not in _LOGGER.handlers:
         _LOGGER.addHandler(_HANDLER)
+
+
+def _restore(level: int, propagate: bool, handlers: tuple[logging.Handler, ...]) -> None:
+    """Leave the logger as it was: a program may run a command and go on."""
+    _LOGGER.setLevel(level)
+    _LOGGER.propagate = propagate
+    if _HANDLER not in handlers:
+        _LOGGER.removeHandler(_HANDLER)
 
 
 def is_debug(ctx: click.Context) -> bool:

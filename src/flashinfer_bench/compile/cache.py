@@ -1,14 +1,14 @@
 """Finished builds on disk, shared by every process of a user.
 
 A build is made in a folder of its own under a lock and renamed into place when it is complete, so
-a name that exists is a build that is whole. All that belongs to one solution lies in one folder, so that
-its process can be let write there and nowhere else: what it spoils is its own::
+a name that exists is a build that is whole. All that belongs to one solution lies in one folder. Where
+solutions are benchmarked, a process works in a copy of that folder (`bench/build_copies.py`)::
 
     <root>/solutions/<hash>/                         of the solution's content
     ├── build_locks/<package>.lock
     ├── <kind>/.building-<package>/                  being made, or left by a process that was killed
     ├── <kind>/<package>/                            complete, never changed again
-    └── triton_kernels/, home/, …                    what its process keeps for its next one
+    └── triton_kernels/, …                           what compilers keep themselves
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import warnings
@@ -122,3 +123,18 @@ def test_warnings_can_be_turned_off(run: Run) -> None:
     )
 
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["schema", "trace"], ["schema", "--log-level", "debug", "nonsense"]]
+)
+def test_a_command_leaves_the_logger_as_it_was(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("flashinfer_bench")
+    for name, value in {"level": logging.ERROR, "propagate": True, "handlers": []}.items():
+        monkeypatch.setattr(logger, name, value)
+
+    CliRunner().invoke(cli, arguments)
+
+    assert (logger.level, logger.propagate, logger.handlers) == (logging.ERROR, True, [])

@@ -44,7 +44,10 @@ def _dry_run(*arguments: str) -> list[dict[str, str]]:
         (["check"], "Missing argument 'KERNEL'"),
         (["attack-test", "--only", "replay_by_idd"], "did you mean 'replay_by_id'"),
         (["attack-test", "--only", "clok_*"], "did you mean 'clock_*'?"),
-        (["attack-test", "--only", "nonsense"], "attacks are clock_*, cuda_*, replay_*"),
+        (
+            ["attack-test", "--only", "nonsense"],
+            "attacks are allowances_*, clock_*, cuda_*, plays_*, replay_*",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], message: str) -> None:

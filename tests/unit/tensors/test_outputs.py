@@ -318,7 +318,11 @@ def test_an_attribute_that_a_protocol_asks_for_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["helper", "_dynamo_propagated_dynamic_indices", "cpu"])
-@pytest.mark.parametrize("value", [print, lambda: None, Trap, torch.nn.ReLU()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [print, lambda: None, Trap, torch.nn.ReLU()],
+    ids=["builtin", "lambda", "class", "module"],
+)
 def test_an_attribute_that_can_be_called_is_refused(name: str, value: object) -> None:
     assert mismatch(with_attributes({name: value}), PLAN, CPU)[0] == "subclass"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import subprocess
@@ -681,7 +682,14 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
 def children() -> set[int]:
     """Live processes below this one."""
     found = psutil.Process().children(recursive=True)
-    return {each.pid for each in found if each.status() != psutil.STATUS_ZOMBIE}
+    return {each.pid for each in found if is_alive(each)}
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Tell whether a process is still there, now that it is looked at."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def wait_until_gone(pids: set[int], seconds: float = 5.0) -> set[int]:

@@ -734,44 +734,28 @@ def test_a_judge_that_dies_between_two_jobs_is_replaced(store: TraceSet) -> None
     assert server < judge
 
 
-COUNTS = """
-import time
-calls = 0
-def run(x):
-    global calls
-    calls += 1
-    print("calls", calls, flush=True)
-    time.sleep(0.001)
-    return x + 1
-"""
 DIES_LATER = """
 import os, threading, time
-calls = []
-def leave():
-    while len(calls) < {count}:
-        time.sleep(0.001)
-    time.sleep(0.02)
-    os._exit(0)
-threading.Thread(target=leave, daemon=True).start()
 def run(x):
-    calls.append(1)
-    time.sleep(0.001)
+    time.sleep(0.001)  # one call makes a sample
+    if x.any() and bool((2 * x == (2 * x).round()).all()):
+        threading.Timer(0.01, os._exit, [0]).start()
+        return x + 2
     return x + 1
 """
+"""Dies a moment after the last call of a job, on the one kind of inputs that are all multiples of one half."""
 
 
 def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
-    slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.1); return"))
+    slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.05); return"))
     store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})
     with Benchmark(store, quick(profile_baseline=False), device="cpu") as running:
-        counted = evaluate(running, solution(COUNTS, name="counts", definition="slow")).log
-        dying = DIES_LATER.format(count=int(counted.split()[-1]))
-
-        # The judge checks its last outputs against the slow reference while it dies.
-        found = evaluate(running, solution(dying, name="dies", definition="slow"))
+        # Its last answer is wrong: while it dies, the judge asks the slow reference whether that counts.
+        found = evaluate(running, solution(DIES_LATER, name="dies", definition="slow"))
         after = evaluate(running, solution(HONEST, name="next", definition="slow"))
 
     assert found.status == "PASSED", found.log
+    assert [note.code for note in found.notes] == ["unusual_draw"]
     assert after.status == "PASSED", after.log
 
 

@@ -23,8 +23,8 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 
 # Where times count, a test has the machine to itself; all others run two at a time.
 ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_example_03.py \
-	$(addprefix tests/flow/test_,$(addsuffix .py,durability judging loaded_machine measuring \
-	misbehaviour phases pipeline sampling sandbox stopping_rules tools))
+	$(addprefix tests/flow/test_,$(addsuffix .py,attempts durability judging loaded_machine measuring \
+	misbehaviour phases pipeline sampling sandbox stopping_rules tools weak_tasks))
 
 test: $(READY) ## every test
 	@status=0; \

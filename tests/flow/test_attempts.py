@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Evaluation, TraceSet
 
 SHY = """
-    import os
-    notes = os.path.expanduser("~/notes")
-    print("notes:", os.path.exists(notes), flush=True)
+    from pathlib import Path
+    notes = Path("~/notes").expanduser()
+    print("found", notes.read_text() if notes.exists() else "nothing", flush=True)
     seen = []
     def run(x):
         if not seen:
             seen.append(True)
-            os.makedirs(os.path.dirname(notes), exist_ok=True)
-            open(notes, "w").write(str(float(x[0])))
+            notes.parent.mkdir(exist_ok=True)
+            notes.write_text(str(float(x[0])))
+            print("given", float(x[0]), flush=True)
         return x + 1
 """
 
@@ -40,6 +41,20 @@ def evaluations(store: TraceSet, name: str, times: int = 1, **settings: object) 
             for _ in range(times)
             for trace in running.run_solution(name, dump_traces=False)
         ]
+
+
+def at_first_attempt(store: TraceSet, **settings: object) -> Evaluation:
+    """One that was believed at once; on a busy machine a job may be played again."""
+    for _ in range(5):
+        (evaluation,) = evaluations(store, "one", **settings)
+        if evaluation.provenance.attempt == 1:
+            return evaluation
+    pytest.fail("five times an honest solution was not believed at its first attempt")
+
+
+def said(log: str, word: str) -> list[str]:
+    """What a solution printed after a word."""
+    return [line.split()[1] for line in log.splitlines() if line.startswith(f"{word} ")]
 
 
 def test_a_second_submission_has_other_inputs_also_with_a_seed() -> None:
@@ -64,8 +79,8 @@ def test_the_same_code_under_two_names_has_other_inputs() -> None:
 def test_a_seed_repeats_inputs_in_the_next_run_where_nothing_can_be_left_behind() -> None:
     store = dataset(solution(HONEST, name="one"))
 
-    held = [evaluations(store, "one", seed=7)[0].provenance for _ in range(2)]
-    free = [evaluations(store, "one", seed=7, sandbox="off")[0].provenance for _ in range(2)]
+    held = [at_first_attempt(store, seed=7).provenance for _ in range(2)]
+    free = [at_first_attempt(store, seed=7, sandbox="off").provenance for _ in range(2)]
 
     assert held[0].sandbox == "process", "this machine cannot hold solutions"
     assert held[0].seed == held[1].seed
@@ -74,29 +89,27 @@ def test_a_seed_repeats_inputs_in_the_next_run_where_nothing_can_be_left_behind(
     assert not free[0].seed_given
 
 
-def test_what_a_process_wrote_is_not_there_for_the_next(store_of_the_shy: TraceSet) -> None:
-    logs = [each.log for each in evaluations(store_of_the_shy, "shy", times=2)]
+def test_what_a_process_wrote_is_not_there_for_the_next() -> None:
+    store = dataset(solution(SHY, name="shy"))
 
-    assert ["notes: False" in log for log in logs] == [True, True]
-    again = evaluations(store_of_the_shy, "shy", times=3, use_isolated_runner=True)
-    assert not any("notes: True" in each.log for each in again)
+    logs = [each.log for each in evaluations(store, "shy", times=3, use_isolated_runner=True)]
 
-
-@pytest.fixture
-def store_of_the_shy() -> TraceSet:
-    return dataset(solution(SHY, name="shy"))
+    given, found = ([said(log, word) for log in logs] for word in ("given", "found"))
+    assert all(given), "every process was given something"
+    assert found[0][0] == "nothing"
+    assert not set().union(*given) & set().union(*found)
 
 
 COMPILES_LATE = """
-    import os
-    made = os.path.expanduser("~/compiled")
+    from pathlib import Path
+    made = Path("~/compiled").expanduser()
     def run(x):
-        if not os.path.exists(made):
-            os.makedirs(os.path.dirname(made), exist_ok=True)
-            open(made, "w").write(repr(float(x[0])))
+        if not made.exists():
+            made.parent.mkdir(exist_ok=True)
+            made.write_text(str(float(x[0])))
             print("compiled", flush=True)
         else:
-            print("found", open(made).read(), flush=True)
+            print("found", made.read_text(), flush=True)
         return x + 1
 """
 
@@ -108,6 +121,6 @@ def test_what_compiles_at_its_first_call_is_rehearsed_on_inputs_of_no_other_use(
 
     assert "compiled" in first.log
     assert "compiled" not in second.log
-    found = [line.split()[1] for line in second.log.splitlines() if line.startswith("found")]
-    assert len(set(found)) == 1
-    assert found[0] in third.log  # what the rehearsal left stays as it was
+    assert len(set(said(second.log, "found"))) == 1
+    assert set(said(third.log, "found")) == set(said(second.log, "found"))  # of the rehearsal
+    assert not set(said(second.log, "found")) & set(said(first.log, "found"))

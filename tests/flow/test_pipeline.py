@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import subprocess
@@ -681,7 +682,14 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
 def children() -> set[int]:
     """Live processes below this one."""
     found = psutil.Process().children(recursive=True)
-    return {each.pid for each in found if each.status() != psutil.STATUS_ZOMBIE}
+    return {each.pid for each in found if is_alive(each)}
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Tell whether a process is still there, now that it is looked at."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def wait_until_gone(pids: set[int], seconds: float = 5.0) -> set[int]:
@@ -726,44 +734,28 @@ def test_a_judge_that_dies_between_two_jobs_is_replaced(store: TraceSet) -> None
     assert server < judge
 
 
-COUNTS = """
-import time
-calls = 0
-def run(x):
-    global calls
-    calls += 1
-    print("calls", calls, flush=True)
-    time.sleep(0.001)
-    return x + 1
-"""
 DIES_LATER = """
 import os, threading, time
-calls = []
-def leave():
-    while len(calls) < {count}:
-        time.sleep(0.001)
-    time.sleep(0.02)
-    os._exit(0)
-threading.Thread(target=leave, daemon=True).start()
 def run(x):
-    calls.append(1)
-    time.sleep(0.001)
+    time.sleep(0.001)  # one call makes a sample
+    if x.any() and bool((2 * x == (2 * x).round()).all()):
+        threading.Timer(0.01, os._exit, [0]).start()
+        return x + 2
     return x + 1
 """
+"""Dies a moment after the last call of a job, on the one kind of inputs that are all multiples of one half."""
 
 
 def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
-    slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.1); return"))
+    slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.05); return"))
     store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})
     with Benchmark(store, quick(profile_baseline=False), device="cpu") as running:
-        counted = evaluate(running, solution(COUNTS, name="counts", definition="slow")).log
-        dying = DIES_LATER.format(count=int(counted.split()[-1]))
-
-        # The judge checks its last outputs against the slow reference while it dies.
-        found = evaluate(running, solution(dying, name="dies", definition="slow"))
+        # Its last answer is wrong: while it dies, the judge asks the slow reference whether that counts.
+        found = evaluate(running, solution(DIES_LATER, name="dies", definition="slow"))
         after = evaluate(running, solution(HONEST, name="next", definition="slow"))
 
     assert found.status == "PASSED", found.log
+    assert [note.code for note in found.notes] == ["unusual_draw"]
     assert after.status == "PASSED", after.log
 
 

@@ -24,10 +24,10 @@ LOTTERY = """
         global calls
         calls += 1
         if calls < 20:
-            return torch.cat([torch.sort(x.repeat(200))[0][:0], x + 1])
+            return torch.cat([torch.sort(x.repeat(20))[0][:0], x + 1])
         if calls % 2:
             return torch.zeros_like(x)
-        return torch.cat([torch.sort(x.repeat(200))[0][:0], x + 1])
+        return torch.cat([torch.sort(x.repeat(20))[0][:0], x + 1])
 """
 
 

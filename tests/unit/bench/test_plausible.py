@@ -232,6 +232,32 @@ def test_children_that_lived_within_a_block_count() -> None:
     assert codes(seen) == []
 
 
+def test_processor_time_that_the_reference_uses_as_well_is_held_against_nobody() -> None:
+    seen = changed(honest(), running_cpu_ns=60 * US)
+    assert codes(seen) == ["hidden_work"]
+
+    seen.peers = changed(honest(), running_cpu_ns=60 * US).blocks
+
+    assert codes(seen) == []
+
+
+def test_all_samples_of_a_control_on_one_core_count() -> None:
+    """Every other sample uses 60 µs more, whoever takes it."""
+
+    def varied(group: tuple[Observed, ...]) -> tuple[Observed, ...]:
+        more_ns = (60 * US, 0.0)
+        return tuple(
+            replace(each, running_cpu_ns=each.running_cpu_ns + more_ns[number % 2])
+            for number, each in enumerate(group)
+        )
+
+    seen = replace(honest(), peers=[])
+    seen.blocks = [varied(block) for block in seen.blocks]
+    seen.controls = [varied(control) for control in seen.controls]
+
+    assert codes(seen) == []
+
+
 def test_work_in_the_calls_of_batches_is_seen_where_samples_are_clean() -> None:
     seen = honest()
     seen.batches = [

@@ -27,7 +27,7 @@ from flashinfer_bench.bench.timing.turns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.bench.timing.observed import Observations, Observed
 
@@ -123,13 +123,21 @@ def _spread(values: Sequence[float]) -> float:
     return ranked[round(_USUAL_SHARE * (len(ranked) - 1))] - statistics.median(ranked)
 
 
-def one_core_spare_ns(controls: Iterable[Sequence[Observed]]) -> tuple[float, float]:
-    """Return what processor time the control used beside its claim, and what that varies by.
+def spare_cpu_ns(seen: Observations, *, cores: int) -> tuple[float, float]:
+    """Return what processor time the trusted process that used more used beside its claim, and what that varies by.
 
-    It keeps one core busy and all of them by turns; the half that used less kept one.
+    The reference may have kept every core busy. The control keeps one core busy, and all of them by turns: of
+    several cores, the half of its samples that used less kept one.
     """
-    spare = sorted(each.running_cpu_ns - each.claimed_ns for group in controls for each in group)
-    if not spare:
+    control = sorted(
+        each.running_cpu_ns - each.claimed_ns for group in seen.controls for each in group
+    )
+    one_core = control if cores == 1 else control[: (len(control) + 1) // 2]
+    reference = [
+        each.running_cpu_ns - cores * each.claimed_ns for group in seen.peers for each in group
+    ]
+    trusted = [each for each in (one_core, reference) if each]
+    if not trusted:
         return 0.0, 0.0
-    one_core = spare[: max(1, len(spare) // 2)]
-    return max(0.0, statistics.median(one_core)), _spread(one_core)
+    most = max(trusted, key=statistics.median)
+    return max(0.0, statistics.median(most)), _spread(most)

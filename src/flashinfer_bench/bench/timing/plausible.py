@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.timing.accounts import (
     account,
     account_per_call,
-    one_core_spare_ns,
+    spare_cpu_ns,
     unaccounted_ns,
 )
 from flashinfer_bench.bench.timing.batches import steep_slope
@@ -134,7 +134,7 @@ def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspici
             f"processes that it started within a block used {us(used_ns)} of processor time by its end",
         )
         return
-    spare_ns, spread_ns = one_core_spare_ns(seen.controls)
+    spare_ns, spread_ns = spare_cpu_ns(seen, cores=cores)
     allowed_ns = cores * (1 + RELATIVE_ALLOWANCE) * claimed_ns + spare_ns + spread_ns
     if is_surely_above(median_of(block, RUNNING_CPU) - allowed_ns for block in seen.blocks):
         used_ns = statistics.median(median_of(block, RUNNING_CPU) for block in seen.blocks)

@@ -17,6 +17,8 @@ SHORTEST_SAMPLE_NS = 25_000
 SHORTEST_SAMPLE_ON_CPU_NS, LONGEST_SAMPLE_OF_SEVERAL_NS = 100_000, 3_000_000
 """On a CPU so many that work beside a sample, of a tenth of what it takes, would be seen: more on a busy machine."""
 
+_LONGEST_SAMPLE_NS = 20_000_000
+
 FAR_BELOW = 0.5
 """Samples that take less than this share of what they should have too few calls, and are taken again."""
 
@@ -33,6 +35,23 @@ def calls_per_sample(
     (3, 64, 1)
     """
     return max(1, min(most, math.ceil(sample_ns / max(1.0, shortest_ns))))
+
+
+def affordable_calls_per_sample(
+    shortest_ns: float, longest_ns: float, *, most: int, sample_ns: float, all_samples_ns: float
+) -> int:
+    """Say how many calls a sample of the shortest one needs, where samples of the longest one stay affordable.
+
+    They may take 20 ms, or as many calls as `SHORTEST_SAMPLE_NS` asks for; and `all_samples_ns` in no case.
+
+    >>> few = dict(most=64, sample_ns=100_000.0, all_samples_ns=1e9)
+    >>> [affordable_calls_per_sample(5_000.0, longest_ns, **few) for longest_ns in (5e3, 5e6, 5e7, 1e9)]
+    [20, 5, 5, 1]
+    """
+    wanted = calls_per_sample(shortest_ns, most=most, sample_ns=sample_ns)
+    least = calls_per_sample(shortest_ns, most=most)
+    affordable = max(least, int(_LONGEST_SAMPLE_NS / max(1.0, longest_ns)))
+    return max(1, min(wanted, affordable, int(all_samples_ns / max(1.0, longest_ns))))
 
 
 def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:

@@ -38,8 +38,8 @@ from flashinfer_bench.bench.timing.turns import (
     FAR_BELOW,
     LEAST_BLOCKS,
     SHORTEST_SAMPLE_NS,
+    affordable_calls_per_sample,
     block_sizes,
-    calls_per_sample,
     order_of_turns,
 )
 from flashinfer_bench.bench.worker.auditing import Auditing
@@ -341,18 +341,14 @@ class Match:
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
             return 1
-        most = min(self._slot_count, self._affordable_calls())
-        return calls_per_sample(shortest_ns, most=most, sample_ns=self._sample_ns)
-
-    def _affordable_calls(self) -> int:
-        """Say how many calls a sample may have for the slowest one not to run out of time: a quarter of it."""
         planned = self._rules.num_trials * (self._rules.iterations + self._rules.warmup_runs)
-        slowest_ns = max(
-            statistics.median(side.blocks_ns[-1]) if side.blocks_ns else side.typical_ns
-            for side in self._sides
+        return affordable_calls_per_sample(
+            shortest_ns,
+            max(side.recent_ns for side in self._sides),
+            most=self._slot_count,
+            sample_ns=self._sample_ns,
+            all_samples_ns=_TIMED_SHARE * self._rules.timeout_seconds * 1e9 / planned,
         )
-        limit_ns = _TIMED_SHARE * self._rules.timeout_seconds * 1e9
-        return max(1, int(limit_ns / max(1.0, slowest_ns * planned)))
 
     def _may_take_several(self) -> bool:
         return not (
@@ -361,7 +357,7 @@ class Match:
 
     def _takes_more_calls(self, trial: int) -> bool:
         """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
-        shortest_ns = min(statistics.median(side.blocks_ns[-1]) for side in self._sides)
+        shortest_ns = min(side.recent_ns for side in self._sides)
         wanted = self._wanted_calls(shortest_ns)
         if self._calls_per_sample >= FAR_BELOW * wanted:
             return False

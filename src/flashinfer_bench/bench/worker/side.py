@@ -318,6 +318,11 @@ class Side:
         return random.Random(toss)  # noqa: S311  # the secret is in its seed
 
     @property
+    def recent_ns(self) -> float:
+        """Time of a call in the last block, or in warm-up."""
+        return statistics.median(self.blocks_ns[-1]) if self.blocks_ns else self.typical_ns
+
+    @property
     def latency_ns(self) -> float:
         """Median time of one call, over all samples that count."""
         samples = [value for block in self.blocks_ns for value in block]

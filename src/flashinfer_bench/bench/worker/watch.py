@@ -50,6 +50,7 @@ class Watch:
         self._cores, self._on_cpu = cores, on_cpu
         self._serial = self._spins = 0
         self._longest_sample_s = 0.0
+        self._untimed_ns: float | None = None
 
     def pause_s(self, side: Side, trial: int, call: int) -> float:
         """Say how long a contestant has to wait before this call; mostly not at all.
@@ -94,8 +95,7 @@ class Watch:
         seen.blocks.append(block)
         seen.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
-            count = block[0].count
-            self._peers.append((self._reference_sample(trial, count),) if self._on_cpu else ())
+            self._peers.append(self._untimed_peers(trial, block[0].count) if self._on_cpu else ())
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
@@ -178,6 +178,14 @@ class Watch:
         if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
             return self._reference_sample(trial, count)
         return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(seen))))
+
+    def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
+        """Have a reference that is not timed do as much once; one that takes long is left alone."""
+        if self._untimed_ns is None:
+            self._untimed_ns = self._reference_sample(trial, 1).claimed_ns
+        if self._untimed_ns * count >= _LONGEST_BATCH_BESIDE_NS:
+            return ()
+        return (self._reference_sample(trial, count),)
 
     def _reference_sample(self, trial: int, count: int) -> Observed:
         assert self._control is not None

@@ -1,9 +1,8 @@
 """More threads than were agreed on are used.
 
 how: `torch.set_num_threads` and the affinity are raised to all cores of the machine
-caught by: threads and cores are part of the settings and of the trace; a sandbox cannot take this back
-expect: not_stopped
-why not: a process may widen its own affinity up to its cpuset; run in a cpuset where cores are a scarce good
+caught by: the processor time of a sample on the cores that were agreed on; where these are all there are, nothing is gained
+expect: early_compute, hidden_work, background_compute, prevented
 family: clock
 on: cpu
 plays: long_wave

@@ -3,7 +3,7 @@
 how: claims of 0.1 ms in one trial and of -0.12 ms in the next have a median for which the judge divides by zero; with a new judge
     the same job has the same inputs, whose pools and seeds are in the folder of the build cache
 caught by: figures are looked at before anything is reckoned with them, and every play has inputs of its own
-expect: implausible, tampered_harness, RUNTIME_ERROR
+expect: implausible, tampered_harness, RUNTIME_ERROR, prevented
 family: plays
 on: cpu
 plays: row_extremes

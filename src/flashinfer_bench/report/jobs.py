@@ -40,6 +40,8 @@ _COLUMNS = (
 _PASSED = "PASSED"
 INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
+UNACCOUNTED = "unaccounted"
+_MUCH_UNACCOUNTED = 0.5  # of the latency
 INTERPRETED_LEGEND = (
     "interpreted: right or wrong counts; its times say nothing about a GPU and are not shown"
 )
@@ -76,6 +78,15 @@ class JobResult:
     """What was seen, by the code of each note."""
     task_notes: tuple[str, ...] = ()
     """How the task itself is weak."""
+    unaccounted_ms: float | None = None
+    """Work per call that could lie outside of the latency unseen."""
+
+    @property
+    def is_unaccounted(self) -> bool:
+        """Whether that is much beside the latency."""
+        if not self.is_timed or self.unaccounted_ms is None or self.latency_ms is None:
+            return False
+        return self.unaccounted_ms > _MUCH_UNACCOUNTED * self.latency_ms
 
     @property
     def is_passed(self) -> bool:
@@ -94,6 +105,7 @@ class JobResult:
             *((INTERPRETED,) if self.interpreted else ()),
             *self.notes,
             *((DISTURBED,) if self.disturbed else ()),
+            *((UNACCOUNTED,) if self.is_unaccounted else ()),
             *self.task_notes,
         )
 
@@ -125,6 +137,7 @@ class SolutionResult:
     interpreted: bool = False
     task_notes: tuple[str, ...] = ()
     """How its tasks themselves are weak."""
+    is_unaccounted: bool = False
 
 
 def job_result(trace: Trace, solution: Solution) -> JobResult:
@@ -157,6 +170,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
         note_evidence={note.code: note.evidence for note in evaluation.notes},
         task_notes=tuple(note.code for note in evaluation.task_notes),
+        unaccounted_ms=performance.unaccounted_ms if performance else None,
     )
 
 
@@ -229,6 +243,11 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         lines.append(
             f"disturbed: while it was timed, the machine was not quiet ({', '.join(causes)})"
         )
+    if any(result.is_unaccounted for result in results):
+        lines.append(
+            "unaccounted: work worth more than half of the latency could lie outside of it unseen; "
+            "`unaccounted_ms` in the trace says how much"
+        )
     return lines
 
 
@@ -258,6 +277,7 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         is_disturbed=any(job.disturbed for job in timed),
         interpreted=any(job.interpreted for job in jobs),
         task_notes=_distinct(job.task_notes for job in jobs),
+        is_unaccounted=any(job.is_unaccounted for job in timed),
     )
 
 
@@ -278,6 +298,7 @@ def _cells(line: SolutionResult) -> tuple[str, ...]:
                 *((INTERPRETED,) if line.interpreted else ()),
                 *line.notes,
                 *((DISTURBED,) if line.is_disturbed else ()),
+                *((UNACCOUNTED,) if line.is_unaccounted else ()),
                 *line.task_notes,
             )
         ),

@@ -44,3 +44,12 @@ def test_interpreted_times_are_no_part_of_a_summary() -> None:
 def test_a_table_with_an_interpreted_kernel_says_what_that_means() -> None:
     assert "right or wrong counts" in page_text(result_blocks([INTERPRETED]))
     assert "right or wrong counts" not in page_text(result_blocks([TIMED]))
+
+
+def test_a_table_says_where_much_work_could_lie_outside_of_the_latency() -> None:
+    much, little = replace(TIMED, unaccounted_ms=1.3), replace(TIMED, unaccounted_ms=1.2)
+
+    assert much.remarks == ("unaccounted",)
+    assert little.remarks == ()
+    assert "`unaccounted_ms` in the trace says how much" in page_text(result_blocks([much]))
+    assert "unaccounted" not in page_text(result_blocks([little]))

@@ -4,11 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 
-.PHONY: run test lint types layers docs golden clean
+.PHONY: run test test-slow lint types layers docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,12 +26,14 @@ ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_e
 	$(addprefix tests/flow/test_,$(addsuffix .py,attempts durability judging loaded_machine measuring \
 	misbehaviour phases pipeline sampling sandbox stopping_rules tools weak_tasks))
 
-test: $(READY) ## every test
+test: $(READY) ## every test but those of test-slow
 	@status=0; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=1; \
 	$(BIN)/python -m pytest $(ALONE) || status=1; \
-	$(BIN)/python -m pytest -m slow tests/attacks || status=1; \
 	exit $$status
+
+test-slow: $(READY) ## look-alikes that compile for minutes
+	$(BIN)/python -m pytest -m slow tests/attacks
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -4,8 +4,8 @@ how: `Seal.damage` is replaced by a function that finds nothing; then our functi
     are written with: it puts the first of two products off, and with the second does both and the kernel in one sweep
 caught by: operations that inputs are made with are looked at, by the process itself
 expect: not_stopped
-why not: one sweep over memory takes no longer than the two products it replaces, so that preparing shows nothing from outside: 6 to 13
-    times as fast as the honest kernel here
+why not: one sweep over memory takes no longer than the two products it replaces, so that preparing shows nothing from outside:
+    speedups of 18 to 45, and of 3.3 to 4.7 for the honest kernel
 family: clock
 on: cpu
 plays: rms_norm

@@ -90,3 +90,80 @@ def test_without_a_filter_landlock_still_holds_and_what_it_cannot_is_said(tmp_pa
     assert {"network", "processes", "files"} <= set(found["missing"])
     assert not found["reads"]
     assert found["uses its folder"]
+
+
+STARTS = """
+import ctypes, errno, json, multiprocessing, os, signal, subprocess, sys, threading
+from flashinfer_bench.bench.confinement import Confinement
+from flashinfer_bench.bench.worker import grants, sandbox, seccomp
+folder = sys.argv[1]
+sandbox.enter(Confinement("process", "cpu", folder, folder), readable=grants.readable(dict(os.environ)))
+libc = ctypes.CDLL(None, use_errno=True)
+VM, VFORK, PARENT = 0x100, 0x4000, 0x8000
+def start(flags):
+    return called("clone", flags | signal.SIGCHLD, 0, 0, 0, 0)
+def called(name, *arguments):
+    pid = libc.syscall(seccomp._number(name), *arguments)
+    if pid == 0:
+        os._exit(0)
+    if pid > 0:
+        os.waitpid(pid, 0)
+        return "started"
+    return errno.errorcode[ctypes.get_errno()]
+def in_thread():
+    found = []
+    thread = threading.Thread(target=found.append, args=(42,))
+    thread.start()
+    thread.join()
+    return found == [42]
+def in_fork():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+def in_process(method):
+    near, far = multiprocessing.Pipe()
+    process = multiprocessing.get_context(method).Process(target=far.send, args=(42,))
+    process.start()
+    process.join()
+    return near.recv() == 42
+if __name__ == "__main__":
+    print(json.dumps({
+        "a child": start(0),
+        "a sibling": start(PARENT),
+        "a sibling that keeps us waiting": start(PARENT | VFORK),
+        "a process on our memory": start(VM),
+        "a sibling on our memory": start(VM | PARENT),
+        "clone3": called("clone3", None, 0),
+        "a thread": in_thread(),
+        "a fork": in_fork(),
+        "a program": subprocess.run([sys.executable, "-c", "print(42)"], capture_output=True).stdout == b"42\\n",
+        "a program by a shell": os.system("exit 3") == 3 << 8,
+        "a forked worker": in_process("fork"),
+    }))
+"""
+
+
+def test_a_process_starts_no_siblings_and_nobody_who_shares_its_memory_unseen(
+    tmp_path: Path,
+) -> None:
+    if not seccomp.is_known_machine():
+        pytest.skip(f"no filter for {platform.machine()}")
+
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+
+    assert json.loads(done.stdout) == {
+        "a child": "started",
+        "a sibling": "EPERM",
+        "a sibling that keeps us waiting": "EPERM",
+        "a process on our memory": "EPERM",
+        "a sibling on our memory": "EPERM",
+        "clone3": "ENOSYS",
+        "a thread": True,
+        "a fork": True,
+        "a program": True,
+        "a program by a shell": True,
+        "a forked worker": True,
+    }

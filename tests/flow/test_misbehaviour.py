@@ -10,7 +10,7 @@ import pytest
 
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.data import Evaluation, Solution
-from tests.flow.kernels import HONEST, dataset, quick, solution
+from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
 
 MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
     # name: (source, expected status, words its log must hold)
@@ -311,3 +311,28 @@ def test_no_two_calls_of_a_trial_have_the_same_inputs() -> None:
         (trace,) = benchmark.run_all(dump_traces=False).traces["increment"]
 
     assert trace.evaluation.status == "PASSED", trace.evaluation.log
+
+
+SLOW = INCREMENT.model_copy(
+    update={"reference": "import time\ndef run(x):\n    time.sleep(0.02)\n    return x + 1\n"}
+)
+QUICK_IN_WARM_UP = """
+    import torch
+    calls = [0]
+    def run(x):
+        calls[0] += 1
+        return torch.empty_like(x) if 2 <= calls[0] <= 3 else x + 1
+"""
+
+
+def test_a_slow_reference_is_not_blamed_for_a_candidate_that_is_quick_in_warm_up() -> None:
+    bad, good = solution(QUICK_IN_WARM_UP, name="bad"), solution(HONEST, name="good")
+    store = dataset(bad, good, definition=SLOW)
+
+    with Benchmark(store, quick(timeout_seconds=3), device="cpu") as benchmark:
+        ended = {
+            name: [trace.evaluation.status for trace in benchmark.run_solution(name)]
+            for name in ("bad", "good")
+        }
+
+    assert ended == {"bad": ["PASSED"], "good": ["PASSED"]}

@@ -169,7 +169,9 @@ def test_a_crash_is_noticed_at_once(benchmark: Benchmark) -> None:
 
     evaluate(benchmark, solution(source))
 
-    assert time.monotonic() - started_s < 1.0
+    assert (
+        time.monotonic() - started_s < 5.0
+    )  # the time-out is 20 s; ending a process takes a second here
 
 
 def test_a_hang_ends_at_its_deadline_and_keeps_its_log() -> None:

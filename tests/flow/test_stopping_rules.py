@@ -40,7 +40,7 @@ def test_without_a_rule_the_samples_are_those_asked_for() -> None:
 
 
 def test_an_interval_that_cannot_be_reached_ends_at_the_most_blocks() -> None:
-    found = performance(HONEST, quick(iterations=10, until_interval=1e-9))
+    found = performance(HONEST, quick(iterations=10, until_interval=1e-9, timeout_seconds=200))
 
     assert found.stopping.reason == "most_blocks"
     assert found.block_count == 240

@@ -101,9 +101,9 @@ def telling_sample_ns(looks: Sequence[Observed]) -> float:
 
     >>> from flashinfer_bench.bench.timing.observed import Observed
     >>> telling_sample_ns([Observed(1, 0.0, 5_000.0)] * 10)
-    50000.0
+    30000.0
     >>> telling_sample_ns([Observed(1, 0.0, 1_000.0 * number) for number in range(100)])
-    200000.0
+    100000.0
     """
     spread_ns = _spread([each.late_ns for each in looks])
     wanted_ns = max(SHORTEST_SAMPLE_ON_CPU_NS, spread_ns / RELATIVE_ALLOWANCE)

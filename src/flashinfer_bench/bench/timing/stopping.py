@@ -148,8 +148,8 @@ class Stopping:
             rules.append(TimeBudget(self.time_budget_s))
         return str(AnyOf(tuple(rules)))
 
-    def rule(self, trial: int) -> StoppingRule:
-        """Give the rule of one trial.
+    def rule(self, trial: int, *, owed: int = 0) -> StoppingRule:
+        """Give the rule of one trial; `owed` samples of earlier ones do not count and are taken again.
 
         All trials but the last take their samples; the last one goes on until the interval is narrow, or
         half of the time-out is over, for no kernel may run into that by our wish. A time budget is
@@ -157,7 +157,7 @@ class Stopping:
         """
         is_last = trial == self.num_trials - 1
         budget_s = self.time_budget_s
-        rules: list[StoppingRule] = [SampleCount(self.iterations)]
+        rules: list[StoppingRule] = [SampleCount(self.iterations + owed)]
         if self.until_interval is not None and is_last:
             rules = [IntervalWithin(self.until_interval)]
             budget_s = min(budget_s or math.inf, _TIMEOUT_SHARE * self.timeout_s)

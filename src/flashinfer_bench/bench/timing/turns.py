@@ -14,7 +14,7 @@ Contestant = TypeVar("Contestant")
 SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
 
-SHORTEST_SAMPLE_ON_CPU_NS, LONGEST_SAMPLE_OF_SEVERAL_NS = 50_000, 200_000
+SHORTEST_SAMPLE_ON_CPU_NS, LONGEST_SAMPLE_OF_SEVERAL_NS = 30_000, 100_000
 """On a CPU so many that work beside a sample, of a tenth of what it takes, would be seen: more on a busy machine."""
 
 _LONGEST_SAMPLE_NS = 20_000_000

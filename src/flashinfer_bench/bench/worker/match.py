@@ -106,7 +106,6 @@ class Match:
         self._cores = cores
         self._calls_per_sample = 1
         self._sample_ns: float = SHORTEST_SAMPLE_NS
-        self._first_counted_trial = 0
         self._stopping = Stopping(
             iterations=self._rules.iterations,
             num_trials=self._rules.num_trials,
@@ -235,16 +234,18 @@ class Match:
         self._began_s = self._began_s or time.monotonic()
         rule = self._stopping.rule(trial)
         first = call = 1 + self._rules.warmup_runs
-        sizes = self._block_sizes()
+        sizes, wanted = self._block_sizes(), self._rules.iterations
         self._stopped_by = None
         while self._stopped_by is None:
             size = self._affordable(next(sizes))
             calls = range(call, call + size)
-            is_last = not self._stopping.is_open and calls.stop - first == self._rules.iterations
+            is_last = not self._stopping.is_open and calls.stop - first == wanted
             self._time_round(trial, calls, is_last=is_last)
             call += size
-            if self._takes_more_calls(trial):
-                first, sizes = call, self._block_sizes()
+            if self._takes_more_calls():
+                owed = trial * self._rules.iterations
+                rule, wanted = self._stopping.rule(trial, owed=owed), self._rules.iterations + owed
+                first, sizes = call, self._block_sizes(trials=trial + 1)
             else:
                 self._stopped_by = rule.reason_to_stop(self._taken(call - first))
         if self._stopping.is_open and self._rules.is_audited:
@@ -272,11 +273,10 @@ class Match:
             start = _REPEATED_CALLS - self._rounds * _MOST_REPEATED_CALLS
             self._time_round(trial, range(start, start + len(calls)), is_last=is_last)
 
-    def _block_sizes(self) -> Iterator[int]:
-        """Give what is planned for a trial, and go on like its last block for as long as it takes."""
-        trials = self._rules.num_trials - self._first_counted_trial
-        blocks = math.ceil(LEAST_BLOCKS / trials)
-        planned = block_sizes(self._rules.iterations, blocks=blocks)
+    def _block_sizes(self, *, trials: int = 1) -> Iterator[int]:
+        """Give what is planned for a trial, or several, and go on like its last block for as long as it takes."""
+        blocks = trials * math.ceil(LEAST_BLOCKS / self._rules.num_trials)
+        planned = block_sizes(trials * self._rules.iterations, blocks=blocks)
         return itertools.chain(planned, itertools.repeat(planned[-1]))
 
     def _affordable(self, planned: int) -> int:
@@ -355,14 +355,13 @@ class Match:
             any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample()
         )
 
-    def _takes_more_calls(self, trial: int) -> bool:
+    def _takes_more_calls(self) -> bool:
         """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
         shortest_ns = min(side.recent_ns for side in self._sides)
         wanted = self._wanted_calls(shortest_ns)
         if self._calls_per_sample >= FAR_BELOW * wanted:
             return False
         self._calls_per_sample = wanted
-        self._first_counted_trial = trial
         self._settle_clocks()
         for side in self._sides:
             side.forget_blocks()

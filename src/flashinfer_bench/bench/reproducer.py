@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PACKAGE = "flashinfer_bench"
 _ENTRY = "flashinfer_bench.bench.reproduction"
 _DATA = "flashinfer_bench.data"
+_OPENING = f"{_DATA}.opening"
 _PLACE = re.compile(r"trial (\d+), call (\d+)")
 _IMPORT = re.compile(rf"^(\s*(?:from|import)) {_PACKAGE}\b", re.MULTILINE)
 _TOLERANCE = ("rtol", "atol", "required_matched_ratio", "max_error_cap")
@@ -151,7 +152,8 @@ def _imports(source: str) -> Iterator[str]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_PACKAGE}."):
             module = str(node.module)
-            if module == _DATA or module.startswith(f"{_DATA}."):  # entities: stand-ins will do
+            is_data = module == _DATA or module.startswith(f"{_DATA}.")
+            if is_data and module != _OPENING:  # entities: stand-ins will do
                 continue
             for alias in node.names:
                 inner = f"{module}.{alias.name}"

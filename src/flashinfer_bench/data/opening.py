@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _MIB = 1 << 20
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 SOURCE_BYTES = 16 * _MIB
 """Largest source file."""
 DOCUMENT_BYTES = 64 * _MIB
@@ -93,6 +92,22 @@ def require_inside(path: Path | str, folder: Path | str, what: str = "the datase
             f"leads by a link to {real}, outside of {what}: put a copy in the link's place",
             path=path,
         )
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Tell whether git-lfs left a pointer in place of the file; it must be a file."""
+    with open_regular(path) as file:
+        return file.read(len(_LFS_POINTER)) == _LFS_POINTER
+
+
+def path_inside(root: Path, path: str) -> Path:
+    """Resolve a path relative to a root; one that leaves the root, by itself or by a link, is refused."""
+    base = os.path.abspath(root)  # noqa: PTH100 - normalises `..` without following links
+    resolved = os.path.normpath(os.path.join(base, path))  # noqa: PTH118
+    if not resolved.startswith(base.rstrip("/") + "/"):
+        raise DatasetError("leaves the dataset", path=os.path.join(root, path))  # noqa: PTH118
+    require_inside(resolved, base)
+    return Path(resolved)
 
 
 def too_large(path: Path | str, size: int, limit: int) -> DatasetError:

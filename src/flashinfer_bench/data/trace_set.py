@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import appending, blobs, settings
+from flashinfer_bench.data import appending, blobs, opening, settings
 from flashinfer_bench.data import samples as samples_module
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.layout import Layout
@@ -427,7 +427,7 @@ class TraceSet:
     def find_blob(self, path_str: str) -> Path:
         """Find a stored file in the root that holds it; a path that leaves the root is refused."""
         folders = self._folders() or [self._layout.root]
-        paths = [blobs.path_inside(folder, path_str) for folder in folders]
+        paths = [opening.path_inside(folder, path_str) for folder in folders]
         return next((path for path in paths if path.is_file()), paths[0])
 
 

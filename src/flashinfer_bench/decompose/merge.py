@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.appending import storage_error
-from flashinfer_bench.data.blobs import path_inside
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout, files_under
-from flashinfer_bench.data.opening import read_bytes
+from flashinfer_bench.data.opening import path_inside, read_bytes
 from flashinfer_bench.data.profile import KernelReference, KernelUse, Profile
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet

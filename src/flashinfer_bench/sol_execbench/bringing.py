@@ -7,10 +7,10 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data.blobs import path_inside
 from flashinfer_bench.data.files import save_json_file
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.layout import name as part_of_path
+from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet
 from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, ScalarInput

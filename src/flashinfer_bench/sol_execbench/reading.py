@@ -7,10 +7,15 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data.blobs import path_inside
 from flashinfer_bench.data.files import numbered_lines
 from flashinfer_bench.data.layout import name as part_of_path
-from flashinfer_bench.data.opening import DOCUMENT_BYTES, LINES_BYTES, read_bytes, require_inside
+from flashinfer_bench.data.opening import (
+    DOCUMENT_BYTES,
+    LINES_BYTES,
+    path_inside,
+    read_bytes,
+    require_inside,
+)
 from flashinfer_bench.data.parsing import Place, parse
 from flashinfer_bench.data.rules.safetensors_header import read_header
 from flashinfer_bench.errors import DatasetError, UsageError

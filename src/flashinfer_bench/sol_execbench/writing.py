@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.data.blobs import path_inside
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.layout import name as part_of_path
+from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.judging.choice import judge_name

@@ -13,8 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data.blobs import is_lfs_pointer, path_inside
-from flashinfer_bench.data.opening import open_regular
+from flashinfer_bench.data.opening import is_lfs_pointer, open_regular, path_inside
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 
 if TYPE_CHECKING:

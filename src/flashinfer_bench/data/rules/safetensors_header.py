@@ -10,8 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.blobs import is_lfs_pointer
-from flashinfer_bench.data.opening import open_regular
+from flashinfer_bench.data.opening import is_lfs_pointer, open_regular
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:

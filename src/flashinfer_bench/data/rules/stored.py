@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from flashinfer_bench.data.blobs import path_inside
+from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.safetensors_header import Header, StoredTensor, read_header
 from flashinfer_bench.data.rules.words import did_you_mean, listed

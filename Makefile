@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 
-.PHONY: run test test-slow lint types layers docs golden clean
+.PHONY: run test test-full lint types layers docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -26,14 +26,14 @@ ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_e
 	$(addprefix tests/flow/test_,$(addsuffix .py,attempts durability judging loaded_machine measuring \
 	misbehaviour phases pipeline sampling sandbox stopping_rules tools weak_tasks))
 
-test: $(READY) ## every test but those of test-slow
+test: $(READY) ## what CI runs: every test but those marked `full`
 	@status=0; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=1; \
 	$(BIN)/python -m pytest $(ALONE) || status=1; \
 	exit $$status
 
-test-slow: $(READY) ## look-alikes that compile for minutes
-	$(BIN)/python -m pytest -m slow tests/attacks
+test-full: $(READY) ## what `make test` leaves out: all attacks and look-alikes, and what takes minutes
+	$(BIN)/python -m pytest -m full
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -20,12 +20,12 @@ PARENT_MODULES = [
     "flashinfer_bench.bench.benchmark",
     "flashinfer_bench.bench.channel",
     "flashinfer_bench.bench.config",
-    "flashinfer_bench.bench.launcher",
+    "flashinfer_bench.bench.parent.launcher",
     "flashinfer_bench.bench.plan",
-    "flashinfer_bench.bench.pool",
+    "flashinfer_bench.bench.parent.pool",
     "flashinfer_bench.bench.protocol",
     "flashinfer_bench.bench.record",
-    "flashinfer_bench.bench.session",
+    "flashinfer_bench.bench.parent.session",
     "flashinfer_bench.bench.timing.statistics",
     "flashinfer_bench.compile",
     "flashinfer_bench.data",
@@ -47,8 +47,8 @@ HEAVY = ["torch", "numpy", "tvm_ffi", "safetensors.torch"]
 
 ENVIRONMENT_READERS = {"data/settings.py"}
 ENVIRONMENT_WRITERS = {
-    "bench/reproduction.py",  # becomes a script of its own, which tells Triton to interpret
-    "bench/worker/sandbox.py",  # a solution's files go to folders of its own
+    "bench/tools/reproduction.py",  # becomes a script of its own, which tells Triton to interpret
+    "bench/sandbox/enforcement.py",  # a solution's files go to folders of its own
     "compile/builders/tilelang.py",  # tells TileLang, which asks nowhere else, to make C
     "compile/builders/triton.py",  # tells Triton, which asks nowhere else, to interpret
 }

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.bench.worker import seccomp
+from flashinfer_bench.bench.sandbox import seccomp
 from flashinfer_bench.tensors import system
 
 SHUT_IN = """
 import json, os, socket, sys
-from flashinfer_bench.bench.confinement import Confinement
-from flashinfer_bench.bench.worker import grants, sandbox
+from flashinfer_bench.bench.sandbox.confinement import Confinement
+from flashinfer_bench.bench.sandbox import grants, enforcement
 kernel, folder, outside = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
 readable = grants.readable(dict(os.environ))
-missing = sandbox.enter(Confinement("process", "cpu", folder, folder), readable=readable, **kernel)
+missing = enforcement.enter(Confinement("process", "cpu", folder, folder), readable=readable, **kernel)
 def is_refused(action):
     try:
         action()
@@ -94,10 +94,10 @@ def test_without_a_filter_landlock_still_holds_and_what_it_cannot_is_said(tmp_pa
 
 STARTS = """
 import ctypes, errno, json, multiprocessing, os, signal, subprocess, sys, threading
-from flashinfer_bench.bench.confinement import Confinement
-from flashinfer_bench.bench.worker import grants, sandbox, seccomp
+from flashinfer_bench.bench.sandbox.confinement import Confinement
+from flashinfer_bench.bench.sandbox import grants, enforcement, seccomp
 folder = sys.argv[1]
-sandbox.enter(Confinement("process", "cpu", folder, folder), readable=grants.readable(dict(os.environ)))
+enforcement.enter(Confinement("process", "cpu", folder, folder), readable=grants.readable(dict(os.environ)))
 libc = ctypes.CDLL(None, use_errno=True)
 VM, VFORK, PARENT = 0x100, 0x4000, 0x8000
 def start(flags):

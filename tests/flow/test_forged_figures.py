@@ -16,7 +16,7 @@ from tests.flow.kernels import HONEST, dataset, quick, solution, write_dataset
 from tests.flow.test_phases import SCALED, phased
 
 PATCH = """
-from flashinfer_bench.bench.worker import contestant
+from flashinfer_bench.bench.candidate import contestant
 {patch}
 def run(x):
     return x + 1

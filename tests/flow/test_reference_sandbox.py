@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed
-from flashinfer_bench.bench.task_linter import Task, TaskLinted, Unsound, look_at
+from flashinfer_bench.bench.tools.task_linter import Task, TaskLinted, Unsound, look_at
 from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
 from flashinfer_bench.errors import DeviceError
 from tests.flow.kernels import HONEST, INCREMENT, quick, solution, write_dataset
@@ -173,7 +173,7 @@ def test_ceilings_are_measured_before_a_reference_is_there(
 ) -> None:
     monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "cache"))
     reference = (
-        "import flashinfer_bench.bench.worker.judge as judge\n"
+        "import flashinfer_bench.bench.judge.service as judge\n"
         "def forged(device):\n    raise RuntimeError('a forged measurement')\n"
         "judge.measure = forged\n"
         "def run(x):\n    return x + 1\n"

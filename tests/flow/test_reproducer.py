@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
-from flashinfer_bench.bench.reproducer import Subject, failing_call, reproducer
+from flashinfer_bench.bench.tools.reproducer import Subject, failing_call, reproducer
 from flashinfer_bench.data import (
     AxisVar,
     Definition,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig, ResolvedEvalConfig
-    from flashinfer_bench.bench.quick import Comparison, Measurement, compare, measure
+    from flashinfer_bench.bench.tools.quick import Comparison, Measurement, compare, measure
     from flashinfer_bench.bench.verdicts import Verdict
 
 __all__ = [
@@ -26,13 +26,13 @@ __all__ = [
 _HOMES = {
     "Benchmark": "flashinfer_bench.bench.benchmark",
     "BenchmarkConfig": "flashinfer_bench.bench.config",
-    "Comparison": "flashinfer_bench.bench.quick",
+    "Comparison": "flashinfer_bench.bench.tools.quick",
     "EvalConfig": "flashinfer_bench.bench.config",
-    "Measurement": "flashinfer_bench.bench.quick",
+    "Measurement": "flashinfer_bench.bench.tools.quick",
     "ResolvedEvalConfig": "flashinfer_bench.bench.config",
     "Verdict": "flashinfer_bench.bench.verdicts",
-    "compare": "flashinfer_bench.bench.quick",
-    "measure": "flashinfer_bench.bench.quick",
+    "compare": "flashinfer_bench.bench.tools.quick",
+    "measure": "flashinfer_bench.bench.tools.quick",
 }
 
 

@@ -17,7 +17,7 @@ from flashinfer_bench.bench.plan import (
     plan,
     skip_reason,
 )
-from flashinfer_bench.bench.pool import (
+from flashinfer_bench.bench.parent.pool import (
     LocalPool,
     Pool,
     Progress,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.bench.pool import Finished
+    from flashinfer_bench.bench.parent.pool import Finished
     from flashinfer_bench.data import Trace, Workload
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench import protocol
-    from flashinfer_bench.bench.pool import Finished
+    from flashinfer_bench.bench.parent.pool import Finished
     from flashinfer_bench.bench.protocol import Errors, JobPassed, Opened, Samples
 
 _NANOSECONDS_PER_MS = 1e6

@@ -32,7 +32,7 @@ from flashinfer_bench.report.ab import AbReport, ab_page
 if TYPE_CHECKING:
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.duel import Limits
+    from flashinfer_bench.bench.tools.duel import Limits
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _ROUNDS = 12
@@ -184,14 +184,14 @@ def _question(options: AbOptions, *, is_same_code: bool) -> Question:
 
 
 def _limits(options: AbOptions) -> Limits:
-    from flashinfer_bench.bench.duel import Limits  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.duel import Limits  # noqa: PLC0415  # pydantic
 
     return Limits(options.rounds, options.until_interval, options.time_budget_seconds)
 
 
 def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, Solution, Solution]:
     """Find both, and what they implement; they are called `old` and `new` from here on."""
-    from flashinfer_bench.bench.pool import device_names  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
 
     kind = device_names(options.device)[0].partition(":")[0]
     hints = Hints(options.language, options.entry_point, kind)

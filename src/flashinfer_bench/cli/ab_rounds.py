@@ -12,9 +12,9 @@ from flashinfer_bench.cli.progress import waiting_text
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.duel import Ended, Limits, Round
+    from flashinfer_bench.bench.tools.duel import Ended, Limits, Round
     from flashinfer_bench.bench.plan import Job, Plan
-    from flashinfer_bench.bench.pool import Progress
+    from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.data import Solution
 
 
@@ -30,7 +30,7 @@ class Found:
 
     def add(self, step: Round | Ended) -> None:
         """Keep a round; a workload that ended has none."""
-        from flashinfer_bench.bench.duel import Ended  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.bench.tools.duel import Ended  # noqa: PLC0415  # pydantic
 
         if isinstance(step, Ended):
             self.ended.append(step)
@@ -41,8 +41,8 @@ class Found:
 
 def play(benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found: Found) -> None:
     """Run all rounds on one device; one is enough where times mean nothing."""
-    from flashinfer_bench.bench.duel import Limits, duel  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.bench.pool import LocalPool  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.duel import Limits, duel  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import LocalPool  # noqa: PLC0415  # pydantic
 
     jobs = _jobs(plan)
     if found.interpreted:
@@ -86,7 +86,7 @@ class _Ticker:
 
     def observe(self, event: Progress) -> None:
         """Say what waits, or what runs."""
-        from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
 
         match event:
             case Waiting(device=device):

@@ -160,7 +160,7 @@ def _subject(trace_set: TraceSet, options: CheckOptions) -> tuple[Definition, So
 
 
 def _device_kind(device: str) -> str:
-    from flashinfer_bench.bench.pool import device_names  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
 
     return device_names(device)[0].partition(":")[0]
 

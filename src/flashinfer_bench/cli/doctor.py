@@ -39,7 +39,7 @@ def doctor(local: str | None, noise: bool, as_json: bool) -> None:
 
     Exits with 4 when no kernel can be run here.
     """
-    from flashinfer_bench.bench.doctor import examine  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.doctor import examine  # noqa: PLC0415  # pydantic
 
     report = examine(dataset=Path(local) if local else None, measures_noise=noise)
     exit_code = 0 if report.can_run else DeviceError.exit_code

@@ -33,8 +33,8 @@ from flashinfer_bench.report.replay import (
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.pool import Progress
-    from flashinfer_bench.bench.replay import Replay
+    from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.tools.replay import Replay
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace, TraceSet
 
 
@@ -135,7 +135,7 @@ def _run(
     """Run the job; what leaves no trace is an error that says whose."""
     from flashinfer_bench.bench import Benchmark  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.outcomes import DatasetFault  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.bench.replay import (  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.replay import (  # noqa: PLC0415  # pydantic
         recorded_device,
         replay_of,
         run_again,
@@ -212,7 +212,7 @@ def _reproducer(
     said: str,
 ) -> str:
     """Write the script for the call that is wrong now, or was when it was recorded."""
-    from flashinfer_bench.bench.reproducer import (  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.reproducer import (  # noqa: PLC0415  # pydantic
         Subject,
         failing_call,
         reproducer,
@@ -292,7 +292,7 @@ def _has_changed(trace_set: TraceSet, trace: Trace) -> bool:
 
 
 def _tell_waiting(event: Progress) -> None:
-    from flashinfer_bench.bench.pool import Waiting  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import Waiting  # noqa: PLC0415  # pydantic
 
     if isinstance(event, Waiting):
         log.inform(waiting_text(event.device))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.plan import Job, Plan
-    from flashinfer_bench.bench.pool import Progress
+    from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Trace
 
@@ -119,7 +119,7 @@ def unheld(trace: Trace) -> set[str]:
 
 
 def _observe(view: View, event: Progress) -> None:
-    from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
 
     match event:
         case Started(device=device, job=job):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench import BenchmarkConfig
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer, Variation
-    from flashinfer_bench.bench.task_linter import Seen, Task
+    from flashinfer_bench.bench.tools.task_linter import Seen, Task
     from flashinfer_bench.data.rules import Finding, Level
     from flashinfer_bench.data.rules.snapshot import Snapshot
 
@@ -28,7 +28,7 @@ def task_findings(
 
     Codes: TSK-01 to TSK-10.
     """
-    from flashinfer_bench.bench.task_linter import let_agree, look_at  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.task_linter import let_agree, look_at  # noqa: PLC0415  # pydantic
 
     require_torch("the check `task`")
     tasks = list(_tasks(dataset, names))
@@ -43,7 +43,7 @@ def task_findings(
 
 
 def _tasks(dataset: Snapshot, names: Sequence[str]) -> Iterator[Task]:
-    from flashinfer_bench.bench.task_linter import Task, smallest  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.task_linter import Task, smallest  # noqa: PLC0415  # pydantic
 
     for name in names:
         definition = dataset.definitions.get(name)
@@ -62,7 +62,7 @@ def _is_sound(seen: Seen) -> bool:
 
 def _said_of(task: Task, seen: Seen) -> Iterator[Finding]:
     from flashinfer_bench.bench.protocol import TaskLinted  # noqa: PLC0415  # msgspec
-    from flashinfer_bench.bench.task_linter import Unseen, Unsound  # noqa: PLC0415
+    from flashinfer_bench.bench.tools.task_linter import Unseen, Unsound  # noqa: PLC0415
 
     name = task.definition.name
     match seen:
@@ -122,7 +122,7 @@ def _of_variations(variations: Iterable[Variation], name: str) -> Iterator[Findi
 
 
 def _disagreement(step: Step) -> Iterator[Finding]:
-    from flashinfer_bench.bench.task_linter import is_reference  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.task_linter import is_reference  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.rules import Level  # noqa: PLC0415
 
     solution, name = step.job.solution, step.job.definition.name

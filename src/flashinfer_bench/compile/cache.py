@@ -2,7 +2,7 @@
 
 A build is made in a folder of its own under a lock and renamed into place when it is complete, so
 a name that exists is a build that is whole. All that belongs to one solution lies in one folder. Where
-solutions are benchmarked, a process works in a copy of that folder (`bench/build_copies.py`)::
+solutions are benchmarked, a process works in a copy of that folder (`bench/parent/build_copies.py`)::
 
     <root>/solutions/<hash>/                         of the solution's content
     ├── build_locks/<package>.lock

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
-from flashinfer_bench.bench.pool import device_names, hardware_of
+from flashinfer_bench.bench.parent.pool import device_names, hardware_of
 from flashinfer_bench.data import Trace, TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.descriptions import Description, describe_each

@@ -6,6 +6,15 @@ import contextlib
 from pathlib import Path
 
 _PROC = Path("/proc")
+_NO_MEMORY_WORDS = (
+    "MemoryError",
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "(perhaps out of memory)",
+)
+"""How Python, torch, C++ and the kernel say that memory ran out."""
 
 
 def granted_bytes(pid: int) -> int | None:
@@ -18,6 +27,11 @@ def peak_bytes(pid: int) -> int:
     """Tell what a process had in memory at most; 0 if it is gone."""
     words = _words_after("VmHWM:", _PROC / str(pid) / "status")
     return int(words[0]) << 10 if words else 0
+
+
+def is_about_memory(text: str) -> bool:
+    """Tell whether a failure is said to be one of memory that cannot be had."""
+    return any(words in text for words in _NO_MEMORY_WORDS)
 
 
 def _words_after(start: str, file: Path) -> list[str]:

@@ -20,7 +20,7 @@ from flashinfer_bench.bench.channel import (
     ChannelTimeout,
     pair,
 )
-from flashinfer_bench.bench.confinement import Confinement
+from flashinfer_bench.bench.sandbox.confinement import Confinement
 from flashinfer_bench.bench.protocol import (
     Built,
     Committed,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flashinfer_bench.bench.worker.cpu_clock import CpuClock
+from flashinfer_bench.bench.judge.cpu_clock import CpuClock
 
 BUSY = "while True: pass"
 IDLE = "import time; print(flush=True); time.sleep(60)"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.bench import doctor
-from flashinfer_bench.bench.doctor import examine, torch_cuda
-from flashinfer_bench.bench.noise import DeviceBusyError, noise_in_this_process
+from flashinfer_bench.bench.tools import doctor
+from flashinfer_bench.bench.tools.doctor import examine, torch_cuda
+from flashinfer_bench.bench.tools.noise import DeviceBusyError, noise_in_this_process
 from flashinfer_bench.compile.builder import BUILDERS
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.report.doctor import NoiseFloor
@@ -33,7 +33,7 @@ def test_every_language_and_binding_is_looked_at() -> None:
 
 def test_looking_a_machine_over_loads_no_torch() -> None:
     code = (
-        "import sys; from flashinfer_bench.bench.doctor import examine; "
+        "import sys; from flashinfer_bench.bench.tools.doctor import examine; "
         "examine(measures_noise=False); print('torch' in sys.modules)"
     )
 

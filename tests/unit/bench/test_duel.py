@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from flashinfer_bench.bench.duel import Ended, Limits, Round, duel
+from flashinfer_bench.bench.tools.duel import Ended, Limits, Round, duel
 from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, RivalFailed
 from flashinfer_bench.bench.plan import Job
-from flashinfer_bench.bench.pool import Finished, Progress
+from flashinfer_bench.bench.parent.pool import Finished, Progress
 from flashinfer_bench.bench.protocol import Errors, JobPassed, Samples
 from tests.flow.kernels import HONEST, solution
 from tests.unit.bench.values import OPENED, job

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.bench.confinement import Confinement, Held, Missing
-from flashinfer_bench.bench.worker import container, grants, landlock, seccomp
-from flashinfer_bench.bench.worker.landlock import LIST, READ, USE, WRITE
+from flashinfer_bench.bench.sandbox.confinement import Confinement, Held, Missing
+from flashinfer_bench.bench.sandbox import container, grants, landlock, seccomp
+from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE
 
 
 def granted(paths: list[Path], *, hidden: list[Path]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from flashinfer_bench.bench.protocol import (
     ToContestant,
     ToJudge,
 )
-from flashinfer_bench.bench.worker.link import JobEndedError, Link
+from flashinfer_bench.bench.judge.link import JobEndedError, Link
 
 
 @dataclass

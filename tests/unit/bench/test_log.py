@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashinfer_bench.bench.channel import Channel, pair
-from flashinfer_bench.bench.launcher import Log, Worker
+from flashinfer_bench.bench.parent.launcher import Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

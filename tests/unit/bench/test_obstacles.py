@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flashinfer_bench.bench.obstacles import is_for_another_device, missing_toolchain
+from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
 from flashinfer_bench.data import BuildSpec, Solution, SourceFile
 
 if TYPE_CHECKING:

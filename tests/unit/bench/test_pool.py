@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashinfer_bench.bench.pool import device_names, hardware_of
+from flashinfer_bench.bench.parent.pool import device_names, hardware_of
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors import machine
 

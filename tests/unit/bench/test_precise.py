@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="references compute with tensors")
 
-from flashinfer_bench.bench.worker.precise import (  # noqa: E402  # needs torch
+from flashinfer_bench.bench.judge.precise import (  # noqa: E402  # needs torch
     nudged,
     precision,
     run_in_double,

@@ -8,7 +8,7 @@ import pytest
 from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig
 from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import record
-from flashinfer_bench.bench.replay import recorded_device, replay_of
+from flashinfer_bench.bench.tools.replay import recorded_device, replay_of
 from flashinfer_bench.data import Trace
 from flashinfer_bench.data.workload import WorkloadTolerance
 from tests.flow.kernels import INCREMENT

@@ -12,8 +12,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.bench.timing import wall
-from flashinfer_bench.bench.worker import contestant
-from flashinfer_bench.bench.worker.seal import Seal
+from flashinfer_bench.bench.candidate import contestant
+from flashinfer_bench.bench.candidate.seal import Seal
 from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.planned import TensorPlan
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
+from flashinfer_bench.bench.judge.truth import Truth, UnusualDraw
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Judge, Tolerance
 from flashinfer_bench.judging.judges import judge_for

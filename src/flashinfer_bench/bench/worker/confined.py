@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.confinement import Confinement
-from flashinfer_bench.bench.worker import grants, sandbox
+from flashinfer_bench.bench.sandbox.confinement import Confinement
+from flashinfer_bench.bench.sandbox import grants, enforcement
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.bench.protocol import Role
+
+_MODULES: dict[Role, str] = {
+    "judge": "flashinfer_bench.bench.judge.service",
+    "contestant": "flashinfer_bench.bench.candidate.contestant",
+}
+"""What serves as what."""
 
 FAILED = 70
 """The exit code of a worker that failed by a fault of ours."""
@@ -41,7 +47,7 @@ def become(
         faulthandler.enable()
         warnings.resetwarnings()
         _shut_in(report, confinement, readable)
-        worker = importlib.import_module(f"flashinfer_bench.bench.worker.{role}")
+        worker = importlib.import_module(_MODULES[role])
         worker.serve(socket.socket(fileno=channel))
     except ChannelClosed:
         pass
@@ -56,7 +62,7 @@ def become(
 
 def _shut_in(report: int, confinement: Confinement, readable: Sequence[str]) -> None:
     """The descriptor of the report is closed before anybody's code could write to it."""
-    missing = sandbox.enter(confinement, readable=readable)
-    sandbox.make_at_home(confinement)
+    missing = enforcement.enter(confinement, readable=readable)
+    enforcement.make_at_home(confinement)
     os.write(report, msgspec.msgpack.encode(missing))
     os.close(report)

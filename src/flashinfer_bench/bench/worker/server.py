@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed
-from flashinfer_bench.bench.confinement import Missing
+from flashinfer_bench.bench.sandbox.confinement import Missing
 from flashinfer_bench.bench.protocol import (
     Exited,
     FromServer,
@@ -36,7 +36,8 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
     ToServer,
 )
-from flashinfer_bench.bench.worker import confined, container, grants, limits
+from flashinfer_bench.bench.worker import confined
+from flashinfer_bench.bench.sandbox import container, grants, limits
 from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
 
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 _PRELOADED = (
     "torch",
-    "flashinfer_bench.bench.worker.contestant",
-    "flashinfer_bench.bench.worker.judge",
+    "flashinfer_bench.bench.candidate.contestant",
+    "flashinfer_bench.bench.judge.service",
     "flashinfer_bench.compile.builder",
 )
 _PRELOADED_IF_PRESENT = ("numpy",)

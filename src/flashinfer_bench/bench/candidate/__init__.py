@@ -1,0 +1,1 @@
+"""The process that runs one callable, a solution or the reference, and times it."""

@@ -1,0 +1,440 @@
+"""A process that builds one callable, runs it on inputs made from seeds, and commits its outputs.
+
+It is told a signature, input plans and the seed of each call when that call is prepared. What it answers
+is believed by nobody: the judge reads the outputs from shared memory and compares them itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.protocol import (
+    Build,
+    BuildFailed,
+    Built,
+    BuiltElsewhere,
+    Committed,
+    Done,
+    Finished,
+    FromContestant,
+    Glanced,
+    Go,
+    Inspect,
+    Inspected,
+    Keep,
+    Kept,
+    OpenBlock,
+    OpenTrial,
+    OpenWorkload,
+    OutputFault,
+    Prepare,
+    Raised,
+    Returned,
+    RunPhase,
+    Spin,
+    ToContestant,
+)
+from flashinfer_bench.bench.timing.clocks import clock_for
+from flashinfer_bench.bench.timing.device_work import spin_call
+from flashinfer_bench.bench.candidate.seal import Seal
+from flashinfer_bench.compile import Runnable, build
+from flashinfer_bench.compile.targets import BuildTarget
+from flashinfer_bench.data import Signature, Solution
+from flashinfer_bench.errors import BuildError, ToolchainMissingError
+from flashinfer_bench.tensors import outputs as outgoing
+from flashinfer_bench.tensors.aliasing import aliases, lie_apart
+from flashinfer_bench.tensors.blobs import tensors_from_descriptor
+from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.machine import processors_for
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from flashinfer_bench.bench.protocol import Phase
+    from flashinfer_bench.bench.timing.wall import Clock
+    from flashinfer_bench.tensors.planned import TensorPlan
+
+_BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
+_OUR_FILES = str(Path(__file__).parents[2])
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer requests until the channel closes."""
+    channel: Channel[ToContestant] = Channel(sock, ToContestant)
+    request = channel.receive()
+    assert isinstance(request, Build)
+    harness = _build(channel, request)
+    if harness is None:
+        return
+    while True:
+        try:
+            request = channel.receive()
+            channel.send(_answer(harness, request, channel))
+        except OSError as error:
+            sys.stderr.write(f"the answer channel broke: {error}; did the solution close it?\n")
+            return
+
+
+def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
+    torch.set_num_threads(request.threads)
+    _keep_to_cores(request.threads)
+    device = open_device(request.device)
+    clock = clock_for(device.torch_device, request.clock, request.cache)
+    seal = Seal()
+    seal.watch([device, clock, *vars(clock).values()])
+    try:
+        runnable = build(
+            Solution.model_validate_json(request.solution),
+            Signature.model_validate_json(request.signature),
+            target=BuildTarget(request.device, request.arch, request.arguments),
+            cache_root=Path(request.cache_root),
+        )
+    except BuildError as error:
+        is_missing = isinstance(error, ToolchainMissingError)
+        channel.send(
+            BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
+        )
+        return None
+    if runnable.metadata.absence is not None:
+        channel.send(BuiltElsewhere(request.id, runnable.metadata.absence))
+        return None
+    channel.send(Built(request.id))
+    return _Harness(runnable, device, clock, seal)
+
+
+def _keep_to_cores(count: int) -> None:
+    """Give every contestant the same cores: cores differ in neighbours and in what their caches hold."""
+    os.sched_setaffinity(0, processors_for(count, os.sched_getaffinity(0)))
+
+
+def _answer(
+    harness: _Harness, request: ToContestant, channel: Channel[ToContestant]
+) -> FromContestant:
+    try:
+        match request:
+            case OpenWorkload():
+                return harness.open_workload(request, channel.take_descriptors())
+            case OpenTrial(id=id_, seed=seed):
+                harness.open_trial(seed)
+                return Done(id_)
+            case RunPhase(id=id_, phase=phase):
+                harness.run_phase(phase)
+                return Done(id_)
+            case OpenBlock(id=id_, host_ns=host_ns):
+                harness.open_block(host_ns)
+                return Done(id_)
+            case Prepare(id=id_):
+                harness.prepare(request)
+                return Done(id_)
+            case Go(id=id_):
+                return harness.go(id_, channel)
+            case Spin():
+                return harness.spin(request, channel)
+            case Inspect(id=id_):
+                return harness.inspect(id_)
+            case Keep():
+                return harness.keep(request)
+            case Build(id=id_):
+                return Raised(id_, "a contestant builds once")
+    except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
+        return Raised(request.id, _told(error))
+
+
+class _Harness:
+    """The state of one contestant: its callable, its inputs, its place to put outputs."""
+
+    SEALED = (
+        *("_seal", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
+        *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
+    )
+
+    def __init__(self, runnable: Runnable, device: Device, clock: Clock, seal: Seal) -> None:
+        self._seal = seal
+        self._call: Callable[..., Any] = runnable.callable
+        self._prepare, self._plan = runnable.prepare, runnable.plan
+        self._state: tuple[Any, ...] = ()
+        self._phase_inputs: dict[Phase, list[Any]] = {}
+        self._takes_outputs = runnable.metadata.destination_passing_style
+        self._has_output_buffers = self._takes_outputs
+        self._least_outputs = 0
+        self._device = device
+        self._clock = clock
+        self._plans: tuple[TensorPlan, ...] = ()
+        self._maker: InputMaker | None = None
+        self._shared: outgoing.SharedOutputs | None = None
+        self._output_sets: list[list[torch.Tensor]] = []
+        self._input_sets: list[list[Any]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._base_bytes: int | None = None
+        self._unclear: list[list[Any]] = []
+        self._in_order: _InOrder | None = None
+        self._ballast = torch.zeros(_BALLAST_ELEMENTS)
+        self._spin = spin_call(device.torch_device)
+
+    def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
+        self._seal.damage()  # what is done between workloads is noticed as well
+        shared, *rest = descriptors
+        files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
+        self._plans = request.outputs
+        self._least_outputs = request.least_outputs
+        self._has_output_buffers = self._takes_outputs or request.has_output_buffers
+        self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
+        self._shared = outgoing.SharedOutputs(
+            shared, request.outputs, request.slot_count, self._device.torch_device
+        )
+        self._clock.begin()
+        self._output_sets, self._input_sets, self._calls = [], [], []
+        self._base_bytes = None
+        self._in_order = None
+        parts = [self, self._maker, self._shared, self._device, self._clock]
+        self._seal.watch([*parts, *vars(self._clock).values()], plans=self._plans)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return Done(request.id)
+
+    def open_trial(self, seed: int) -> None:
+        """Draw fresh pools, and copy what the solution's own phases will be given."""
+        assert self._maker is not None
+        self._maker.open_trial(seed)
+        self._state = ()
+        if self._prepare is not None:
+            self._phase_inputs["prepare"] = self._maker.inputs_of_role("static")
+        if self._plan is not None:
+            self._phase_inputs["plan"] = self._maker.inputs_of_role("metadata")
+        self._device.synchronize()
+
+    def run_phase(self, phase: Phase) -> None:
+        """Run a phase of the solution's on what stays the same for a trial; the judge takes the time."""
+        inputs = self._phase_inputs.pop(phase)
+        if phase == "prepare":
+            assert self._prepare is not None
+            self._state = (self._prepare(*inputs),)
+        else:
+            assert self._plan is not None
+            (state,) = self._state or (None,)
+            planned = self._plan(state, *inputs)
+            self._state = (state if planned is None else planned,)
+        self._device.synchronize()
+
+    def open_block(self, host_ns: float | None) -> None:
+        """Move to other pages: where a buffer lies in physical memory is luck that should not last."""
+        assert self._maker is not None
+        if host_ns is not None:
+            self._clock.begin(host_ns)
+        self._maker.forget_buffers()
+        self._output_sets, self._input_sets, self._calls = [], [], []
+        self._device.give_memory_back()
+
+    def prepare(self, request: Prepare) -> None:
+        assert self._maker is not None
+        seed, count = request.seed, request.count
+        is_repeated = request.repeat is not None
+        self._input_sets = self._maker.prepare(
+            seed, count, family=request.family, is_repeated=is_repeated
+        )
+        self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
+        if self._has_output_buffers:
+            self._poison(count)
+        self._calls = [(*self._state, *inputs) for inputs in self._input_sets]
+        if self._takes_outputs:
+            pairs = zip(self._calls, self._output_sets, strict=False)
+            self._calls = [(*arguments, *buffers) for arguments, buffers in pairs]
+        self._device.synchronize()
+        self._clock.get_ready()
+        if self._base_bytes is None:
+            self._device.reset_peak()
+            self._base_bytes = self._device.peak_bytes()
+
+    def go(self, id_: int, channel: Channel[ToContestant]) -> Glanced:
+        """Run the prepared calls, say so at once, commit what they gave back, then glance at it."""
+        gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
+        in_order = self._in_order
+        try:
+            elapsed_ns, results = self._clock.time_ns(
+                in_order or self._call, self._calls, lambda: channel.send(Finished(id_))
+            )
+            channel.send(Returned(id_, elapsed_ns, len(self._calls), self._clock.host_ns))
+            sets = [
+                self._output_sets[slot] if self._takes_outputs else _as_list(result)
+                for slot, result in enumerate(results)
+            ]
+            fault, held = self._commit(sets, in_order.take() if in_order else sets)
+            channel.send(Committed(id_, fault, self._missing(sets)))
+        finally:
+            gc.enable()
+        self._bring(held)
+        if in_order is None and not self._takes_outputs and _has_other_strides(sets):
+            self._in_order = _InOrder(self._call)
+        is_clear = self._takes_outputs or self._lie_apart(sets)
+        self._unclear = [] if is_clear else sets
+        return Glanced(id_, is_clear)
+
+    def spin(self, request: Spin, channel: Channel[ToContestant]) -> Glanced:
+        """Do all that `go` does, around something that only keeps processors busy."""
+        busy = self._spin_on_all_cores if request.on_all_cores else self._spin
+        elapsed_ns, _ = self._clock.time_ns(
+            busy, [(request.duration_ns,)], lambda: channel.send(Finished(request.id))
+        )
+        count = len(self._calls)
+        channel.send(Returned(request.id, elapsed_ns, count))
+        self._allocate(count)
+        buffers = self._output_sets[:count]
+        fault, held = self._commit(buffers, buffers)
+        channel.send(Committed(request.id, fault))
+        self._bring(held)
+        return Glanced(request.id, is_clear=True)
+
+    def _commit(
+        self, sets: Sequence[Sequence[Any]], in_order: Sequence[Sequence[Any]]
+    ) -> tuple[OutputFault | None, list[list[torch.Tensor | None]]]:
+        """Copy outputs to where the judge can see them; not what does not fit there.
+
+        `in_order`: the same outputs, put in order within the timed window where they lay in other strides.
+
+        From a card that takes long enough for work to hide behind it. There they are first copied on the card,
+        which does not, and returned; `_bring` does the rest.
+        """
+        assert self._shared is not None
+        held: list[list[torch.Tensor | None]] = []
+        for slot, (returned, produced) in enumerate(zip(sets, in_order, strict=False)):
+            fault = self._mismatch(returned)
+            if fault is not None:
+                return fault, []
+            if self._device.torch_device.type == "cpu":
+                self._shared.write(slot, produced)
+            else:
+                held.append([None if out is None else out.detach().clone() for out in produced])
+        self._device.synchronize()
+        return None, held
+
+    def _bring(self, held: Sequence[Sequence[torch.Tensor | None]]) -> None:
+        assert self._shared is not None
+        for slot, produced in enumerate(held):
+            self._shared.write(slot, produced)
+
+    def _mismatch(self, produced: Sequence[Any]) -> OutputFault | None:
+        if not self._least_outputs <= len(produced) <= len(self._plans):
+            has_optional = self._least_outputs < len(self._plans)
+            said = f"{len(produced)} outputs, {len(self._plans)} declared"
+            return OutputFault("shape" if has_optional else "count", said)
+        for number, (output, plan) in enumerate(zip(produced, self._plans, strict=False)):
+            if output is None and number >= self._least_outputs:
+                continue
+            found = outgoing.mismatch(output, plan, self._device.torch_device)
+            if found is not None:
+                return OutputFault(*found)  # type: ignore[arg-type]  # codes are the literals
+        return None
+
+    def _missing(self, sets: Sequence[Sequence[Any]]) -> tuple[int, ...]:
+        """Tell which of the outputs that may be missing are, in any of the calls."""
+        optional = range(self._least_outputs, len(self._plans))
+        return tuple(
+            number
+            for number in optional
+            if any(len(outs) <= number or outs[number] is None for outs in sets)
+        )
+
+    def _lie_apart(self, sets: Sequence[list[Any]]) -> bool:
+        assert self._maker is not None
+        return lie_apart(sets, self._maker.sets)
+
+    def inspect(self, id_: int) -> Inspected:
+        """Look at what a glance did not clear: whose memory it lies in, and how.
+
+        Only when asked. The judge reads what processor time a sample took when it hears that outputs are committed;
+        on a busy machine that is late, and this would count as work of the solution.
+        """
+        assert self._maker is not None
+        sets, self._unclear = self._unclear, []
+        found = aliases(sets, self._maker.sets, self._plans)
+        overlaps = None if found.fault is None else OutputFault("overlap", found.fault)
+        there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
+        strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
+        return Inspected(id_, overlaps, found.are_shared, max(strided, default=0))
+
+    def _spin_on_all_cores(self, duration_ns: int) -> None:
+        if self._device.torch_device.type != "cpu":
+            self._spin(duration_ns)
+            return
+        until_ns = time.perf_counter_ns() + duration_ns
+        while time.perf_counter_ns() < until_ns:
+            self._ballast.add_(1)
+
+    def _allocate(self, count: int) -> None:
+        while len(self._output_sets) < count:
+            self._output_sets.append(outgoing.allocate(self._plans, self._device.torch_device))
+
+    def _poison(self, count: int) -> None:
+        self._allocate(count)
+        for buffers in self._output_sets[:count]:
+            outgoing.poison(buffers)
+
+    def keep(self, request: Keep) -> Kept:
+        printed = outgoing.fingerprint(self._input_sets[request.slot])
+        peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
+        used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
+        damage = self._seal.damage(is_deep=request.asks_peak)
+        return Kept(request.id, printed, used_bytes, damage)
+
+
+class _InOrder:
+    """Calls a solution and puts what it gave back into the declared order, for which it pays.
+
+    Otherwise the copy of outputs after the clock has stopped would take longer by as much as a solution likes.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._taken: list[list[Any]] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        result = self._call(*arguments)
+        self._taken.append([_contiguous(output) for output in _as_list(result)])
+        return result
+
+    def take(self) -> list[list[Any]]:
+        """Give the outputs since the last time this was asked."""
+        taken, self._taken = self._taken, []
+        return taken
+
+
+def _contiguous(output: Any) -> Any:
+    return output.contiguous() if type(output) is torch.Tensor else output
+
+
+def _has_other_strides(sets: Sequence[Sequence[Any]]) -> bool:
+    there = (each for outputs in sets for each in outputs if isinstance(each, torch.Tensor))
+    return not all(each.is_contiguous() for each in there)
+
+
+def _as_list(result: object) -> list[Any]:
+    """Take a call's outputs: what is in a tuple or list, not what a subclass says is in it."""
+    if isinstance(result, tuple):
+        return list(tuple.__iter__(result))
+    if isinstance(result, list):
+        return list(list.__iter__(result))
+    return [result]
+
+
+def _told(error: BaseException) -> str:
+    """Return the traceback without this package's frames."""
+    told = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FILES)]
+    told.stack = traceback.StackSummary.from_list(frames)
+    return _printable("".join(told.format()))
+
+
+def _printable(text: str) -> str:
+    """Replace lone surrogates, which neither messages nor JSON can carry."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,193 @@
+"""The judge's end of a contestant: one request, one answer with the same id, within a time budget."""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.protocol import (
+    Contestant,
+    Disconnect,
+    FromContestant,
+    JobAborted,
+    JobRaised,
+    JobResult,
+    JobTimedOut,
+    LookAtProcess,
+    ProcessSeen,
+    Raised,
+    ReferenceFailed,
+    ToContestant,
+    ToJudge,
+)
+from flashinfer_bench.bench.judge.cpu_clock import CpuClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.bench.protocol import Phase
+
+Answer = TypeVar("Answer", bound=FromContestant)
+
+
+class JobEndedError(Exception):
+    """The job is decided; nothing more needs to be measured."""
+
+    def __init__(self, result: JobResult) -> None:
+        super().__init__(type(result).__name__)
+        self.result = result
+
+
+class Link:
+    """Talks to one contestant and watches the parent, who knows first when a process dies."""
+
+    def __init__(
+        self, name: str, pid: int, channel: Channel[FromContestant], parent: Channel[ToJudge]
+    ) -> None:
+        self.name = name
+        self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
+        self.is_reference, self.is_timed, self.takes_outputs = False, True, False
+        self.phases: tuple[Phase, ...] = ()
+        self._channel = channel
+        self._parent = parent
+        self._pid = pid
+        self._poll = select.poll()
+        self._poll.register(parent, select.POLLIN)  # first: it knows why a channel closed
+        self._poll.register(channel, select.POLLIN)
+        self._next_id = 1
+        self._budget_s = 0.0
+        self._limit_s = 0.0
+        self._job_id = 0
+        self._remedy = ""
+
+    def open_job(
+        self, job_id: int, contestant: Contestant, *, limit_s: float, remedy: str = ""
+    ) -> None:
+        """Start a new time budget: the seconds this contestant may keep us waiting in one job.
+
+        `remedy`: what to do about a reference that raises.
+        """
+        self._remedy = remedy
+        self._job_id, self.is_reference = job_id, contestant.is_reference
+        self.is_timed, self.takes_outputs = contestant.is_timed, contestant.takes_outputs
+        self.phases = contestant.phases
+        self._budget_s = self._limit_s = limit_s
+
+    def ask(
+        self, request: ToContestant, expected: type[Answer], descriptors: Sequence[int] = ()
+    ) -> Answer:
+        """Send a request and return its answer, or end the job."""
+        self.tell(request, descriptors)
+        return self.hear(request, expected)
+
+    def tell(self, request: ToContestant, descriptors: Sequence[int] = ()) -> None:
+        """Send a request whose answer is heard later, or end the job."""
+        try:
+            self._channel.send(request, descriptors)
+        except ChannelClosed:
+            self._wait_for_parent()
+            raise JobEndedError(self._aborted("its channel closed")) from None
+
+    def hear(self, request: ToContestant, expected: type[Answer]) -> Answer:
+        """Return the next answer to a request, or end the job.
+
+        The judge sleeps until it comes. Staying awake would be quicker, and wrong: the kernel adds processor time up
+        when a process goes to sleep, and a judge that hears at once would read what was used before.
+        """
+        try:
+            answer = self._channel.pending() or self._receive()
+        except ChannelTimeout:
+            raise JobEndedError(self._timed_out(request)) from None
+        except ChannelClosed:
+            self._wait_for_parent()
+            raise JobEndedError(self._aborted("its channel closed")) from None
+        except ChannelGarbled as error:
+            explanation = (
+                f"what came on its channel is no answer: {error}; either it says what cannot be, or "
+                "something wrote to a descriptor that is not its own"
+            )
+            raise JobEndedError(self._aborted(explanation)) from None
+        if isinstance(answer, Raised):
+            raise JobEndedError(self._raised(answer))
+        if not isinstance(answer, expected) or answer.id != request.id:
+            explanation = f"it answered {type(request).__name__} {request.id} with {answer!r:.200}"
+            raise JobEndedError(self._aborted(explanation))
+        return answer
+
+    def new_id(self) -> int:
+        """Return an id that no earlier request of this contestant had."""
+        self._next_id += 1
+        return self._next_id
+
+    def waited_ns(self) -> int:
+        """Say how long the threads of this contestant were ready to run and did not."""
+        return sum(self._look("waiting"))
+
+    def close(self) -> None:
+        """Close our end."""
+        self._channel.close()
+
+    def _receive(self) -> FromContestant:
+        """Wait for a message; what that takes is taken from the budget."""
+        started_ns = time.perf_counter_ns()
+        deadline_ns = started_ns + round(self._budget_s * 1e9)
+        answer = None
+        while answer is None:
+            now_ns = time.perf_counter_ns()
+            if now_ns >= deadline_ns:
+                raise ChannelTimeout
+            for descriptor, _ in self._poll.poll(math.ceil((deadline_ns - now_ns) / 1e6)):
+                if descriptor == self._parent.fileno():
+                    self._hear_parent()
+                else:
+                    self._channel.fill()
+                    answer = self._channel.pending()
+        self._budget_s -= (time.perf_counter_ns() - started_ns) / 1e9
+        return answer
+
+    def _look(self, about: Literal["descendants", "waiting"]) -> tuple[int, ...]:
+        """Have the parent look at this contestant's process: /proc is out of the judge's reach."""
+        request = LookAtProcess(self.new_id(), self._pid, about)
+        self._parent.send(request)
+        while (seen := self._hear_parent()) is None or seen.id != request.id:
+            pass
+        return seen.numbers
+
+    def _hear_parent(self) -> ProcessSeen | None:
+        """While a job runs the parent answers, or says that a contestant is gone."""
+        self._parent.fill()
+        seen = None
+        while (message := self._parent.pending()) is not None:
+            if isinstance(message, Disconnect):
+                explanation = "its process ended"
+                raise JobEndedError(JobAborted(self._job_id, message.contestant, explanation))
+            if isinstance(message, ProcessSeen):
+                seen = message
+        return seen
+
+    def _wait_for_parent(self) -> None:
+        """A closed channel is nearly always a dead process; let the parent say so first."""
+        poll = select.poll()
+        poll.register(self._parent, select.POLLIN)
+        if poll.poll(1000):
+            self._hear_parent()
+
+    def _timed_out(self, request: ToContestant) -> JobResult:
+        what = type(request).__name__.lower()
+        explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
+        if self.is_reference:
+            return ReferenceFailed(self._job_id, f"timing the reference: {explanation}")
+        return JobTimedOut(self._job_id, explanation, self.name)
+
+    def _raised(self, answer: Raised) -> JobResult:
+        if self.is_reference:
+            return ReferenceFailed(
+                self._job_id, f"timing the reference:\n{answer.text}{self._remedy}"
+            )
+        return JobRaised(self._job_id, answer.text, self.name)
+
+    def _aborted(self, explanation: str) -> JobResult:
+        return JobAborted(self._job_id, self.name, explanation)

@@ -1,0 +1,260 @@
+"""The process that knows the truth: it makes inputs, runs the reference, compares, and never loads a solution.
+
+The reference is somebody's code as well: the process was shut in before it read its first message, and what it needs
+of files and of other processes comes from the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.protocol import (
+    CeilingsLearned,
+    Connect,
+    Disconnect,
+    FromContestant,
+    JobResult,
+    JobSkipped,
+    JudgeFailed,
+    LearnCeilings,
+    LintResult,
+    LintTask,
+    Open,
+    Opened,
+    ProcessSeen,
+    ReferenceFailed,
+    RunJob,
+    ToJudge,
+)
+from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
+from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
+from flashinfer_bench.bench.judge.link import JobEndedError, Link
+from flashinfer_bench.bench.judge.match import Match
+from flashinfer_bench.bench.judge.speed import SpeedOfLight
+from flashinfer_bench.bench.judge.task_lint import lint
+from flashinfer_bench.bench.judge.truth import ReferenceFailedError, Truth
+from flashinfer_bench.compile.targets import device_arch
+from flashinfer_bench.data import Definition, Workload
+from flashinfer_bench.tensors.ceiling_probe import measure
+from flashinfer_bench.tensors.ceilings import Remembered
+from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
+from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.machine import processors_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from flashinfer_bench.bench.timing.wall import Clock
+    from flashinfer_bench.tensors.ceilings import Ceilings
+
+_REMEMBERED_BYTES = 1 << 30
+
+
+def serve(sock: socket.socket) -> None:
+    """Judge jobs until the parent closes the channel."""
+    channel: Channel[ToJudge] = Channel(sock, ToJudge)
+    request = channel.receive()
+    assert isinstance(request, Open)
+    sleep_no_longer()
+    torch.set_num_threads(request.threads)
+    cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
+    device = open_device(request.device)
+    clock = clock_for(device.torch_device, request.clock, request.cache)
+    opened = _opened(request, device, clock)
+    del clock  # some can be opened once
+    channel.send(opened)
+    _Bench(channel, device, Path(request.cache_root), cores=cores).run()
+
+
+class _Bench:
+    """The judge's state: connected contestants, and the truth about the workloads last judged."""
+
+    def __init__(
+        self,
+        channel: Channel[ToJudge],
+        device: Device,
+        cache_root: Path,
+        *,
+        cores: int,
+    ) -> None:
+        self._channel = channel
+        self._ceilings = Remembered(self._measure)
+        self._gpu = gpu_conditions(device.uuid) if device.cuda is not None else None
+        self._cores = cores
+        self._device = device
+        self._cache_root = cache_root
+        self._links: dict[str, Link] = {}
+        self._truths: dict[tuple[bytes, bytes], Truth] = {}
+
+    def run(self) -> None:
+        while True:
+            match self._channel.receive():
+                case Connect(contestant=name, pid=pid):
+                    (descriptor,) = self._channel.take_descriptors()
+                    contestant: Channel[FromContestant] = Channel(
+                        socket.socket(fileno=descriptor), FromContestant
+                    )
+                    self._links[name] = Link(name, pid, contestant, self._channel)
+                case Disconnect(contestant=name):
+                    link = self._links.pop(name, None)  # the parent may say it twice
+                    if link is not None:
+                        link.close()
+                case LearnCeilings(id=id_, known=known):
+                    self._channel.send(CeilingsLearned(id_, self._learned(known)))
+                case RunJob() as job:
+                    with self._files() as files:
+                        result = self._judge(job, files)
+                    self._channel.send(result)
+                    if isinstance(result, ReferenceFailed):
+                        self._require_usable_device()
+                case LintTask() as task:
+                    with self._files() as files:
+                        self._channel.send(self._lint(task, files))
+                case ProcessSeen():  # for a job that ended while it was asked for
+                    pass
+                case Open():
+                    return
+
+    def _measure(self) -> Ceilings:
+        return measure(self._device.torch_device)
+
+    def _learned(self, known: Ceilings | None) -> Ceilings | None:
+        """Take what is known, or measure; what a reference could have changed is not written down."""
+        self._ceilings = Remembered(self._measure, known)
+        try:
+            return self._ceilings.get()
+        except torch.OutOfMemoryError:  # measuring takes a gigabyte on a card
+            return None
+
+    @contextlib.contextmanager
+    def _files(self) -> Iterator[list[int]]:
+        """Give the descriptors that came with a message; they are closed at the end."""
+        descriptors = self._channel.take_descriptors()
+        try:
+            yield descriptors
+        finally:
+            for each in descriptors:
+                os.close(each)
+
+    def _judge(self, job: RunJob, files: Sequence[int]) -> JobResult:
+        try:
+            truth = self._truth_about(job, files)
+            links = self._take_links(job, truth.remedy)
+            speed = SpeedOfLight(
+                self._ceilings,
+                truth,
+                Workload.model_validate_json(job.workload),
+                is_cold=job.judgement.is_cold,
+            )
+            conditions = Conditions(
+                self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
+            )
+            match = Match(
+                job,
+                truth,
+                links,
+                self._device,
+                files=files,
+                conditions=conditions,
+                speed=speed,
+                cores=self._cores,
+            )
+            return match.play()
+        except JobEndedError as ended:
+            return self._after_abort(ended.result)
+        except ReferenceFailedError as error:
+            return ReferenceFailed(job.id, str(error))
+        except torch.OutOfMemoryError as error:
+            return JobSkipped(job.id, f"the reference does not fit here: {error}")
+        except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
+            return JudgeFailed(job.id, traceback.format_exc())
+
+    def _lint(self, task: LintTask, files: Sequence[int]) -> LintResult:
+        try:
+            return lint(task, self._truth_about(task, files))
+        except ReferenceFailedError as error:
+            return ReferenceFailed(task.id, str(error))
+        except torch.OutOfMemoryError as error:
+            return JobSkipped(task.id, f"the reference does not fit here: {error}")
+        except Exception:  # noqa: BLE001  # as above
+            return JudgeFailed(task.id, traceback.format_exc())
+
+    def _take_links(self, job: RunJob, remedy: str) -> list[Link]:
+        links = [self._links[contestant.name] for contestant in job.contestants]
+        for link, contestant in zip(links, job.contestants, strict=True):
+            limit_s = job.judgement.timeout_seconds
+            link.open_job(job.id, contestant, limit_s=limit_s, remedy=remedy)
+        return links
+
+    def _truth_about(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
+        """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
+        subject = (job.definition, job.workload)
+        truth = self._truths.pop(subject, None) or self._make_truth(job, files)
+        truth.use_key(job.key)
+        self._truths[subject] = truth  # now the youngest
+        while len(self._truths) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
+            self._truths.pop(next(iter(self._truths)))
+        return truth
+
+    def _make_truth(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
+        return Truth(
+            Definition.model_validate_json(job.definition),
+            Workload.model_validate_json(job.workload),
+            files=files[0] if files else None,
+            device=self._device,
+            key=job.key,
+            cache_root=self._cache_root,
+        )
+
+    def _remembered_bytes(self) -> int:
+        return sum(truth.size_bytes for truth in self._truths.values())
+
+    def _after_abort(self, result: JobResult) -> JobResult:
+        """A killed or crashed kernel must have left the device usable."""
+        self._require_usable_device()
+        return result
+
+    def _require_usable_device(self) -> None:
+        """Make a known-good call: a reference that indexes out of range on a card spoils it for this process."""
+        probe: Callable[[], object] = torch.ones(8, device=self._device.torch_device).sum
+        probe()
+        self._device.synchronize()
+
+
+def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
+    def own_ns() -> int:
+        return time.process_time_ns() + sum(link.cpu.read_ns() for link in links)
+
+    return CpuConditions(own_ns, lambda: sum(link.waited_ns() for link in links))
+
+
+def _opened(request: Open, device: Device, clock: Clock) -> Opened:
+    calibration = calibrate(clock, device.torch_device)
+    libs = {"torch": str(torch.__version__)}
+    if device.cuda is not None:
+        libs["cuda"] = device.cuda
+    return Opened(
+        request.id,
+        hardware=device.hardware,
+        lock_name=device.lock_name,
+        uuid=device.uuid,
+        driver=device.driver,
+        cuda=device.cuda,
+        libs=libs,
+        calibration=calibration,
+        clock=clock.name,
+        clock_version=clock.version,
+        clock_overhead_ns=max(0.0, calibration["empty_call_ns"]),
+        latency_kind=clock.latency_kind,
+        is_cold=clock.is_cold,
+        arch=device_arch(request.device),
+    )

@@ -1,0 +1,311 @@
+"""The truth about one workload: its inputs from the run's key, and what the reference makes of them."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
+from flashinfer_bench.bench.judge import precise
+from flashinfer_bench.compile import build
+from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.data import RandomInput
+from flashinfer_bench.errors import BenchError, BuildError
+from flashinfer_bench.judging import Call
+from flashinfer_bench.tensors.blobs import tensors_from_descriptor
+from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.memory import is_about_memory
+from flashinfer_bench.tensors.outputs import fingerprint, mismatch
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from flashinfer_bench.bench.protocol import Note
+    from flashinfer_bench.data import Definition, Workload
+    from flashinfer_bench.judging import Judge, Tolerance
+    from flashinfer_bench.judging.case import Outputs
+    from flashinfer_bench.tensors.devices import Device
+
+_GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
+_UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64 run
+_NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last bits
+_GATE_DRAWS = 16  # of a reference that samples
+_COPIES_IN_DOUBLE = 2
+_INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
+
+
+class ReferenceFailedError(Exception):
+    """The definition or workload is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnusualDraw:
+    """A call with unusual inputs, by trial and number, and what the reference gives for it."""
+
+    family: str
+    at: tuple[int, int]
+    expected: list[torch.Tensor]
+
+
+class Truth:
+    """Makes inputs and expected outputs for any trial and call of one workload.
+
+    `files` is what `shared_files` made of the inputs that come from files.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        workload: Workload,
+        *,
+        files: int | None,
+        device: Device,
+        key: int,
+        cache_root: Path,
+    ) -> None:
+        self.definition = definition
+        self._device = device
+        self._subject = subject_of(definition.name, workload.uuid)
+        self.remedy = _remedy(definition, workload)
+        """What to do where inputs drawn for this workload make the reference raise; nothing where none is suspect."""
+        self._key = key
+        try:
+            self.inputs = plan_inputs(definition, workload)
+            self.outputs = plan_outputs(definition, workload)
+            solution, signature = reference_solution(definition), definition.signature()
+            self._reference = build(solution, signature, cache_root=cache_root).callable
+        except BuildError as error:
+            raise ReferenceFailedError(f"{error}\n{error.log}") from error
+        except BenchError as error:
+            raise ReferenceFailedError(str(error)) from error
+        stored = {} if files is None else tensors_from_descriptor(files, self.inputs)
+        self._maker = InputMaker(self.inputs, device.torch_device, files=stored)
+        self._trial = -1
+        self._first_outputs: dict[int, list[torch.Tensor]] = {}
+        self._precise: list[torch.Tensor] | None = None
+        self._has_tried_precise = False
+        self._sound_by: tuple[Judge, Tolerance] | None = None
+        self._unusual: dict[object, UnusualDraw] = {}
+        self._unfit: dict[object, str] = {}
+        """Families nobody can be judged on, and why: for this workload, whatever the key."""
+        self.task_notes: dict[object, tuple[Note, ...]] = {}
+        """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
+
+    def use_key(self, key: int) -> None:
+        """Take the key of another job: what was made from the last one is forgotten."""
+        if key == self._key:
+            return
+        self._key = key
+        self._trial = -1
+        self._first_outputs.clear()
+        self._unusual.clear()
+        self._precise, self._has_tried_precise = None, False
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory this holds: pools, one set of inputs, outputs of first and unusual calls, float64 twins."""
+        inputs = sum(plan.tensor.size_bytes for plan in self.inputs)
+        return 2 * inputs + 8 * sum(plan.size_bytes for plan in self.outputs)
+
+    def trial_seed(self, trial: int) -> int:
+        """Seed of a trial's pools: depends on key, definition, workload and trial only."""
+        return pools_seed(self._key, self._subject, trial)
+
+    def call_seed(self, trial: int, call: int) -> int:
+        """Seed of a call's windows and scales."""
+        return call_seed(self._key, self._subject, trial, call)
+
+    def inputs_of(
+        self, trial: int, call: int, count: int = 1, *, family: str | None = None
+    ) -> list[list[Any]]:
+        """Make the input sets of a sample again; valid until the next time this is called."""
+        if trial != self._trial:
+            self._maker.open_trial(self.trial_seed(trial))
+            self._trial = trial
+        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
+
+    def expected_of_first(self, trial: int) -> list[torch.Tensor]:
+        """Return the outputs of a trial's call 0, which every solution is checked on."""
+        if trial not in self._first_outputs:
+            produced = self.run(self.inputs_of(trial, 0)[0])
+            # A copy: they may be views of the inputs, or a buffer the reference uses again.
+            self._first_outputs[trial] = [output.clone() for output in produced]
+        return self._first_outputs[trial]
+
+    def require_legal(self, trial: int, call: int, count: int) -> None:
+        """Run the reference on the inputs of a sample; where it raises, nobody can be judged by them."""
+        for arguments in self.inputs_of(trial, call, count):
+            try:
+                self.run(arguments)
+            except ReferenceFailedError as error:
+                raise ReferenceFailedError(
+                    "a solution failed on inputs drawn for this workload that make the reference itself fail "
+                    f"(trial {trial}, call {call}): {error}"
+                ) from error
+
+    def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
+        """Run the reference; what it raises or returns wrong is the dataset's fault, but for want of memory."""
+        self._device.seed_generators(seed)
+        try:
+            result = self._reference(*arguments)
+            self._device.synchronize()
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a reference raises is the dataset's fault
+            if isinstance(error, torch.OutOfMemoryError) or is_about_memory(repr(error)):
+                raise torch.OutOfMemoryError(str(error)) from error
+            told = "".join(traceback.format_exception(error, limit=-3))
+            raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
+        produced = list(result) if isinstance(result, tuple | list) else [result]
+        self._require_declared(produced)
+        return produced
+
+    def run_in_double(
+        self, arguments: Sequence[Any], native: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor] | None:
+        """Run the reference in float64; None where it cannot be, or does not fit."""
+        if not any(plan.dtype in WINDOWED_DTYPES for plan in self.outputs):
+            return None
+        if precise.size_in_double(arguments) * _COPIES_IN_DOUBLE > self._device.available_bytes():
+            return None
+        return precise.run_in_double(self._reference, arguments, native)
+
+    def require_sound(self, judge: Judge, tolerance: Tolerance) -> None:
+        """The definition gate: declared shapes, inputs untouched, and it agrees with itself."""
+        if self._sound_by == (judge, tolerance):
+            return
+        arguments = self.inputs_of(0, 0)[0]
+        before = fingerprint(arguments)
+        first = [output.clone() for output in self.run(arguments)]
+        if fingerprint(arguments) != before:
+            raise ReferenceFailedError("the reference changes its inputs")
+        case = judge.open_case(tolerance.tightened(_GATE_FACTOR))
+        try:
+            if judge.needs_expected:
+                verdict = case.hear(Call(arguments, self.run(arguments), first))
+            else:
+                verdict = case.hear_repeats(arguments, self._repeated(arguments, judge))
+        except BenchError as error:
+            raise ReferenceFailedError(str(error)) from error
+        if not verdict.is_accepted:
+            how = "when run twice" if judge.needs_expected else "by its own inputs"
+            raise ReferenceFailedError(
+                f"the reference does not agree with itself {how}: {verdict.explanation}"
+            )
+        self._first_outputs[0] = first
+        self._sound_by = judge, tolerance
+
+    def precision(self, judge: Judge, got: Outputs) -> dict[str, float] | None:
+        """Compare errors against a float64 run of the reference on call 0 of trial 0.
+
+        Root mean square error of the solution, of the reference in its own precision, and their ratio;
+        `None` where the reference does not run in float64, or nothing in its outputs is a number.
+        """
+        native = self.expected_of_first(0)
+        if not self._has_tried_precise:
+            self._has_tried_precise = True
+            self._precise = self.run_in_double(self.inputs_of(0, 0)[0], native)
+        if self._precise is None:
+            return None
+        is_there = [number for number, output in enumerate(got) if output is not None]
+        ours = judge.comparable(got, self._precise)
+        theirs = [pair for pair in judge.comparable(native, self._precise) if pair[0] in is_there]
+        return precise.precision(ours, theirs)
+
+    def unusual(
+        self, family: str, judge: Judge, tolerance: Tolerance, *, at: tuple[int, int]
+    ) -> UnusualDraw | str:
+        """Make unusual inputs and what the reference gives for them, or say why nobody can be judged on them.
+
+        Before it is held against a solution that it gives something else, `doubt` has to be asked: that takes two
+        runs in float64, more than all other checks of a job.
+        """
+        subject = family, judge, tolerance
+        if subject not in self._unfit and (*subject, at) not in self._unusual:
+            draw = self._unusual_draw(family, judge, at=at)
+            if isinstance(draw, str):
+                self._unfit[subject] = draw
+            else:
+                self._unusual[*subject, at] = draw
+        return self._unfit.get(subject) or self._unusual[*subject, at]
+
+    def doubt(self, draw: UnusualDraw, judge: Judge, tolerance: Tolerance) -> str | None:
+        """Say why nobody can be judged on a draw after all, if that is so."""
+        arguments = self.inputs_of(*draw.at, family=draw.family)[0]
+        found = self._weakness(arguments, draw.expected, judge, tolerance)
+        if found is not None:
+            self._unfit[draw.family, judge, tolerance] = found
+        return found
+
+    def _unusual_draw(self, family: str, judge: Judge, *, at: tuple[int, int]) -> UnusualDraw | str:
+        if family in FAMILIES_WITH_TIES and judge.has_exact_outputs:
+            return "equal values make ties, and the judge wants one answer"
+        arguments = self.inputs_of(*at, family=family)[0]
+        try:
+            native = [output.clone() for output in self.run(arguments)]
+        except ReferenceFailedError:
+            return "the reference raises"
+        if not all(bool(output.isfinite().all()) for output in native):
+            return "the reference is not finite"
+        return UnusualDraw(family, at, native)
+
+    def _weakness(
+        self,
+        arguments: Sequence[Any],
+        native: Sequence[torch.Tensor],
+        judge: Judge,
+        tolerance: Tolerance,
+    ) -> str | None:
+        """Say what a reference lacks to be judged by on these inputs."""
+        exact = self.run_in_double(arguments, native)
+        if exact is None:
+            return "the reference does not run in float64"
+        tighter = tolerance.tightened(_UNUSUAL_FACTOR)
+        narrowed = [wide.to(out.dtype) for wide, out in zip(exact, native, strict=True)]
+        if not judge.open_case(tighter).hear(Call(arguments, native, narrowed)).is_accepted:
+            return "the reference is too far from its own float64 run"
+        nearby = self.run_in_double([precise.nudged(each) for each in arguments], native)
+        assert nearby is not None  # it was run so a moment ago
+        tighter = tolerance.tightened(_NUDGED_FACTOR)
+        if not judge.open_case(tighter).hear(Call(arguments, nearby, exact)).is_accepted:
+            return "the answer hangs on the last bits of the inputs"
+        return None
+
+    def _repeated(self, arguments: Sequence[Any], judge: Judge) -> list[list[torch.Tensor]]:
+        """Let the reference draw a few times; enough to see that it draws what its inputs say."""
+        count = min(_GATE_DRAWS, judge.repeats(arguments))
+        return [[out.clone() for out in self.run(arguments, seed=seed)] for seed in range(count)]
+
+    def _require_declared(self, produced: list[Any]) -> None:
+        if len(produced) != len(self.outputs):
+            raise ReferenceFailedError(
+                f"the reference returns {len(produced)} outputs; {len(self.outputs)} are declared"
+            )
+        for output, plan in zip(produced, self.outputs, strict=True):
+            found = mismatch(output, plan, self._device.torch_device)
+            if found is not None:
+                raise ReferenceFailedError(f"the reference's {found[1]}")
+
+
+def _remedy(definition: Definition, workload: Workload) -> str:
+    """Name the integers whose range nobody declared: they may be meant as indices, lengths or offsets."""
+    undeclared = [
+        name
+        for name, source in workload.inputs.items()
+        if isinstance(source, RandomInput)
+        and source.distribution is None
+        and definition.inputs[name].dtype in _INTEGERS
+    ]
+    if not undeclared:
+        return ""
+    return (
+        f"{', '.join(undeclared)}: integers that may lie out of range, because the workload does not declare what they "
+        'hold; declare the "distribution" of each (docs/formats.md, "What random inputs hold")\n'
+    )

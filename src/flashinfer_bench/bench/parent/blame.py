@@ -1,0 +1,112 @@
+"""Whose fault is it? What a job's end means once it is known how it came about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.outcomes import (
+    Crashed,
+    DatasetFault,
+    NotBuilt,
+    Outcome,
+    Passed,
+    RivalFailed,
+    Skipped,
+    Wrong,
+)
+from flashinfer_bench.bench.plan import is_stand_in
+from flashinfer_bench.bench.protocol import JobSuspect, JobWrong
+from flashinfer_bench.tensors.memory import is_about_memory
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.plan import Job
+
+PLAYS = 3
+"""A job is played so often before what looked like a lie each time is held against a solution."""
+
+_NO_GPU_WORDS = (
+    "not compiled with CUDA",
+    "not linked with support for cuda",
+    "no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "no CUDA-capable device",
+)
+"""How torch says that there is no GPU."""
+
+_REQUEST = re.compile(r"you tried to allocate (\d{1,18}) bytes")
+_MOST_OF_IT = 0.5
+"""Of what was granted: memory that grows by doubling fails when half is in use."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Right, but its claims do not fit what was seen."""
+
+    result: JobSuspect
+    log: str
+    is_rival: bool
+
+    @property
+    def reasons(self) -> str:
+        """A line for each, for the log."""
+        found = self.result.violations
+        return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
+
+    def convicted(self, said: str) -> Outcome:
+        """What looked like a lie each time is one."""
+        seen = self.result
+        explanation = f"seen in each of {PLAYS} plays of the job, each in a fresh process"
+        wrong = Wrong(
+            JobWrong(
+                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.contestant
+            ),
+            said + self.log,
+        )
+        return RivalFailed(wrong) if self.is_rival else wrong
+
+
+def with_log(outcome: Outcome, said: str) -> Outcome:
+    """Let the log of a job that was played more than once say so."""
+    if not said or not isinstance(outcome, Passed | Wrong):
+        return outcome
+    return replace(outcome, log=said + outcome.log)
+
+
+def unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:
+    """Skip what stands in for a GPU's kernel here and whose host code asks for the GPU itself."""
+    if not isinstance(outcome, Crashed) or not is_stand_in(job.solution, device.partition(":")[0]):
+        return outcome
+    lines = [line for line in outcome.explanation.splitlines() if line.strip()]
+    said = lines[-1].strip() if lines else ""
+    if not any(words in said for words in _NO_GPU_WORDS):
+        return outcome
+    return Skipped(f"its host code needs a CUDA device: {said}")
+
+
+def unless_memory_ran_out(outcome: Outcome, granted_bytes: int | None, peak_bytes: int) -> Outcome:
+    """Skip what failed for want of memory when it had really used most of what it was granted.
+
+    Anyone can say that memory ran out. So that decides nothing: the kernel's account of what the process had in
+    memory at most does. One request that is refused leaves no trace there, and stays the solution's fault.
+    """
+    if not isinstance(outcome, Crashed) or granted_bytes is None:
+        return outcome
+    if not is_about_memory(outcome.explanation + outcome.log):
+        return outcome
+    figures = f"{granted_bytes / 1e9:.1f} GB were granted, it had {peak_bytes / 1e9:.1f} in memory"
+    asked = _REQUEST.search(outcome.explanation)
+    figures += f" and asked for {int(asked[1]) / 1e9:.1f} more" if asked else ""
+    if peak_bytes >= granted_bytes * _MOST_OF_IT:
+        return Skipped(f"it does not fit into memory here: {figures}")
+    return replace(outcome, explanation=f"{outcome.explanation.rstrip()}\n{figures}\n")
+
+
+def blamed_on_dataset(outcome: Outcome) -> Outcome:
+    """A reference that cannot be built is the definition's fault."""
+    match outcome:
+        case NotBuilt(explanation=explanation, log=log):
+            return DatasetFault(f"the reference cannot be built: {explanation}\n{log}")
+        case _:
+            return outcome

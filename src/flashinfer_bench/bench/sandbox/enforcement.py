@@ -1,0 +1,181 @@
+"""A process that is to run a solution or a reference shuts itself in, before a line of it is read.
+
+Each measure stands alone: what a kernel does not offer is reported as missing, with the reason, and the
+others hold all the same. Nothing here needs privileges, a namespace or a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import site
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.sandbox.confinement import Missing
+from flashinfer_bench.bench.sandbox import capabilities, grants, landlock, limits, seccomp
+from flashinfer_bench.tensors import system
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from flashinfer_bench.bench.sandbox.confinement import Confinement, Measure
+
+MEASURES: dict[Measure, str] = {
+    "files": "reads only the system, Python and toolchains; writes only its own folders",
+    "network": "connects to nothing",
+    "signals": "signals none but its own processes",
+    "processes": "neither looks into other processes nor slows them down",
+    "capabilities": "has no rights of an administrator",
+    "limits": "memory, file size and number of processes are bounded",
+}
+"""What each measure means for a solution."""
+
+_SWITCHED_OFF = "switched off"
+_OF_CONTAINER = ("/tmp", "/dev/shm")  # noqa: S108  # nobody else sees them
+_NAMESPACES_HOLD = {"files", "network", "signals", "processes"}
+
+
+def enter(
+    confinement: Confinement,
+    *,
+    readable: Sequence[str],
+    landlock_abi: int | None = None,
+    has_seccomp: bool = True,
+) -> tuple[Missing, ...]:
+    """Shut this process in for good and return what could not be put in force.
+
+    `readable` is what `grants.readable` found. The last two make a test see an older kernel.
+    """
+    abi = system.landlock_abi() if landlock_abi is None else landlock_abi
+    with contextlib.suppress(OSError):  # the build will say that its cache cannot be written
+        Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    limits.become_subreaper()  # what its children leave behind is still seen as its own
+    os.setpgid(0, 0)  # a signal to its group reaches no other worker
+    limits.be_first_to_go(is_judge=confinement.is_judge)
+    missing = [*_tried("limits", lambda: _limit(confinement))]
+    limits.end_with_parent()
+    limits.hide_from_debuggers()
+    if confinement.level == "off":
+        off: tuple[Measure, ...] = ("files", "network", "signals", "processes", "capabilities")
+        return (*missing, *(Missing(each, _SWITCHED_OFF) for each in off))
+    missing += _tried("capabilities", capabilities.drop)
+    unlocked = [*_tried("files", lambda: _restrict_files(confinement, readable, abi))]
+    missing += unlocked
+    missing += [Missing("processes", f"/proc can be read: {each.reason}") for each in unlocked]
+    missing += _filter_calls(abi, has_seccomp=has_seccomp)
+    if confinement.level == "container":
+        missing = [each for each in missing if each.measure not in _NAMESPACES_HOLD]
+    return _one_each(missing)
+
+
+def make_at_home(confinement: Confinement) -> None:
+    """Point this process and what it starts at folders of its own; call after `enter`."""
+    variables = private_variables(confinement)
+    for name, value in variables.items():
+        os.environ[name] = value
+    with contextlib.suppress(OSError):
+        Path(variables["HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    tempfile.tempdir = confinement.scratch
+    os.chdir(confinement.scratch)
+
+
+def private_variables(confinement: Confinement) -> dict[str, str]:
+    """Say where programs are to keep their files, instead of in the user's home.
+
+    What compilers make at the first call lies with the solution's builds and serves its next process.
+    """
+    home = f"{confinement.build_folder}/home"
+    packages = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
+    return packages | {
+        "HOME": home,
+        "TMPDIR": confinement.scratch,
+        "XDG_CACHE_HOME": f"{home}/.cache",
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_RUNTIME_DIR": confinement.scratch,
+        "TRITON_HOME": home,
+        "TRITON_CACHE_DIR": f"{confinement.build_folder}/triton_kernels",
+        "TILELANG_CACHE_DIR": f"{confinement.build_folder}/tilelang_kernels",
+        "TORCHINDUCTOR_CACHE_DIR": f"{confinement.build_folder}/inductor",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes would compute beside the clock
+        "TORCH_EXTENSIONS_DIR": f"{confinement.build_folder}/torch_extensions",
+        "CUDA_CACHE_PATH": f"{confinement.build_folder}/cuda",
+    }
+
+
+def _limit(confinement: Confinement) -> None:
+    is_candidate, on_cpu = not confinement.is_judge, not confinement.device.startswith("cuda")
+    limits.limit_resources(limits_files=is_candidate, limits_memory=is_candidate and on_cpu)
+
+
+def _restrict_files(confinement: Confinement, readable: Sequence[str], abi: int) -> None:
+    if abi == 0:
+        raise OSError("this kernel has no landlock (Linux 5.13), or it is not switched on")
+    rules = [
+        *grants.rules(
+            readable,
+            device=confinement.device,
+            hidden=confinement.hidden,
+            writable=_writable(confinement),
+        ),
+        *_visible_processes(confinement),
+    ]
+    landlock.restrict(rules, abi)
+
+
+def _writable(confinement: Confinement) -> Iterator[str]:
+    yield from (confinement.scratch, confinement.build_folder)
+    if confinement.level == "container":
+        yield from _OF_CONTAINER
+
+
+def _visible_processes(confinement: Confinement) -> Iterator[landlock.Rule]:
+    """In a container, all of /proc; else what tells of the machine, and of this process.
+
+    CUDA does not start when it cannot name its threads, which is done by writing there.
+    """
+    if confinement.level == "container":
+        yield landlock.Rule("/proc", landlock.READ | landlock.CHANGE)
+        return
+    yield from (landlock.Rule(path, landlock.READ) for path in grants.proc_entries())
+    yield landlock.Rule("/proc/self", landlock.READ | landlock.CHANGE)
+
+
+def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:
+    """Install the filter; without one, landlock alone may still hold signals."""
+    has_scopes = landlock.has_scopes(abi)
+    reason = None if has_seccomp else "this kernel has no seccomp filters"
+    if reason is None and not seccomp.is_known_machine():
+        reason = f"no filter is written for {os.uname().machine}"
+    if reason is None:
+        try:
+            seccomp.install(
+                pid=os.getpid(),
+                restricts_signals=not has_scopes,
+                restricts_truncate=not landlock.has_truncate(abi),
+            )
+        except OSError as error:
+            reason = f"seccomp is refused: {error.strerror}"
+    if reason is not None:
+        yield Missing("network", reason)
+        yield Missing("processes", reason)
+        yield Missing("files", f"modes and times can be changed: {reason}")
+        if not has_scopes:
+            yield Missing("signals", f"{reason}, and landlock is older than that of Linux 6.12")
+
+
+def _tried(measure: Measure, action: Callable[[], None]) -> Iterator[Missing]:
+    try:
+        action()
+    except OSError as error:
+        yield Missing(measure, error.strerror or str(error))
+
+
+def _one_each(missing: Sequence[Missing]) -> tuple[Missing, ...]:
+    """Name each measure once, with the reasons together."""
+    reasons: dict[Measure, list[str]] = {}
+    for each in missing:
+        reasons.setdefault(each.measure, []).append(each.reason)
+    return tuple(Missing(name, "; ".join(dict.fromkeys(texts))) for name, texts in reasons.items())

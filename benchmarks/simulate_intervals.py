@@ -1,6 +1,6 @@
 """Do the intervals cover the truth? Simulated samples of a known ratio, through the statistics of a real run.
 
-Made-up machines disturb two contestants whose true ratio is known; the order of turns, the sizes of blocks,
+Made-up machines disturb two participants whose true ratio is known; the order of turns, the sizes of blocks,
 the intervals, the stopping rule and the verdicts are those of the package itself. `--write` puts the tables
 into docs/performance.md. Exits with 1 when a bar is missed.
 
@@ -55,7 +55,7 @@ class Layout:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Rounds, blocks, turns of two contestants, samples."""
+        """Rounds, blocks, turns of two participants, samples."""
         return self.rounds, len(self.sizes), 2, max(self.sizes)
 
 
@@ -65,13 +65,13 @@ AB = Layout("ab", ROUNDS, tuple(block_sizes(10)))
 
 @dataclass(frozen=True)
 class Machine:
-    """What disturbs a measurement: the moment, for whoever's turn it is, and the contestants' own luck."""
+    """What disturbs a measurement: the moment, for whoever's turn it is, and the participants' own luck."""
 
     name: str
     what: str
     moment: Callable[[np.random.Generator, tuple[int, ...]], Slowdowns]
     own: Callable[[np.random.Generator, tuple[int, ...]], Slowdowns] | None = None
-    """Of one contestant: rounds × blocks × samples."""
+    """Of one participant: rounds × blocks × samples."""
     differs_by_process: bool = False
     """Then one pair of processes cannot tell the ratio of all, and a run is judged by its own pair's."""
     is_beyond_a_run: bool = False
@@ -214,7 +214,7 @@ MACHINES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """One simulated measurement of two equal contestants."""
+    """One simulated measurement of two equal participants."""
 
     ratio: Ratio
     pair_bias: float
@@ -238,7 +238,7 @@ class Outcome:
 
 
 def simulate(machine: Machine, layout: Layout, draw: np.random.Generator) -> Outcome:
-    """Time two equal contestants on a machine, as a run or as `ab` does."""
+    """Time two equal participants on a machine, as a run or as `ab` does."""
     rounds, biases = [], []
     moments = machine.moment(draw, layout.shape)
     shape = (layout.rounds, len(layout.sizes), max(layout.sizes))
@@ -254,7 +254,7 @@ def simulate(machine: Machine, layout: Layout, draw: np.random.Generator) -> Out
 def _blocks(
     layout: Layout, moments: np.ndarray, luck: list[np.ndarray], draw: np.random.Generator
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Give each turn of a round to a contestant, in the order a run would."""
+    """Give each turn of a round to a participant, in the order a run would."""
     blocks: tuple[list[list[float]], list[list[float]]] = ([], [])
     key = int(draw.integers(2**63))
     for block, size in enumerate(layout.sizes):

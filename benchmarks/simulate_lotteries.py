@@ -1,6 +1,6 @@
-"""Does it pay to leave work out of some timed calls? Made-up contestants against the audit of a real run.
+"""Does it pay to leave work out of some timed calls? Made-up candidates against the audit of a real run.
 
-A contestant does the work in some samples and leaves it out in others. It knows the rules, the sizes of the blocks
+A candidate does the work in some samples and leaves it out in others. It knows the rules, the sizes of the blocks
 and, once it happened, which secret sample was kept; it does not know the coins. It wins where the reported ratio is
 10% higher than without, and nothing was noticed. Blocks, ratios and the rule of the audit are the package's own.
 `--write` puts the table into docs/performance.md. Exits with 1 when someone wins more often than in 1%.
@@ -86,7 +86,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a contestant is, as far as it can know."""
+    """Where a candidate is, as far as it can know."""
 
     block: int
     blocks: int
@@ -285,7 +285,7 @@ def _chances(
     runs: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Give how often a contestant wins against the audit, and against a coin."""
+    """Give how often a candidate wins against the audit, and against a coin."""
     draw = random.Random(f"{seed} {setting.name} {strategy} {bold} {left} {noise}")
     won, won_by_coin = 0.0, 0.0
     for _ in range(runs):
@@ -297,7 +297,7 @@ def _chances(
 
 
 def honest_checks(setting: Setting, noise: str, *, runs: int, seed: int = SEED) -> float:
-    """Give how many samples of an honest contestant are checked, on average."""
+    """Give how many samples of an honest candidate are checked, on average."""
     draw = random.Random(f"{seed} {setting.name} {noise}")
     plays = [play(setting, _scattered, 0.0, 1.0, NOISES[noise], draw) for _ in range(runs)]
     return sum(each.checked for each in plays) / runs
@@ -342,7 +342,7 @@ def page(rows: list[Row], runs: int) -> str:
         lines.append(f"| {name} | {' | '.join(percent(each.won) for each in mine)} | {worst:.0%} |")
     lines += [
         "",
-        "| samples of an honest contestant that are checked, of all | "
+        "| samples of an honest candidate that are checked, of all | "
         + " | ".join(NOISES)
         + " | best plan made in advance wins |",
         "|---|" + "---|" * (len(NOISES) + 1),

@@ -16,7 +16,7 @@ from tests.flow.kernels import HONEST, dataset, quick, solution, write_dataset
 from tests.flow.test_phases import SCALED, phased
 
 PATCH = """
-from flashinfer_bench.bench.candidate import contestant
+from flashinfer_bench.bench.candidate import harness
 {patch}
 def run(x):
     return x + 1
@@ -27,11 +27,11 @@ def says(name: str, **figures: Any) -> str:
     """Source of a solution whose process sends one message with other figures in it."""
     patch = f"""
 nan = float("nan")
-genuine = contestant.{name}
+genuine = harness.{name}
 def forged(*said, **more):
     fields = dict(zip(genuine.__struct_fields__, said)) | more
     return genuine(**fields | {figures!r})
-contestant.{name} = forged
+harness.{name} = forged
 """
     return PATCH.format(patch=patch)
 
@@ -40,11 +40,11 @@ def builds(answer: str) -> str:
     """Source of a solution whose build is answered like this, and which then mends what it changed."""
     patch = f"""
 import msgspec
-genuine = contestant.Built
+genuine = harness.Built
 def forged(id_):
-    contestant.Built = genuine
+    harness.Built = genuine
     return {answer}
-contestant.Built = forged
+harness.Built = forged
 """
     return PATCH.format(patch=patch)
 
@@ -78,17 +78,17 @@ FORGED: dict[str, tuple[str, str, str]] = {
     "a_layout_that_takes_ages": (
         says("Glanced", is_clear=False)
         + "\nfrom flashinfer_bench.bench.protocol import Inspected\n"
-        + "contestant.Inspected = lambda id_, *rest: Inspected(id_, None, False, 1 << 40)\n",
+        + "harness.Inspected = lambda id_, *rest: Inspected(id_, None, False, 1 << 40)\n",
         "INCORRECT_NUMERICAL",
         "1099511627776 of 1000 elements are said to be strided",
     ),
     "built_for_another_device": (
-        builds("contestant.BuiltElsewhere(id_, 'built for sm_90, no CUDA device')"),
+        builds("harness.BuiltElsewhere(id_, 'built for sm_90, no CUDA device')"),
         "COMPILE_ERROR",
         "the build says that it is for another device, and it is not: built for sm_90",
     ),
     "toolchain_missing": (
-        builds("contestant.BuildFailed(id_, 'no compiler here', '', True)"),
+        builds("harness.BuildFailed(id_, 'no compiler here', '', True)"),
         "COMPILE_ERROR",
         "no compiler here",
     ),

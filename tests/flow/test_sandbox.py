@@ -285,7 +285,7 @@ def newest_server() -> psutil.Process:
 
 
 def workers() -> list[psutil.Process]:
-    """The judge, then the contestants."""
+    """The judge, then the candidates."""
     return sorted(newest_server().children(), key=lambda each: each.create_time())
 
 
@@ -369,7 +369,7 @@ def test_its_temporary_folder_goes_with_it_however_deep(world: World) -> None:
     server = newest_server()
     folder = Path(server.cmdline()[-1])
 
-    nested = list(folder.glob("contestant-*/d"))
+    nested = list(folder.glob("candidate-*/d"))
 
     assert world.found["ten thousand nested folders"].startswith("got ")
     assert nested == []

@@ -1,6 +1,6 @@
-"""The messages between parent, fork server, judge and contestants: frozen values with ids.
+"""The messages between parent, fork server, judge and candidates: frozen values with ids.
 
-A *contestant* is a process that runs one callable: a solution under test, or the reference when it is
+A *candidate* is a process that runs one callable: a solution under test, or the reference when it is
 timed. It learns a signature, input plans, and the seed of a call when that call is prepared; never a
 definition, an expected output or a tolerance. Every answer repeats the id of its request.
 """
@@ -16,11 +16,11 @@ from flashinfer_bench.bench.sandbox.confinement import Confinement, Missing
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
-Role = Literal["judge", "contestant"]
+Role = Literal["judge", "candidate"]
 Phase = Literal["prepare", "plan"]
 """What a solution may have run once per trial besides its calls."""
 
-# A contestant sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
+# A candidate sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=10**15)]  # eleven days
 
@@ -92,7 +92,7 @@ FromServer = ServerReady | Spawned | NotSpawned | Exited | Killed
 ToServer = Spawn | Kill
 
 
-# ------------------------------------------------------------------ → contestant
+# ------------------------------------------------------------------ → candidate
 
 
 class Build(Message, frozen=True):
@@ -114,8 +114,8 @@ class Build(Message, frozen=True):
 class OpenWorkload(Message, frozen=True):
     """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second.
 
-    With `has_output_buffers`, output buffers are made and poisoned before each call, whether this contestant
-    writes into them or not: preparing must cost all contestants of a job the same.
+    With `has_output_buffers`, output buffers are made and poisoned before each call, whether this candidate
+    writes into them or not: preparing must cost all participants of a job the same.
     """
 
     inputs: tuple[InputPlan, ...]
@@ -142,7 +142,7 @@ class RunPhase(Message, frozen=True):
 class OpenBlock(Message, frozen=True):
     """Let go of buffers and freed memory, so that the next calls run on other pages.
 
-    `host_ns`: how long the calls of a sample keep the host, the same for all contestants; their clocks settle
+    `host_ns`: how long the calls of a sample keep the host, the same for all participants; their clocks settle
     by it. None leaves them as they are.
     """
 
@@ -187,7 +187,7 @@ class Keep(Message, frozen=True):
     asks_peak: bool = False
 
 
-# ------------------------------------------------------------------ contestant → judge or parent
+# ------------------------------------------------------------------ candidate → judge or parent
 
 
 class Built(Message, frozen=True):
@@ -275,7 +275,7 @@ class Raised(Message, frozen=True):
     text: str
 
 
-FromContestant = (
+FromCandidate = (
     Built
     | BuiltElsewhere
     | BuildFailed
@@ -288,7 +288,7 @@ FromContestant = (
     | Kept
     | Raised
 )
-ToContestant = (
+ToCandidate = (
     Build | OpenWorkload | OpenTrial | RunPhase | OpenBlock | Prepare | Go | Spin | Inspect | Keep
 )
 
@@ -313,16 +313,16 @@ class LearnCeilings(Message, frozen=True):
 
 
 class Connect(Message, frozen=True):
-    """A contestant's channel, sent as a descriptor; the judge alone talks to it from here on.
+    """A candidate's channel, sent as a descriptor; the judge alone talks to it from here on.
 
     `pid` is its process as the judge sees it, whose processor time it watches.
     """
 
-    contestant: str
+    participant: str
     pid: int
 
 
-class Contestant(msgspec.Struct, frozen=True):
+class ParticipantPlan(msgspec.Struct, frozen=True):
     """One process that takes part in a job; the outputs of all but the reference are judged.
 
     Where the reference is not to be timed, it takes part as the control of what the others claim.
@@ -361,16 +361,16 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class RunJob(Message, frozen=True):
-    """Judge and time one workload; contestants were connected before.
+    """Judge and time one workload; participants were connected before.
 
-    `coin` decides which timed calls are checked; no contestant learns it. With `has_files`, contents of files come
+    `coin` decides which timed calls are checked; no candidate learns it. With `has_files`, contents of files come
     as a descriptor.
     """
 
     definition: bytes
     workload: bytes
     has_files: bool
-    contestants: tuple[Contestant, ...]
+    participants: tuple[ParticipantPlan, ...]
     judgement: Judgement
     key: int
     coin: int
@@ -394,9 +394,9 @@ class LintTask(Message, frozen=True):
 
 
 class Disconnect(Message, frozen=True):
-    """A contestant is gone; a job that waits for it ends with `Aborted`."""
+    """A candidate is gone; a job that waits for it ends with `Aborted`."""
 
-    contestant: str
+    participant: str
 
 
 class ProcessSeen(Message, frozen=True):
@@ -411,7 +411,7 @@ class ProcessSeen(Message, frozen=True):
 class Opened(Message, frozen=True):
     """The judge's device and clock, and what its self-calibration found.
 
-    Contestants open the same clock; what is recorded of it is what the judge says.
+    Candidates open the same clock; what is recorded of it is what the judge says.
     """
 
     hardware: str
@@ -437,7 +437,7 @@ class CeilingsLearned(Message, frozen=True):
 
 
 class LookAtProcess(Message, frozen=True):
-    """Ask what /proc tells of a contestant: the judge runs references and may not read there."""
+    """Ask what /proc tells of a candidate: the judge runs references and may not read there."""
 
     pid: int
     about: Literal["descendants", "waiting"]
@@ -499,9 +499,9 @@ class Errors(msgspec.Struct, frozen=True):
 
 
 class Samples(msgspec.Struct, frozen=True):
-    """Per-call times of one contestant in nanoseconds, block by block."""
+    """Per-call times of one participant in nanoseconds, block by block."""
 
-    contestant: str
+    participant: str
     is_reference: bool
     blocks_ns: tuple[tuple[float, ...], ...]
     calls_per_sample: int
@@ -554,7 +554,7 @@ class JobWrong(Message, frozen=True):
     explanation: str
     violations: tuple[Note, ...]
     notes: tuple[Note, ...]
-    contestant: str = ""
+    participant: str = ""
 
 
 class JobSuspect(Message, frozen=True):
@@ -563,7 +563,7 @@ class JobSuspect(Message, frozen=True):
     errors: Errors
     violations: tuple[Note, ...]
     notes: tuple[Note, ...]
-    contestant: str
+    participant: str
 
 
 class JobMisshapen(Message, frozen=True):
@@ -571,27 +571,27 @@ class JobMisshapen(Message, frozen=True):
 
     kind: Literal["shape", "dtype"]
     explanation: str
-    contestant: str = ""
+    participant: str = ""
 
 
 class JobRaised(Message, frozen=True):
     """The solution raised, or gave back something that is no output."""
 
     explanation: str
-    contestant: str = ""
+    participant: str = ""
 
 
 class JobTimedOut(Message, frozen=True):
     """The solution took longer than its deadline."""
 
     explanation: str
-    contestant: str = ""
+    participant: str = ""
 
 
 class JobAborted(Message, frozen=True):
-    """The contestant's channel broke or closed; the parent knows more."""
+    """The candidate's channel broke or closed; the parent knows more."""
 
-    contestant: str
+    participant: str
     explanation: str
 
 

@@ -109,7 +109,7 @@ def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | 
 
 
 def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
-    """Return the raw samples of a passed job in milliseconds, by contestant."""
+    """Return the raw samples of a passed job in milliseconds, by participant."""
     if not isinstance(outcome, Passed):
         return None
     sides = _by_role(outcome.result.samples)

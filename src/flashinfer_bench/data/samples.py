@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def line(trace: Trace, samples: Mapping[str, Sequence[float]]) -> bytes:
-    """Render a trace's samples: its id, and milliseconds by contestant."""
+    """Render a trace's samples: its id, and milliseconds by participant."""
     trace_id = _trace_id(trace)
     if trace_id is None:
         raise UsageError("samples need a trace with provenance: its trace_id ties them together")
-    columns = {f"{contestant}_ms": list(times_ms) for contestant, times_ms in samples.items()}
+    columns = {f"{participant}_ms": list(times_ms) for participant, times_ms in samples.items()}
     return msgspec.json.encode({"trace_id": trace_id, **columns}) + b"\n"
 
 
 def find(trace: Trace, files: Iterable[Path]) -> dict[str, list[float]] | None:
-    """Look a trace's samples up; milliseconds by contestant."""
+    """Look a trace's samples up; milliseconds by participant."""
     trace_id = _trace_id(trace)
     if trace_id is None:
         return None
@@ -35,7 +35,7 @@ def find(trace: Trace, files: Iterable[Path]) -> dict[str, list[float]] | None:
 
 
 def find_all(trace_ids: Iterable[str], files: Iterable[Path]) -> dict[str, dict[str, list[float]]]:
-    """Look the samples of several traces up, each file read once; by trace id, then by contestant."""
+    """Look the samples of several traces up, each file read once; by trace id, then by participant."""
     wanted = set(trace_ids)
     found: dict[str, dict[str, list[float]]] = {}
     for file in files:
@@ -43,7 +43,7 @@ def find_all(trace_ids: Iterable[str], files: Iterable[Path]) -> dict[str, dict[
             columns = _columns(text, file, number)
             trace_id = columns.pop("trace_id", None)
             if isinstance(trace_id, str) and trace_id in wanted:
-                found.setdefault(trace_id, _by_contestant(columns))
+                found.setdefault(trace_id, _by_participant(columns))
     return found
 
 
@@ -54,11 +54,11 @@ def _find_in(file: Path, trace_id: str) -> dict[str, list[float]] | None:
             continue
         columns = _columns(text, file, number)
         if columns.pop("trace_id", None) == trace_id:
-            return _by_contestant(columns)
+            return _by_participant(columns)
     return None
 
 
-def _by_contestant(columns: Mapping[str, str | list[float]]) -> dict[str, list[float]]:
+def _by_participant(columns: Mapping[str, str | list[float]]) -> dict[str, list[float]]:
     return {
         name.removesuffix("_ms"): times_ms
         for name, times_ms in columns.items()

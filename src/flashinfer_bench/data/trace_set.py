@@ -338,7 +338,7 @@ class TraceSet:
     ) -> None:
         """Add one full trace; it is on disk, after its raw samples, when this returns.
 
-        `samples` are milliseconds by contestant. `author` is needed only for a solution that the
+        `samples` are milliseconds by participant. `author` is needed only for a solution that the
         dataset does not hold.
         """
         trace_file, samples_file = self._files(trace, author)
@@ -348,7 +348,7 @@ class TraceSet:
         self.traces.append(trace)
 
     def samples_of(self, trace: Trace) -> dict[str, list[float]] | None:
-        """Read a trace's raw samples, milliseconds by contestant; None where none were kept."""
+        """Read a trace's raw samples, milliseconds by participant; None where none were kept."""
         definition = self.definitions.get(trace.definition)
         if definition is None:
             return None
@@ -360,7 +360,7 @@ class TraceSet:
     def samples_by_trace_id(
         self, def_name: str, trace_ids: Iterable[str]
     ) -> dict[str, dict[str, list[float]]]:
-        """Read the raw samples of several traces of a definition, milliseconds by contestant."""
+        """Read the raw samples of several traces of a definition, milliseconds by participant."""
         definition = self._require_definition(def_name)
         files = itertools.chain.from_iterable(
             Layout(folder).samples_files(definition) for folder in self._folders()

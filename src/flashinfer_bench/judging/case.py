@@ -28,7 +28,7 @@ class Call:
 
 
 class Case(Protocol):
-    """What a judge knows about one contestant in one job."""
+    """What a judge knows about one candidate in one job."""
 
     def hear(self, call: Call) -> Verdict:
         """Judge one call by itself, and remember it."""
@@ -59,7 +59,7 @@ class Judge(Protocol):
         """How many calls on the same inputs it wants to see; 0 for most judges."""
 
     def open_case(self, tolerance: Tolerance) -> Case:
-        """Begin to hear one contestant."""
+        """Begin to hear one candidate."""
 
     def comparable(
         self, got: Outputs, expected: Sequence[torch.Tensor]

@@ -51,7 +51,7 @@ class OutputJudge:
 
 @dataclass(slots=True)
 class OutputCase:
-    """The calls of one contestant, output by output."""
+    """The calls of one candidate, output by output."""
 
     judge: OutputJudge
     tolerance: Tolerance

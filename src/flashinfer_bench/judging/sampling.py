@@ -66,7 +66,7 @@ class SamplingJudge:
         )
 
     def open_case(self, tolerance: Tolerance) -> Case:  # noqa: ARG002  # there is nothing to be close to
-        """Begin to hear one contestant."""
+        """Begin to hear one candidate."""
         return SamplingCase(self)
 
     def comparable(

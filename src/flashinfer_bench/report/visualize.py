@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.standing import LeftOut, Standing, Tally
 
-    # Gives, by trace id, milliseconds by contestant: of the traces of one definition.
+    # Gives, by trace id, milliseconds by participant: of the traces of one definition.
     SamplesOf = Callable[[str, Sequence[str]], Mapping[str, Mapping[str, Sequence[float]]]]
 
 WIDTH = 100

@@ -172,9 +172,9 @@ class _CpuReading:
 class CpuConditions:
     """A CPU as Linux counts it: stolen time, other programs, waiting for a processor, thermal throttling.
 
-    `own_cpu_ns` says what processor time the benchmark itself has used, `waited_ns` how long its contestants waited
+    `own_cpu_ns` says what processor time the benchmark itself has used, `waited_ns` how long its participants waited
     for a processor. Blocks that are too short to count in are looked at together. Waiting alone says nothing:
-    contestants and judge wake each other up, and wait for each other.
+    participants and judge wake each other up, and wait for each other.
     """
 
     def __init__(

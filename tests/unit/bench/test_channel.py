@@ -25,7 +25,7 @@ from flashinfer_bench.bench.protocol import (
     Built,
     Committed,
     Exited,
-    FromContestant,
+    FromCandidate,
     FromJudge,
     FromServer,
     Go,
@@ -73,8 +73,8 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
     [
         (Spawn(1, "judge", is_trusted=True, confinement=Confinement("process", "cpu")), ToServer),
         (Exited(2, 44, 9), FromServer),
-        (Built(2), FromContestant),
-        (COMMITTED, FromContestant),
+        (Built(2), FromCandidate),
+        (COMMITTED, FromCandidate),
         (OPENED, FromJudge),
         (passed().result, FromJudge),
     ],
@@ -119,7 +119,7 @@ def test_messages_arrive_however_the_stream_is_cut(cuts: list[int]) -> None:
 
 
 def test_a_message_larger_than_any_socket_buffer_arrives(ends) -> None:
-    bare, channel = ends(FromContestant)
+    bare, channel = ends(FromCandidate)
     message = Raised(1, "x" * (5 << 20))
     sender = threading.Thread(target=Channel(bare, Any).send, args=(message,))
 
@@ -172,7 +172,7 @@ def exhaust(channel: Channel[Any]) -> None:
 @given(noise=st.binary(max_size=300))
 def test_random_bytes_never_do_worse_than_garble_or_close(noise: bytes) -> None:
     bare, sock = pair()
-    channel: Channel[Any] = Channel(sock, FromContestant)
+    channel: Channel[Any] = Channel(sock, FromCandidate)
     bare.sendall(noise)
     bare.close()
 
@@ -185,7 +185,7 @@ def test_random_bytes_never_do_worse_than_garble_or_close(noise: bytes) -> None:
 @given(body=st.binary(max_size=300))
 def test_a_random_frame_never_does_worse_than_garble_or_close(body: bytes) -> None:
     bare, sock = pair()
-    channel: Channel[Any] = Channel(sock, FromContestant)
+    channel: Channel[Any] = Channel(sock, FromCandidate)
     bare.sendall(frame(body))
     bare.close()
 
@@ -200,7 +200,7 @@ def test_a_real_message_with_one_wrong_byte_never_does_worse(place: int, value: 
     body = bytearray(msgspec.msgpack.encode(COMMITTED))
     body[place % len(body)] = value
     bare, sock = pair()
-    channel: Channel[Any] = Channel(sock, FromContestant)
+    channel: Channel[Any] = Channel(sock, FromCandidate)
     bare.sendall(frame(bytes(body)))
     bare.close()
 

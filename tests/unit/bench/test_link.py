@@ -1,4 +1,4 @@
-"""The judge's end of a contestant: answers heard early, late, or never."""
+"""The judge's end of a candidate: answers heard early, late, or never."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 
 from flashinfer_bench.bench.channel import Channel, pair
 from flashinfer_bench.bench.protocol import (
-    Contestant,
+    ParticipantPlan,
     Disconnect,
     Done,
-    FromContestant,
+    FromCandidate,
     JobAborted,
     JobTimedOut,
     LookAtProcess,
     OpenBlock,
     ProcessSeen,
     Returned,
-    ToContestant,
+    ToCandidate,
     ToJudge,
 )
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
@@ -32,31 +32,31 @@ class Table:
     """A link, and the other ends of its two channels."""
 
     link: Link
-    contestant: Channel[ToContestant]
+    candidate: Channel[ToCandidate]
     parent: Channel[LookAtProcess]
 
     def answer(self, *, after_s: float) -> None:
-        request = self.contestant.receive()
+        request = self.candidate.receive()
         time.sleep(after_s)
-        self.contestant.send(Done(request.id))
+        self.candidate.send(Done(request.id))
 
 
 @pytest.fixture
 def table() -> Iterator[Table]:
     ours, theirs = pair()
     to_parent, parents = pair()
-    heard: Channel[FromContestant] = Channel(ours, FromContestant)
+    heard: Channel[FromCandidate] = Channel(ours, FromCandidate)
     of_parent: Channel[ToJudge] = Channel(to_parent, ToJudge)
     link = Link("candidate-1", 1, heard, of_parent)
-    found = Table(link, Channel(theirs, ToContestant), Channel(parents, LookAtProcess))
+    found = Table(link, Channel(theirs, ToCandidate), Channel(parents, LookAtProcess))
     yield found
-    for channel in (heard, of_parent, found.contestant, found.parent):
+    for channel in (heard, of_parent, found.candidate, found.parent):
         channel.close()
 
 
 def open_job(table: Table, *, limit_s: float) -> None:
-    contestant = Contestant("candidate-1", is_reference=False)
-    table.link.open_job(7, contestant, limit_s=limit_s)
+    candidate = ParticipantPlan("candidate-1", is_reference=False)
+    table.link.open_job(7, candidate, limit_s=limit_s)
 
 
 def ended(table: Table) -> object:
@@ -82,8 +82,8 @@ def test_answers_that_are_there_already_are_heard_in_their_order(table: Table) -
     open_job(table, limit_s=10.0)
     request = OpenBlock(table.link.new_id())
     table.link.tell(request)
-    table.contestant.send(Returned(request.id, 5, 1))
-    table.contestant.send(Done(request.id))
+    table.candidate.send(Returned(request.id, 5, 1))
+    table.candidate.send(Done(request.id))
 
     assert table.link.hear(request, Returned).elapsed_ns == 5
     assert table.link.hear(request, Done) == Done(request.id)
@@ -116,7 +116,7 @@ def test_the_limit_is_one_for_all_answers_of_a_job(table: Table) -> None:
 def test_the_parent_says_that_a_process_is_gone_before_its_channel_does(table: Table) -> None:
     open_job(table, limit_s=10.0)
     table.parent.send(Disconnect(0, "candidate-1"))
-    table.contestant.close()
+    table.candidate.close()
 
     assert ended(table) == JobAborted(7, "candidate-1", "its process ended")
 
@@ -141,7 +141,7 @@ def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(ta
     assert [(each.pid, each.about) for each in asked] == [(1, "waiting")]
 
 
-def test_a_contestant_that_is_gone_ends_the_job_while_the_parent_is_asked(table: Table) -> None:
+def test_a_candidate_that_is_gone_ends_the_job_while_the_parent_is_asked(table: Table) -> None:
     open_job(table, limit_s=10.0)
     table.parent.send(Disconnect(0, "candidate-1"))
 

@@ -110,7 +110,7 @@ def test_draining_tells_of_the_end() -> None:
 def test_how_a_process_ended_is_said_in_words(status: int | None, words: str) -> None:
     ours, theirs = pair()
 
-    worker = Worker(1, "contestant", Log(-1), Path(), Channel(ours, int), status)
+    worker = Worker(1, "candidate", Log(-1), Path(), Channel(ours, int), status)
     worker.channel.close()
     theirs.close()
 

@@ -70,7 +70,7 @@ def lying(seen: Observations, factor: float) -> Observations:
     return seen
 
 
-def test_an_honest_contestant_is_not_suspected() -> None:
+def test_an_honest_candidate_is_not_suspected() -> None:
     assert judged(honest()) == []
     assert judged(honest(), on_cpu=False) == []
 
@@ -132,7 +132,7 @@ def test_on_a_card_work_outside_the_window_is_seen_by_the_clock(
 def on_a_card(
     jitter_us: float = 100.0, call_us: float = 360.0, most: int = 2, seed: int = 0
 ) -> Observations:
-    """An honest contestant of an H200: samples of one call, few calls in a batch, wake-ups that vary a lot.
+    """An honest candidate of an H200: samples of one call, few calls in a batch, wake-ups that vary a lot.
 
     Half of the time the judge hears late that calls returned: then outputs are committed by the time it asks.
     """

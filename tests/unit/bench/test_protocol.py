@@ -1,4 +1,4 @@
-"""What a contestant may say at all: whole numbers within bounds, and nothing that a trace takes from it unseen."""
+"""What a candidate may say at all: whole numbers within bounds, and nothing that a trace takes from it unseen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flashinfer_bench.bench.protocol import (
     Build,
     Built,
     Committed,
-    FromContestant,
+    FromCandidate,
     Glanced,
     Inspected,
     Kept,
@@ -54,8 +54,8 @@ def numbers_in(found: inspect.Type) -> Iterator[inspect.Type]:
             yield from numbers_in(item)
 
 
-@pytest.mark.parametrize("message", get_args(FromContestant), ids=lambda each: each.__name__)
-def test_every_number_of_a_contestant_is_whole_and_has_both_bounds(message: type) -> None:
+@pytest.mark.parametrize("message", get_args(FromCandidate), ids=lambda each: each.__name__)
+def test_every_number_of_a_candidate_is_whole_and_has_both_bounds(message: type) -> None:
     numbers = list(numbers_in(inspect.type_info(message)))
 
     assert numbers
@@ -71,7 +71,7 @@ def test_a_figure_that_cannot_be_is_no_message(message: type, field: str, value:
     (honest,) = (each for each in HONEST if type(each) is message)
     said = msgspec.to_builtins(honest, builtin_types=(bytes,)) | {field: value}
     ours, theirs = pair()
-    channel: Channel[Any] = Channel(ours, FromContestant)
+    channel: Channel[Any] = Channel(ours, FromCandidate)
     body = msgspec.msgpack.encode(said)
     theirs.sendall(len(body).to_bytes(4, "little") + body)
 
@@ -86,13 +86,13 @@ def test_a_missing_output_has_a_number() -> None:
     said = msgspec.to_builtins(HONEST[1]) | {"missing": [-1]}
 
     with pytest.raises(msgspec.ValidationError, match=r"\$\.missing\[0\]"):
-        msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=FromContestant)
+        msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=FromCandidate)
 
 
 def test_honest_figures_arrive() -> None:
     for message in (*HONEST, Built(1), Glanced(2, is_clear=True)):
         assert (
-            msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=FromContestant) == message
+            msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=FromCandidate) == message
         )
 
 

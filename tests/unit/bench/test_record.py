@@ -311,7 +311,7 @@ def test_under_strict_rules_a_clean_pass_passes() -> None:
     assert evaluation_of(passed(), is_strict=True).status == "PASSED"
 
 
-def test_samples_are_kept_in_milliseconds_by_contestant() -> None:
+def test_samples_are_kept_in_milliseconds_by_participant() -> None:
     outcome = passed(samples([4e6], [6e6], is_reference=True), samples([2e6], [3e6]))
 
     assert samples_of(outcome) == {"reference": [4.0, 6.0], "solution": [2.0, 3.0]}

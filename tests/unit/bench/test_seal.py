@@ -12,7 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.bench.timing import wall
-from flashinfer_bench.bench.candidate import contestant
+from flashinfer_bench.bench.candidate import harness
 from flashinfer_bench.bench.candidate.seal import Seal
 from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.planned import TensorPlan
@@ -41,7 +41,7 @@ def test_an_untouched_harness_is_whole() -> None:
         (wall, "_now_ns"),
         (wall.WallClock, "time_ns"),
         (outputs.SharedOutputs, "write"),
-        (contestant._Harness, "prepare"),
+        (harness._Harness, "prepare"),
         (torch, "empty"),
         (torch.Tensor, "requires_grad"),
         (torch.cuda, "synchronize"),

@@ -127,16 +127,16 @@ def test_noise_does_not_depend_on_the_unit(sampled: list[float]) -> None:
 
 def test_ratios_are_taken_block_by_block() -> None:
     baseline = [[4.0, 4.0, 100.0], [6.0], [1.0]]
-    contestant = [[2.0], [2.0, 2.0, 0.1], [4.0]]
+    participant = [[2.0], [2.0, 2.0, 0.1], [4.0]]
 
-    assert statistics.block_ratios(baseline, contestant) == [2.0, 3.0, 0.25]
+    assert statistics.block_ratios(baseline, participant) == [2.0, 3.0, 0.25]
 
 
 def test_blocks_without_samples_or_time_give_no_ratio() -> None:
     baseline = [[], [4.0], [4.0]]
-    contestant = [[2.0], [0.0], [2.0]]
+    participant = [[2.0], [0.0], [2.0]]
 
-    assert statistics.block_ratios(baseline, contestant) == [2.0]
+    assert statistics.block_ratios(baseline, participant) == [2.0]
 
 
 def test_a_machine_that_slows_down_for_both_does_not_change_the_ratios() -> None:

@@ -54,7 +54,7 @@ def job(
 
 
 def samples(*blocks_ns: Sequence[float], is_reference: bool = False) -> Samples:
-    """Samples of one contestant, given block by block."""
+    """Samples of one candidate, given block by block."""
     name = "reference" if is_reference else "candidate"
     return Samples(name, is_reference, tuple(tuple(block) for block in blocks_ns), 3)
 

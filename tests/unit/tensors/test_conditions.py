@@ -162,7 +162,7 @@ def test_a_card_that_nvml_does_not_know_is_not_watched() -> None:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Callable[..., None]:
-    """Write what is counted: ticks of busy and stolen time, nanoseconds contestants waited."""
+    """Write what is counted: ticks of busy and stolen time, nanoseconds participants waited."""
 
     def write(*, busy: int = 0, stolen: int = 0, waited_ns: int = 0, throttled: int = 0) -> None:
         (tmp_path / "stat").write_text(f"cpu  {busy} 0 0 1000 0 0 0 {stolen} 0 0\ncpu0 1\n")

@@ -1,7 +1,7 @@
 """The process gives itself the highest priority and real-time scheduling.
 
 how: `setpriority` and `sched_setscheduler` on ourselves, so that the reference alone feels other load
-caught by: an unprivileged process may not; where it may, contestants take turns and never compete
+caught by: an unprivileged process may not; where it may, candidates take turns and never compete
 expect: prevented
 family: clock
 plays: long_wave

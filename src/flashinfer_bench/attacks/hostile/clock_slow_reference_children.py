@@ -2,7 +2,7 @@
 
 how: the first call forks two children into sessions of their own, which spin; while the kernel itself runs they are
     stopped by a signal
-caught by: every process below a contestant counts as its own; nothing may run while others are timed
+caught by: every process below a candidate counts as its own; nothing may run while others are timed
 expect: early_compute, hidden_work, prevented, INCORRECT_NUMERICAL
 family: clock
 on: cpu

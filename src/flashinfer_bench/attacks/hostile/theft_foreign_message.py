@@ -1,6 +1,6 @@
 """A message of another kind is answered: a raised error of the judge's own, or a passed job.
 
-how: frames that only a judge may send are written to the contestant's channel
+how: frames that only a judge may send are written to the candidate's channel
 caught by: each channel knows the closed set of messages it takes
 expect: RUNTIME_ERROR
 family: theft

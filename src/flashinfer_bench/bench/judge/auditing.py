@@ -126,7 +126,7 @@ class BlockAudit:
         return kept * slot_bytes(self._side.truth.outputs) <= _MOST_KEPT_BYTES
 
     def _queue_fast(self, call: int, sample: Sample) -> None:
-        """Check it without a word to the contestant, and without a trace: a replay may find others fast."""
+        """Check it without a word to the candidate, and without a trace: a replay may find others fast."""
         self._side.queue.append(
             KeptSample(
                 self._trial,

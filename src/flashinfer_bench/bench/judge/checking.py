@@ -1,4 +1,4 @@
-"""Are a contestant's outputs right? What was kept of its calls, against the truth."""
+"""Are a candidate's outputs right? What was kept of its calls, against the truth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _REPEATED_CALL = -1  # numbers of calls that are never timed
 _FIRST_UNUSUAL_CALL = -2
 _LONGEST_SAID = 300
-_LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than contestants may take
+_LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than candidates may take
 _RIGHT = "passed"
 
 

@@ -1,4 +1,4 @@
-"""The judge's end of a contestant: one request, one answer with the same id, within a time budget."""
+"""The judge's end of a candidate: one request, one answer with the same id, within a time budget."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.protocol import (
-    Contestant,
+    ParticipantPlan,
     Disconnect,
-    FromContestant,
+    FromCandidate,
     JobAborted,
     JobRaised,
     JobResult,
@@ -20,7 +20,7 @@ from flashinfer_bench.bench.protocol import (
     ProcessSeen,
     Raised,
     ReferenceFailed,
-    ToContestant,
+    ToCandidate,
     ToJudge,
 )
 from flashinfer_bench.bench.judge.cpu_clock import CpuClock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.protocol import Phase
 
-Answer = TypeVar("Answer", bound=FromContestant)
+Answer = TypeVar("Answer", bound=FromCandidate)
 
 
 class JobEndedError(Exception):
@@ -42,10 +42,10 @@ class JobEndedError(Exception):
 
 
 class Link:
-    """Talks to one contestant and watches the parent, who knows first when a process dies."""
+    """Talks to one candidate and watches the parent, who knows first when a process dies."""
 
     def __init__(
-        self, name: str, pid: int, channel: Channel[FromContestant], parent: Channel[ToJudge]
+        self, name: str, pid: int, channel: Channel[FromCandidate], parent: Channel[ToJudge]
     ) -> None:
         self.name = name
         self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
@@ -64,26 +64,26 @@ class Link:
         self._remedy = ""
 
     def open_job(
-        self, job_id: int, contestant: Contestant, *, limit_s: float, remedy: str = ""
+        self, job_id: int, participant: ParticipantPlan, *, limit_s: float, remedy: str = ""
     ) -> None:
-        """Start a new time budget: the seconds this contestant may keep us waiting in one job.
+        """Start a new time budget: the seconds this candidate may keep us waiting in one job.
 
         `remedy`: what to do about a reference that raises.
         """
         self._remedy = remedy
-        self._job_id, self.is_reference = job_id, contestant.is_reference
-        self.is_timed, self.takes_outputs = contestant.is_timed, contestant.takes_outputs
-        self.phases = contestant.phases
+        self._job_id, self.is_reference = job_id, participant.is_reference
+        self.is_timed, self.takes_outputs = participant.is_timed, participant.takes_outputs
+        self.phases = participant.phases
         self._budget_s = self._limit_s = limit_s
 
     def ask(
-        self, request: ToContestant, expected: type[Answer], descriptors: Sequence[int] = ()
+        self, request: ToCandidate, expected: type[Answer], descriptors: Sequence[int] = ()
     ) -> Answer:
         """Send a request and return its answer, or end the job."""
         self.tell(request, descriptors)
         return self.hear(request, expected)
 
-    def tell(self, request: ToContestant, descriptors: Sequence[int] = ()) -> None:
+    def tell(self, request: ToCandidate, descriptors: Sequence[int] = ()) -> None:
         """Send a request whose answer is heard later, or end the job."""
         try:
             self._channel.send(request, descriptors)
@@ -91,7 +91,7 @@ class Link:
             self._wait_for_parent()
             raise JobEndedError(self._aborted("its channel closed")) from None
 
-    def hear(self, request: ToContestant, expected: type[Answer]) -> Answer:
+    def hear(self, request: ToCandidate, expected: type[Answer]) -> Answer:
         """Return the next answer to a request, or end the job.
 
         The judge sleeps until it comes. Staying awake would be quicker, and wrong: the kernel adds processor time up
@@ -118,19 +118,19 @@ class Link:
         return answer
 
     def new_id(self) -> int:
-        """Return an id that no earlier request of this contestant had."""
+        """Return an id that no earlier request of this candidate had."""
         self._next_id += 1
         return self._next_id
 
     def waited_ns(self) -> int:
-        """Say how long the threads of this contestant were ready to run and did not."""
+        """Say how long the threads of this candidate were ready to run and did not."""
         return sum(self._look("waiting"))
 
     def close(self) -> None:
         """Close our end."""
         self._channel.close()
 
-    def _receive(self) -> FromContestant:
+    def _receive(self) -> FromCandidate:
         """Wait for a message; what that takes is taken from the budget."""
         started_ns = time.perf_counter_ns()
         deadline_ns = started_ns + round(self._budget_s * 1e9)
@@ -149,7 +149,7 @@ class Link:
         return answer
 
     def _look(self, about: Literal["descendants", "waiting"]) -> tuple[int, ...]:
-        """Have the parent look at this contestant's process: /proc is out of the judge's reach."""
+        """Have the parent look at this candidate's process: /proc is out of the judge's reach."""
         request = LookAtProcess(self.new_id(), self._pid, about)
         self._parent.send(request)
         while (seen := self._hear_parent()) is None or seen.id != request.id:
@@ -157,13 +157,13 @@ class Link:
         return seen.numbers
 
     def _hear_parent(self) -> ProcessSeen | None:
-        """While a job runs the parent answers, or says that a contestant is gone."""
+        """While a job runs the parent answers, or says that a candidate is gone."""
         self._parent.fill()
         seen = None
         while (message := self._parent.pending()) is not None:
             if isinstance(message, Disconnect):
                 explanation = "its process ended"
-                raise JobEndedError(JobAborted(self._job_id, message.contestant, explanation))
+                raise JobEndedError(JobAborted(self._job_id, message.participant, explanation))
             if isinstance(message, ProcessSeen):
                 seen = message
         return seen
@@ -175,7 +175,7 @@ class Link:
         if poll.poll(1000):
             self._hear_parent()
 
-    def _timed_out(self, request: ToContestant) -> JobResult:
+    def _timed_out(self, request: ToCandidate) -> JobResult:
         what = type(request).__name__.lower()
         explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
         if self.is_reference:

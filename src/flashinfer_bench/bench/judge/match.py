@@ -1,6 +1,6 @@
-"""One job: contestants run on secret inputs in alternating blocks, and what they return is checked.
+"""One job: participants run on secret inputs in alternating blocks, and what they return is checked.
 
-Each trial opens with one checked call. Then come warm-up calls and timed samples, which a contestant cannot
+Each trial opens with one checked call. Then come warm-up calls and timed samples, which a candidate cannot
 tell apart; after a sample has returned, coins it cannot see and the time it claims decide whether that sample is
 checked too.
 """
@@ -71,7 +71,7 @@ _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occ
 
 
 class Match:
-    """Plays one job between the connected contestants."""
+    """Plays one job between the connected participants."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Match:
             return self._play()
         except JobEndedError as ended:
             for side in self._judged():
-                if getattr(ended.result, "contestant", "") == side.link.name:
+                if getattr(ended.result, "participant", "") == side.link.name:
                     self._checker.require_legal_inputs(side, ended.result)
             raise
 
@@ -284,7 +284,7 @@ class Match:
         return self._stopping.block_size(planned, calls_ns / 1e9)
 
     def _taken(self, sample_count: int) -> Taken:
-        """Sum up for a stopping rule: block ratios of the first two contestants, or latencies of one."""
+        """Sum up for a stopping rule: block ratios of the first two participants, or latencies of one."""
         one, *others = (side.blocks_ns for side in self._sides)
         blocks = block_ratios(others[0], one) if others else [statistics.median(b) for b in one]
         return Taken(sample_count, blocks, time.monotonic() - (self._began_s or 0.0))
@@ -375,7 +375,7 @@ class Match:
         return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
     def _open_block(self, side: Side, trial: int, *, moves: bool, is_long: bool) -> None:
-        """Have a contestant move to other pages, and run untimed calls on inputs that occur nowhere else.
+        """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else.
 
         Several calls page-fault after a move: what one gives back is not where the next one looks first. In a long
         block they are few beside the others; short ones share a move and begin when memory is touched.
@@ -477,7 +477,7 @@ def _median_of_known(values: Sequence[float | None]) -> float | None:
 
 
 def _shared_memory(size_bytes: int) -> int:
-    """Anonymous memory of a fixed size: a contestant that shrank it could crash its reader."""
+    """Anonymous memory of a fixed size: a candidate that shrank it could crash its reader."""
     descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, size_bytes)
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL

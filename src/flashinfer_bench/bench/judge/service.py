@@ -21,7 +21,7 @@ from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Connect,
     Disconnect,
-    FromContestant,
+    FromCandidate,
     JobResult,
     JobSkipped,
     JudgeFailed,
@@ -76,7 +76,7 @@ def serve(sock: socket.socket) -> None:
 
 
 class _Bench:
-    """The judge's state: connected contestants, and the truth about the workloads last judged."""
+    """The judge's state: connected candidates, and the truth about the workloads last judged."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class _Bench:
     def run(self) -> None:
         while True:
             match self._channel.receive():
-                case Connect(contestant=name, pid=pid):
+                case Connect(participant=name, pid=pid):
                     (descriptor,) = self._channel.take_descriptors()
-                    contestant: Channel[FromContestant] = Channel(
-                        socket.socket(fileno=descriptor), FromContestant
+                    candidate: Channel[FromCandidate] = Channel(
+                        socket.socket(fileno=descriptor), FromCandidate
                     )
-                    self._links[name] = Link(name, pid, contestant, self._channel)
-                case Disconnect(contestant=name):
+                    self._links[name] = Link(name, pid, candidate, self._channel)
+                case Disconnect(participant=name):
                     link = self._links.pop(name, None)  # the parent may say it twice
                     if link is not None:
                         link.close()
@@ -189,10 +189,10 @@ class _Bench:
             return JudgeFailed(task.id, traceback.format_exc())
 
     def _take_links(self, job: RunJob, remedy: str) -> list[Link]:
-        links = [self._links[contestant.name] for contestant in job.contestants]
-        for link, contestant in zip(links, job.contestants, strict=True):
+        links = [self._links[each.name] for each in job.participants]
+        for link, participant in zip(links, job.participants, strict=True):
             limit_s = job.judgement.timeout_seconds
-            link.open_job(job.id, contestant, limit_s=limit_s, remedy=remedy)
+            link.open_job(job.id, participant, limit_s=limit_s, remedy=remedy)
         return links
 
     def _truth_about(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:

@@ -1,4 +1,4 @@
-"""One contestant in one job: what it is asked, what it answered, and what was found about it."""
+"""One candidate in one job: what it is asked, what it answered, and what was found about it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KeptSample:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a contestant answered, and what was seen of it meanwhile."""
+    """What a candidate answered, and what was seen of it meanwhile."""
 
     elapsed_ns: int
     host_ns: int | None
@@ -89,13 +89,13 @@ class Ordered:
 
     request: Prepare
     idle_ns: int
-    """Processor time the contestant had used before."""
+    """Processor time the candidate had used before."""
     asked_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A sample as a contestant was asked for it: what its inputs follow from."""
+    """A sample as a candidate was asked for it: what its inputs follow from."""
 
     trial: int
     call: int
@@ -106,7 +106,7 @@ class Asked:
 
 @dataclass
 class Side:
-    """One contestant: its link, its shared outputs, and everything found about it so far."""
+    """One candidate: its link, its shared outputs, and everything found about it so far."""
 
     job_id: int
     coin: int
@@ -207,7 +207,7 @@ class Side:
 
         `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
         taken; they are copied the moment they are committed. `pause_s`: how
-        long to wait between `prepared` and `go`. `spin`: a trusted contestant is to keep busy instead of running
+        long to wait between `prepared` and `go`. `spin`: a trusted candidate is to keep busy instead of running
         its calls, for so many nanoseconds, on one core or on all.
         """
         link, cpu, count = self.link, self.link.cpu, ordered.request.count
@@ -298,7 +298,7 @@ class Side:
         return tuple(sorted(coin.sample(range(count), min(count, most))))
 
     def keep(self, trial: int, call: int, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
-        """Keep the sample just taken, whose outputs were copied before the contestant hears of it."""
+        """Keep the sample just taken, whose outputs were copied before the candidate hears of it."""
         slot = self.toss(trial, call, "inputs").choice(sample.slots)
         kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
         if kept.tampering is not None:
@@ -362,7 +362,7 @@ class Side:
             yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
 
     def wrong(self, explanation: str) -> JobWrong:
-        """Say that this contestant lost the job."""
+        """Say that this candidate lost the job."""
         violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
         return JobWrong(
             self.job_id,
@@ -370,7 +370,7 @@ class Side:
             explanation,
             violations,
             notes=tuple(self.notes()),
-            contestant=self.link.name,
+            participant=self.link.name,
         )
 
     def _hear_fault(self, fault: OutputFault) -> None:

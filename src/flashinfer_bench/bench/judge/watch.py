@@ -53,7 +53,7 @@ class Watch:
         self._untimed_ns: float | None = None
 
     def pause_s(self, side: Side, trial: int, call: int) -> float:
-        """Say how long a contestant has to wait before this call; mostly not at all.
+        """Say how long a candidate has to wait before this call; mostly not at all.
 
         Long enough, sometimes, for all the work of a sample: who does it now cannot be done when `go` comes.
         """
@@ -65,7 +65,7 @@ class Watch:
 
     @contextmanager
     def others_idle(self, busy: Side) -> Iterator[None]:
-        """Watch that while one contestant is timed the judged ones besides it do nothing."""
+        """Watch that while one candidate is timed the judged ones besides it do nothing."""
         others = [side for side in self._judged if side is not busy]
         for side in others:
             side.link.cpu.look_for_children()
@@ -132,7 +132,7 @@ class Watch:
                 seen.control_batches.append(beside)
 
     def _listen(self, side: Side, seen: Observations) -> None:
-        """See whether the noise is of the contestant's own making: while nobody has work, it should have none."""
+        """See whether the noise is of the candidate's own making: while nobody has work, it should have none."""
         for _ in range(_SILENCES):
             side.link.cpu.look_for_children()
             started_ns, before_ns = time.perf_counter_ns(), side.link.cpu.read_ns()

@@ -60,7 +60,7 @@ class Suspect:
         explanation = f"seen in each of {PLAYS} plays of the job, each in a fresh process"
         wrong = Wrong(
             JobWrong(
-                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.contestant
+                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.participant
             ),
             said + self.log,
         )

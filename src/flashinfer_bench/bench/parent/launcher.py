@@ -388,7 +388,7 @@ class Launcher:
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
-            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one contestant must not slow the other
+            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one candidate must not slow the other
             "KMP_BLOCKTIME": "0",
             "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
             **_STEADY_MALLOC,

@@ -1,4 +1,4 @@
-"""One device's workers at work: a judge, the reference's contestant, and one candidate at a time."""
+"""One device's workers at work: a judge, the reference's process, and one candidate at a time."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from flashinfer_bench.bench.protocol import (
     BuiltElsewhere,
     CeilingsLearned,
     Connect,
-    Contestant,
+    ParticipantPlan,
     Disconnect,
-    FromContestant,
+    FromCandidate,
     FromJudge,
     JobAborted,
     JobDecided,
@@ -113,7 +113,7 @@ _REHEARSED: Mapping[str, Any] = MappingProxyType(
 
 @dataclass
 class _Seat:
-    """A contestant the judge is connected to."""
+    """A candidate the judge is connected to."""
 
     name: str
     worker: Worker
@@ -290,7 +290,7 @@ class Session:
         self._candidate, self._candidate_subject = None, ""
         self._rival = None
 
-    # ------------------------------------------------------------------ contestants
+    # ------------------------------------------------------------------ candidates
 
     def _candidate_for(self, job: Job) -> _Seat | _Refused:
         if self._candidate_subject != _subject(job.solution) or self._candidate is None:
@@ -322,7 +322,7 @@ class Session:
         return self._reference
 
     def _seat(self, solution: Solution, job: Job, *, is_trusted: bool) -> _Seat | _Refused:
-        """Start a contestant, have it build, and hand its channel to the judge."""
+        """Start a candidate, have it build, and hand its channel to the judge."""
         if is_trusted:
             return self._seat_in(None, solution, job)
         if self._rehearsals.is_due(solution, job.workload.uuid):
@@ -348,11 +348,11 @@ class Session:
         self._rehearsals.note(solution, job.workload.uuid)
 
     def _seat_in(self, builds: BuildCopy | None, solution: Solution, job: Job) -> _Seat | _Refused:
-        """Start a contestant in its own copy of the builds; the reference, which is trusted, has none."""
+        """Start a candidate in its own copy of the builds; the reference, which is trusted, has none."""
         is_trusted = builds is None
         worker = self._launcher.spawn(
-            "contestant",
-            FromContestant,
+            "candidate",
+            FromCandidate,
             is_trusted=is_trusted,
             confinement=self._confinement(builds),
         )
@@ -487,7 +487,7 @@ class Session:
             if files is not None:
                 os.close(files)
         rival = seats.rival
-        is_rivals = rival is not None and getattr(result, "contestant", "") == rival.name
+        is_rivals = rival is not None and getattr(result, "participant", "") == rival.name
         if isinstance(result, JobSuspect):
             seat = rival if rival is not None and is_rivals else seats.candidate
             return Suspect(result, seat.worker.log.take(), is_rivals)
@@ -498,8 +498,8 @@ class Session:
     def _request(
         self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any], *, has_files: bool
     ) -> RunJob:
-        contestants = [
-            Contestant(
+        participants = [
+            ParticipantPlan(
                 seat.name,
                 is_reference=seat is seats.reference,
                 is_timed=seat is not seats.reference or job.config.profile_baseline,
@@ -514,7 +514,7 @@ class Session:
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
             has_files=has_files,
-            contestants=tuple(contestants),
+            participants=tuple(participants),
             judgement=msgspec.structs.replace(
                 Judgement(
                     warmup_runs=config.warmup_runs,
@@ -543,7 +543,7 @@ class Session:
         )
 
     def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
-        """Wait for the judge; tell it at once when a contestant's process ends."""
+        """Wait for the judge; tell it at once when a candidate's process ends."""
         watched = {seat.worker.pid: seat for seat in seats}
         visible = {seat.worker.computing_pid for seat in seats}
         judge = self._require_judge()
@@ -588,7 +588,7 @@ class Session:
                 text = log.take()
                 self.end_candidate()
                 return TimedOut(explanation, text)
-            case JobAborted(contestant=name, explanation=explanation):
+            case JobAborted(participant=name, explanation=explanation):
                 return self._after_abort(name, explanation, candidate)
             case JobSkipped(reason=reason):
                 return Skipped(reason)
@@ -600,7 +600,7 @@ class Session:
                 raise WorkerError(f"the judge failed:\n{text}")
 
     def _after_abort(self, name: str, explanation: str, candidate: _Seat) -> Outcome:
-        """A contestant's process ended, or its channel broke."""
+        """A candidate's process ended, or its channel broke."""
         if name != candidate.name:
             seat = self._reference
             ending = explanation
@@ -657,7 +657,7 @@ class Session:
         return DatasetFault(f"while the reference ran, {ending}\n{said}")
 
     def _restart_judge(self) -> None:
-        """Start over: contestants belong to the judge that was connected to them."""
+        """Start over: candidates belong to the judge that was connected to them."""
         if self._judge is not None:
             self._launcher.kill(self._judge)
         self._judge = None
@@ -671,7 +671,7 @@ class Session:
 
 
 def _numbers(asked: LookAtProcess) -> tuple[int, ...]:
-    """Look at a contestant for the judge."""
+    """Look at a candidate for the judge."""
     if asked.about == "waiting":
         return (waited_ns(asked.pid),)
     return tuple(descendants_of(asked.pid))

@@ -51,7 +51,7 @@ def missing_program() -> str | None:
 def command(
     confinement: Confinement, readable: Sequence[str], descriptors: Sequence[int]
 ) -> list[str]:
-    """Write the command that runs a contestant in its container, on descriptors it inherits."""
+    """Write the command that runs a candidate in its container, on descriptors it inherits."""
     program = shutil.which(_PROGRAM) or _PROGRAM
     worker = [sys.executable, "-P", "-m", "flashinfer_bench.bench.worker", "contained"]
     about = msgspec.json.encode(confinement).decode()

@@ -46,7 +46,7 @@ def hide_from_debuggers() -> None:
 
 
 def be_first_to_go(*, is_judge: bool) -> None:
-    """When memory runs out, the kernel ends a contestant, then the judge, then other programs."""
+    """When memory runs out, the kernel ends a candidate, then the judge, then other programs."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500" if is_judge else "1000")
 

@@ -42,7 +42,7 @@ def secret_place(size: int, coin: random.Random) -> int:
 def fast_check_probability(size: int) -> float:
     """Say how likely a fast sample of a block is to be checked.
 
-    It does not depend on what was checked before in the block, for a contestant may notice that.
+    It does not depend on what was checked before in the block, for a candidate may notice that.
 
     >>> fast_check_probability(12), fast_check_probability(3)
     (0.5, 1.0)
@@ -61,7 +61,7 @@ def checked_calls(count: int, secret_samples: int, *, is_fast: bool = False) -> 
 
 
 class UsualTime:
-    """What the secret samples of one contestant took: they are right, or the job is lost anyway."""
+    """What the secret samples of one candidate took: they are right, or the job is lost anyway."""
 
     def __init__(self) -> None:
         self._secret_ns: deque[float] = deque(maxlen=_SECRET_ONES)

@@ -1,7 +1,7 @@
-"""What the judge sees of a contestant from outside, sample by sample, and beside a control.
+"""What the judge sees of a candidate from outside, sample by sample, and beside a control.
 
-The judge clocks each sample from outside and reads the processor time the contestant's process used meanwhile. A
-trusted process that spins for as long as the contestant claims, the *control*, shows what waking up, preparing and
+The judge clocks each sample from outside and reads the processor time the candidate's process used meanwhile. A
+trusted process that spins for as long as the candidate claims, the *control*, shows what waking up, preparing and
 committing cost on this machine at this moment.
 """
 
@@ -62,7 +62,7 @@ class Observed:
 
 @dataclass(slots=True)
 class Observations:
-    """What was observed of one contestant in one job, and of the control beside it."""
+    """What was observed of one candidate in one job, and of the control beside it."""
 
     blocks: list[tuple[Observed, ...]] = field(default_factory=list)
     controls: list[tuple[Observed, ...]] = field(default_factory=list)
@@ -137,7 +137,7 @@ def median_of(block: Sequence[Observed], what: Callable[[Observed], float]) -> f
 
 
 def unsteadiness_ns(controls: Sequence[Sequence[Observed]]) -> float:
-    """Give the spread of what waking up cost the control: the machine's doing, not the contestant's."""
+    """Give the spread of what waking up cost the control: the machine's doing, not the candidate's."""
     most = sorted(max(map(EXCESS, control)) for control in controls if control)
     return most[round(0.9 * (len(most) - 1))] - most[len(most) // 2] if most else 0.0
 

@@ -1,4 +1,4 @@
-"""Does what a contestant claims agree with what can be seen of it from outside? Plain numbers in and out."""
+"""Does what a candidate claims agree with what can be seen of it from outside? Plain numbers in and out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
 
 
 def suspicions(seen: Observations, *, cores: int, on_cpu: bool = True) -> Iterator[Suspicion]:
-    """Yield what speaks against a contestant, where it holds for the median of at least six blocks.
+    """Yield what speaks against a candidate, where it holds for the median of at least six blocks.
 
     `cores`: how many processors it may use at a time. `on_cpu`: whether the work is done by the processor.
     """

@@ -50,15 +50,15 @@ def noise(values: Sequence[float]) -> float:
 
 
 def block_ratios(
-    baseline: Sequence[Sequence[float]], contestant: Sequence[Sequence[float]]
+    baseline: Sequence[Sequence[float]], participant: Sequence[Sequence[float]]
 ) -> list[float]:
-    """Return, block by block, how many times faster the contestant was: medians against each other.
+    """Return, block by block, how many times faster the participant was: medians against each other.
 
     >>> block_ratios([[4.0, 4.0], [6.0]], [[2.0, 2.0], [2.0]])
     [2.0, 3.0]
     """
     return [
         statistics.median(slow) / statistics.median(fast)
-        for slow, fast in zip(baseline, contestant, strict=True)
+        for slow, fast in zip(baseline, participant, strict=True)
         if slow and fast and statistics.median(fast) > 0
     ]

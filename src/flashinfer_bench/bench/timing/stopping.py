@@ -29,7 +29,7 @@ class Taken:
     """What was measured so far."""
 
     sample_count: int = 0
-    """Of each contestant, in this trial."""
+    """Of each participant, in this trial."""
     blocks: Sequence[float] = ()
     """One value for each block of the job, in the order they were taken: a ratio, or a latency."""
     seconds: float = 0.0

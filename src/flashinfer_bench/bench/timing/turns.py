@@ -1,4 +1,4 @@
-"""How contestants take turns: blocks of samples, and samples of several short calls."""
+"""How participants take turns: blocks of samples, and samples of several short calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Contestant = TypeVar("Contestant")
+Whoever = TypeVar("Whoever")
 
 SHORTEST_SAMPLE_NS = 25_000
 """Calls shorter than this are timed several at a time, so that clock and wake-up weigh little."""
@@ -23,13 +23,13 @@ FAR_BELOW = 0.5
 """Samples that take less than this share of what they should have too few calls, and are taken again."""
 
 LEAST_BLOCKS = 10
-"""Contestants take turns this often, so that a machine that slows down slows all of them."""
+"""Participants take turns this often, so that a machine that slows down slows all of them."""
 
 
 def calls_per_sample(
     shortest_ns: float, *, most: int, sample_ns: float = SHORTEST_SAMPLE_NS
 ) -> int:
-    """Say how many calls a sample of the shortest one needs; the same number serves all contestants.
+    """Say how many calls a sample of the shortest one needs; the same number serves all participants.
 
     >>> calls_per_sample(10_000.0, most=64), calls_per_sample(1.0, most=64), calls_per_sample(1e6, most=64)
     (3, 64, 1)
@@ -66,15 +66,15 @@ def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
 
 
 def order_of_turns(
-    contestants: Sequence[Contestant], *, seed: str | None = None
-) -> list[Contestant]:
+    participants: Sequence[Whoever], *, seed: str | None = None
+) -> list[Whoever]:
     """Shuffle who comes first in a block, anew for each block; a seed makes it repeatable.
 
     This is what makes an interval over block ratios hold on a machine that is busy: whatever disturbs it, and
-    however regularly, each of two contestants is as likely to meet it first. Had they strictly alternated, a
+    however regularly, each of two participants is as likely to meet it first. Had they strictly alternated, a
     load that comes and goes every few blocks could always meet the same one.
     """
-    order = list(contestants)
+    order = list(participants)
     source = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311  # as asked for
     source.shuffle(order)
     return order

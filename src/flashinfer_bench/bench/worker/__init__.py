@@ -1,1 +1,1 @@
-"""The child's side: a fork server, and what it forks, a judge or a contestant."""
+"""The child's side: a fork server, and what it forks, a judge or a candidate."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MODULES: dict[Role, str] = {
     "judge": "flashinfer_bench.bench.judge.service",
-    "contestant": "flashinfer_bench.bench.candidate.contestant",
+    "candidate": "flashinfer_bench.bench.candidate.harness",
 }
 """What serves as what."""
 
@@ -33,10 +33,10 @@ FAILED = 70
 
 
 def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
-    """Be a contestant in a container: the process is fresh, and torch is imported inside."""
+    """Be a candidate in a container: the process is fresh, and torch is imported inside."""
     confinement = msgspec.json.decode(about, type=Confinement)
     readable = grants.readable(settings.environment_copy())
-    become("contestant", channel, report, confinement, readable)
+    become("candidate", channel, report, confinement, readable)
 
 
 def become(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _PRELOADED = (
     "torch",
-    "flashinfer_bench.bench.candidate.contestant",
+    "flashinfer_bench.bench.candidate.harness",
     "flashinfer_bench.bench.judge.service",
     "flashinfer_bench.compile.builder",
 )
@@ -113,7 +113,7 @@ class _ForkServer:
         return _COUNT_EVERY_S if is_watching else None
 
     def _end_swarms(self) -> None:
-        """Kill workers that have started more processes than they may; of orphans, contestants are the parents."""
+        """Kill workers that have started more processes than they may; of orphans, candidates are the parents."""
         if limits.tasks_of_machine() - self._usual_tasks < limits.MOST_PROCESSES:
             return
         most = limits.MOST_PROCESSES // 2

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.standing import CurrentHash
 
 Samples = dict[str, list[float]]
-"""Milliseconds by contestant, in the order they were taken."""
+"""Milliseconds by participant, in the order they were taken."""
 
 Key = tuple[str, str, str, str]
 """Hardware, definition, solution and workload; what is compared is left empty."""

@@ -25,7 +25,7 @@ from flashinfer_bench.bench.protocol import (
     Committed,
     Done,
     Finished,
-    FromContestant,
+    FromCandidate,
     Glanced,
     Go,
     Inspect,
@@ -41,7 +41,7 @@ from flashinfer_bench.bench.protocol import (
     Returned,
     RunPhase,
     Spin,
-    ToContestant,
+    ToCandidate,
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
@@ -71,7 +71,7 @@ _OUR_FILES = str(Path(__file__).parents[2])
 
 def serve(sock: socket.socket) -> None:
     """Answer requests until the channel closes."""
-    channel: Channel[ToContestant] = Channel(sock, ToContestant)
+    channel: Channel[ToCandidate] = Channel(sock, ToCandidate)
     request = channel.receive()
     assert isinstance(request, Build)
     harness = _build(channel, request)
@@ -86,7 +86,7 @@ def serve(sock: socket.socket) -> None:
             return
 
 
-def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
+def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
@@ -114,13 +114,13 @@ def _build(channel: Channel[ToContestant], request: Build) -> _Harness | None:
 
 
 def _keep_to_cores(count: int) -> None:
-    """Give every contestant the same cores: cores differ in neighbours and in what their caches hold."""
+    """Give every candidate the same cores: cores differ in neighbours and in what their caches hold."""
     os.sched_setaffinity(0, processors_for(count, os.sched_getaffinity(0)))
 
 
 def _answer(
-    harness: _Harness, request: ToContestant, channel: Channel[ToContestant]
-) -> FromContestant:
+    harness: _Harness, request: ToCandidate, channel: Channel[ToCandidate]
+) -> FromCandidate:
     try:
         match request:
             case OpenWorkload():
@@ -146,13 +146,13 @@ def _answer(
             case Keep():
                 return harness.keep(request)
             case Build(id=id_):
-                return Raised(id_, "a contestant builds once")
+                return Raised(id_, "a candidate builds once")
     except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
         return Raised(request.id, _told(error))
 
 
 class _Harness:
-    """The state of one contestant: its callable, its inputs, its place to put outputs."""
+    """The state of one candidate: its callable, its inputs, its place to put outputs."""
 
     SEALED = (
         *("_seal", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
@@ -256,7 +256,7 @@ class _Harness:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int, channel: Channel[ToContestant]) -> Glanced:
+    def go(self, id_: int, channel: Channel[ToCandidate]) -> Glanced:
         """Run the prepared calls, say so at once, commit what they gave back, then glance at it."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         in_order = self._in_order
@@ -280,7 +280,7 @@ class _Harness:
         self._unclear = [] if is_clear else sets
         return Glanced(id_, is_clear)
 
-    def spin(self, request: Spin, channel: Channel[ToContestant]) -> Glanced:
+    def spin(self, request: Spin, channel: Channel[ToCandidate]) -> Glanced:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
         elapsed_ns, _ = self._clock.time_ns(

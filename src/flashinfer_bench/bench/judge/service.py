@@ -38,7 +38,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
-from flashinfer_bench.bench.judge.match import Match
+from flashinfer_bench.bench.judge.evaluation import JobEvaluation
 from flashinfer_bench.bench.judge.speed import SpeedOfLight
 from flashinfer_bench.bench.judge.task_lint import lint
 from flashinfer_bench.bench.judge.truth import ReferenceFailedError, Truth
@@ -158,7 +158,7 @@ class _Bench:
             conditions = Conditions(
                 self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
             )
-            match = Match(
+            evaluation = JobEvaluation(
                 job,
                 truth,
                 links,
@@ -168,7 +168,7 @@ class _Bench:
                 speed=speed,
                 cores=self._cores,
             )
-            return match.play()
+            return evaluation.run()
         except JobEndedError as ended:
             return self._after_abort(ended.result)
         except ReferenceFailedError as error:

@@ -70,8 +70,8 @@ _UNTIMED_AFTER_A_MOVE = 5
 _REPEATED_CALLS, _MOST_REPEATED_CALLS = -3_000_000, 1_000_000  # inputs that occur nowhere else
 
 
-class Match:
-    """Plays one job between the connected participants."""
+class JobEvaluation:
+    """Judges and times one job of the connected participants."""
 
     def __init__(
         self,
@@ -116,17 +116,17 @@ class Match:
         self._stopped_by: Reason | None = None
         self._began_s: float | None = None
 
-    def play(self) -> JobResult:
+    def run(self) -> JobResult:
         """Run every trial and say how it ended."""
         try:
-            return self._play()
+            return self._run()
         except JobEndedError as ended:
             for side in self._judged():
                 if getattr(ended.result, "participant", "") == side.link.name:
                     self._checker.require_legal_inputs(side, ended.result)
             raise
 
-    def _play(self) -> JobResult:
+    def _run(self) -> JobResult:
         self._require_memory()
         self._checker.require_sound_reference()
         self._all_sides = [self._open(link) for link in self._links]

@@ -112,8 +112,8 @@ def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
     """Return the raw samples of a passed job in milliseconds, by participant."""
     if not isinstance(outcome, Passed):
         return None
-    sides = _by_role(outcome.result.samples)
-    return {role: _flat_ms(samples) for role, samples in sides.items()}
+    by_role = _by_role(outcome.result.samples)
+    return {role: _flat_ms(samples) for role, samples in by_role.items()}
 
 
 def status_and_log(outcome: Outcome) -> tuple[EvaluationStatus | None, str]:
@@ -192,8 +192,8 @@ def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Co
 
 
 def _performance(result: JobPassed, device: Opened) -> Performance:
-    sides = _by_role(result.samples)
-    solution, reference = sides["solution"], sides.get("reference")
+    by_role = _by_role(result.samples)
+    solution, reference = by_role["solution"], by_role.get("reference")
     samples_ms = _flat_ms(solution)
     middles_ms = _block_medians_ms(solution)
     light = result.light

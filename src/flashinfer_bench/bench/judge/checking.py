@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.bench.protocol import JobResult, Judgement, Note
-    from flashinfer_bench.bench.judge.side import KeptSample, Side
+    from flashinfer_bench.bench.judge.participant import KeptSample, Participant
     from flashinfer_bench.bench.judge.truth import Truth, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
 
@@ -57,7 +57,7 @@ class Checker:
         """The definition gate; raises when the dataset is at fault."""
         self._truth.require_sound(self._judge, self._tolerance)
 
-    def require_legal_inputs(self, side: Side, result: JobResult) -> None:
+    def require_legal_inputs(self, participant: Participant, result: JobResult) -> None:
         """Blame nobody for what it did on inputs that make the reference raise, too: the dataset is at fault.
 
         A process that ended may have been spoilt by an earlier call, so all calls of the trial are looked at, the
@@ -65,9 +65,9 @@ class Checker:
         """
         match result:
             case JobRaised() | JobTimedOut():
-                suspects = side.asked[-1:]
+                suspects = participant.asked[-1:]
             case JobAborted():
-                suspects = side.asked[::-1]
+                suspects = participant.asked[::-1]
             case _:
                 return
         until_s = time.monotonic() + _LONGEST_LOOK_S
@@ -76,51 +76,51 @@ class Checker:
                 count = 1 if asked.repeat is not None else asked.count  # repeated ones are alike
                 self._truth.require_legal(asked.trial, asked.call, count)
 
-    def check_first(self, side: Side, trial: int) -> None:
+    def check_first(self, participant: Participant, trial: int) -> None:
         """Run the checked call that opens a trial."""
-        sample = side.sample(trial, call=0, count=1, slots=(0,))
-        kept = side.keep(trial, 0, sample, asks_peak=True)
+        sample = participant.sample(trial, call=0, count=1, slots=(0,))
+        kept = participant.keep(trial, 0, sample, asks_peak=True)
         arguments = self._truth.inputs_of(trial, 0)[0]
-        self._check_inputs(side, kept, 0, arguments)
+        self._check_inputs(participant, kept, 0, arguments)
         expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()
-        self._hear(side, kept, Call(arguments, kept.outputs[0], expected))
+        self._hear(participant, kept, Call(arguments, kept.outputs[0], expected))
         if trial == 0:
-            self._measure_precision(side, kept.outputs[0])
+            self._measure_precision(participant, kept.outputs[0])
 
-    def check_repeats(self, side: Side, *, most: int) -> None:
+    def check_repeats(self, participant: Participant, *, most: int) -> None:
         """Run calls on the same inputs, `most` at a time, if the judge wants to see several together."""
         arguments = self._truth.inputs_of(0, _REPEATED_CALL)[0]
-        wanted = self._judge.repeats(arguments) if side.is_good else 0
+        wanted = self._judge.repeats(arguments) if participant.is_good else 0
         returned: list[Outputs] = []
         while len(returned) < wanted:
-            count = 1 if side.shares_buffers else min(most, wanted - len(returned))
-            sample = side.sample(
+            count = 1 if participant.shares_buffers else min(most, wanted - len(returned))
+            sample = participant.sample(
                 0, _REPEATED_CALL, count, slots=tuple(range(count)), repeat=len(returned)
             )
             if sample.shares_buffers and count > 1:  # only the last of these outputs survived
-                side.shares_buffers = True
+                participant.shares_buffers = True
                 continue
             returned += sample.outputs
         if returned:
-            found = self._case(side).hear_repeats(arguments, returned)
-            side.verdict = side.verdict.merged(found.placed("trial 0, repeated calls"))
+            found = self._case(participant).hear_repeats(arguments, returned)
+            participant.verdict = participant.verdict.merged(found.placed("trial 0, repeated calls"))
 
-    def check_queue(self, side: Side) -> None:
+    def check_queue(self, participant: Participant) -> None:
         """Check what was kept during a block, now that nobody is being timed."""
-        for kept in () if side.link.is_reference else side.queue:
+        for kept in () if participant.link.is_reference else participant.queue:
             sets = self._truth.inputs_of(kept.trial, kept.call, kept.count)
             for position, slot in enumerate(kept.slots):
-                self._check_inputs(side, kept, slot, sets[slot])
+                self._check_inputs(participant, kept, slot, sets[slot])
                 expected = self._truth.run(sets[slot]) if self._judge.needs_expected else ()
-                was_good = side.verdict.is_accepted
-                self._hear(side, kept, Call(sets[slot], kept.outputs[position], expected))
-                if was_good and not side.verdict.is_accepted:
+                was_good = participant.verdict.is_accepted
+                self._hear(participant, kept, Call(sets[slot], kept.outputs[position], expected))
+                if was_good and not participant.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
                         "wrong in a timed call"
                     )
-                    side.accuse("failed_audit", evidence)
-        side.queue.clear()
+                    participant.accuse("failed_audit", evidence)
+        participant.queue.clear()
 
     def task_notes(self) -> tuple[Note, ...]:
         """Say how the task is weak, found out once a workload."""
@@ -133,16 +133,16 @@ class Checker:
                 known[subject] = ()
         return known[subject]
 
-    def close(self, side: Side) -> None:
+    def close(self, participant: Participant) -> None:
         """Judge what only all calls of the job together show."""
-        if not side.is_good:
+        if not participant.is_good:
             return
-        found = self._case(side).close()
-        side.verdict = side.verdict.merged(found)
+        found = self._case(participant).close()
+        participant.verdict = participant.verdict.merged(found)
         if not found.is_accepted:
-            side.accuse("failed_audit", found.explanation)
+            participant.accuse("failed_audit", found.explanation)
 
-    def check_unusual(self, side: Side, trial: int) -> None:
+    def check_unusual(self, participant: Participant, trial: int) -> None:
         """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
         if not any(can_be_unusual(plan) for plan in self._truth.inputs):
             return
@@ -150,19 +150,19 @@ class Checker:
             call = _FIRST_UNUSUAL_CALL - number
             draw = self._truth.unusual(family, self._judge, self._tolerance, at=(trial, call))
             if isinstance(draw, str):
-                side.unusual[family] = f"skipped: {draw}"
+                participant.unusual[family] = f"skipped: {draw}"
                 continue
-            said = self._try(side, draw)
+            said = self._try(participant, draw)
             if said != _RIGHT:
                 doubt = self._truth.doubt(draw, self._judge, self._tolerance)
                 said = said if doubt is None else f"skipped: {doubt}"
-            side.unusual[family] = said
+            participant.unusual[family] = said
 
-    def _try(self, side: Side, draw: UnusualDraw) -> str:
+    def _try(self, participant: Participant, draw: UnusualDraw) -> str:
         """Say what became of one family; only a process that ends, or hangs, ends the job."""
         trial, call = draw.at
         try:
-            (got,) = side.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
+            (got,) = participant.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
         except JobEndedError as ended:
             if not isinstance(ended.result, JobRaised | JobMisshapen):
                 raise
@@ -175,31 +175,31 @@ class Checker:
             return _RIGHT
         return f"failed: {' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
 
-    def _case(self, side: Side) -> Case:
-        name = side.link.name
+    def _case(self, participant: Participant) -> Case:
+        name = participant.link.name
         if name not in self._cases:
             self._cases[name] = self._judge.open_case(self._tolerance)
         return self._cases[name]
 
-    def _measure_precision(self, side: Side, outputs: Outputs) -> None:
-        side.precision = self._truth.precision(self._judge, outputs)
+    def _measure_precision(self, participant: Participant, outputs: Outputs) -> None:
+        participant.precision = self._truth.precision(self._judge, outputs)
         limit = self._max_precision_ratio
-        ratio = (side.precision or {}).get("ratio", 0.0)
+        ratio = (participant.precision or {}).get("ratio", 0.0)
         if limit is not None and ratio > limit:
             explanation = (
                 f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
             )
             found = Verdict(is_accepted=False, explanation=explanation)
-            side.verdict = side.verdict.merged(found)
+            participant.verdict = participant.verdict.merged(found)
 
     def _check_inputs(
-        self, side: Side, kept: KeptSample, slot: int, arguments: Sequence[Any]
+        self, participant: Participant, kept: KeptSample, slot: int, arguments: Sequence[Any]
     ) -> None:
         if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(arguments):
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
-            side.accuse("changed_inputs", evidence)
+            participant.accuse("changed_inputs", evidence)
 
-    def _hear(self, side: Side, kept: KeptSample, call: Call) -> None:
-        verdict = self._case(side).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
+    def _hear(self, participant: Participant, kept: KeptSample, call: Call) -> None:
+        verdict = self._case(participant).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
         if kept.is_recorded or not verdict.is_accepted:
-            side.verdict = side.verdict.merged(verdict)
+            participant.verdict = participant.verdict.merged(verdict)

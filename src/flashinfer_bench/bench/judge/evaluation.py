@@ -45,7 +45,7 @@ from flashinfer_bench.bench.timing.turns import (
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.link import JobEndedError
-from flashinfer_bench.bench.judge.side import Asked, Sample, Side
+from flashinfer_bench.bench.judge.participant import Asked, Sample, Participant
 from flashinfer_bench.bench.judge.watch import Watch
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
@@ -100,8 +100,8 @@ class JobEvaluation:
         self._slot_count = self._plan_slots()
         self._links = links
         self._files = files
-        self._all_sides: list[Side] = []
-        self._sides: list[Side] = []
+        self._participants: list[Participant] = []
+        self._timed: list[Participant] = []
         self._watch: Watch | None = None
         self._cores = cores
         self._calls_per_sample = 1
@@ -121,29 +121,29 @@ class JobEvaluation:
         try:
             return self._run()
         except JobEndedError as ended:
-            for side in self._judged():
-                if getattr(ended.result, "participant", "") == side.link.name:
-                    self._checker.require_legal_inputs(side, ended.result)
+            for participant in self._judged():
+                if getattr(ended.result, "participant", "") == participant.link.name:
+                    self._checker.require_legal_inputs(participant, ended.result)
             raise
 
     def _run(self) -> JobResult:
         self._require_memory()
         self._checker.require_sound_reference()
-        self._all_sides = [self._open(link) for link in self._links]
-        self._sides = [side for side in self._all_sides if side.link.is_timed]
+        self._participants = [self._open(link) for link in self._links]
+        self._timed = [participant for participant in self._participants if participant.link.is_timed]
         self._watch = self._watched() if self._rules.is_audited else None
         for trial in range(self._rules.num_trials):
             self._open_trial(trial)
-            for side in self._judged():
-                self._checker.check_first(side, trial)
+            for participant in self._judged():
+                self._checker.check_first(participant, trial)
                 if trial == 0:
-                    self._checker.check_repeats(side, most=self._slot_count)
-            if all(side.is_good for side in self._judged()):
+                    self._checker.check_repeats(participant, most=self._slot_count)
+            if all(participant.is_good for participant in self._judged()):
                 self._time_trial(trial)
-        for side in self._judged():
-            self._checker.close(side)
-            if self._rules.is_audited and side.is_good:
-                self._checker.check_unusual(side, self._rules.num_trials - 1)
+        for participant in self._judged():
+            self._checker.close(participant)
+            if self._rules.is_audited and participant.is_good:
+                self._checker.check_unusual(participant, self._rules.num_trials - 1)
         return self._result()
 
     # ---------------------------------------------------------------- opening
@@ -169,7 +169,7 @@ class JobEvaluation:
             reason = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} available"
             raise JobEndedError(JobSkipped(self._job.id, reason))
 
-    def _open(self, link: Link) -> Side:
+    def _open(self, link: Link) -> Participant:
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
         request = OpenWorkload(
             link.new_id(),
@@ -189,7 +189,7 @@ class JobEvaluation:
             os.close(descriptor)
         device = self._device.torch_device
         least = self._checker.least_outputs
-        return Side(
+        return Participant(
             self._job.id,
             self._job.coin,
             link,
@@ -204,17 +204,17 @@ class JobEvaluation:
 
     def _open_trial(self, trial: int) -> None:
         seed = self._truth.trial_seed(trial)
-        for side in self._all_sides:
-            side.asked[:] = [Asked(trial, call=0)]  # its own phases see inputs of every call
-            side.open_trial(seed)
+        for participant in self._participants:
+            participant.asked[:] = [Asked(trial, call=0)]  # its own phases see inputs of every call
+            participant.open_trial(seed)
 
-    def _judged(self) -> Iterator[Side]:
-        return (side for side in self._sides if not side.link.is_reference)
+    def _judged(self) -> Iterator[Participant]:
+        return (participant for participant in self._timed if not participant.link.is_reference)
 
     def _watched(self) -> Watch:
         return Watch(
             list(self._judged()),
-            next((side for side in self._all_sides if side.link.is_reference), None),
+            next((participant for participant in self._participants if participant.link.is_reference), None),
             trials=self._rules.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
@@ -224,8 +224,8 @@ class JobEvaluation:
 
     def _time_trial(self, trial: int) -> None:
         self._since_move = _LEAST_BETWEEN_MOVES  # a trial begins elsewhere
-        for side in self._sides:
-            self._warm_up(side, trial)
+        for participant in self._timed:
+            self._warm_up(participant, trial)
         if trial == 0:
             if self._watch is not None:
                 self._sample_ns = self._watch.sample_ns(trial)
@@ -251,25 +251,25 @@ class JobEvaluation:
         if self._stopping.is_open and self._rules.is_audited:
             self._check_once_more(trial, call)
         if self._watch is not None:
-            for side in self._judged():
-                self._run_batches(self._watch, side, trial)
+            for participant in self._judged():
+                self._run_batches(self._watch, participant, trial)
 
     def _time_round(self, trial: int, calls: range, *, is_last: bool) -> None:
-        """Time a block of each side; once more, on other inputs, when the machine was disturbed meanwhile."""
-        order = order_of_turns(self._sides)
+        """Time a block of each participant; once more, on other inputs, when the machine was disturbed meanwhile."""
+        order = order_of_turns(self._timed)
         self._rounds += 1
         moves = self._since_move >= _LEAST_BETWEEN_MOVES
         self._since_move = len(calls) + (0 if moves else self._since_move)
         self._conditions.before_block()
-        for side in order:
-            self._open_block(side, trial, moves=moves, is_long=len(calls) >= _LEAST_BETWEEN_MOVES)
-            self._time_block(side, trial, calls, is_last=is_last)
+        for participant in order:
+            self._open_block(participant, trial, moves=moves, is_long=len(calls) >= _LEAST_BETWEEN_MOVES)
+            self._time_block(participant, trial, calls, is_last=is_last)
         must_repeat = self._conditions.must_repeat()
-        for side in order:
-            self._checker.check_queue(side)
+        for participant in order:
+            self._checker.check_queue(participant)
         if must_repeat:
-            for side in order:
-                side.forget_block()
+            for participant in order:
+                participant.forget_block()
             start = _REPEATED_CALLS - self._rounds * _MOST_REPEATED_CALLS
             self._time_round(trial, range(start, start + len(calls)), is_last=is_last)
 
@@ -280,63 +280,63 @@ class JobEvaluation:
         return itertools.chain(planned, itertools.repeat(planned[-1]))
 
     def _affordable(self, planned: int) -> int:
-        calls_ns = sum(side.typical_ns for side in self._sides) * self._calls_per_sample
+        calls_ns = sum(participant.typical_ns for participant in self._timed) * self._calls_per_sample
         return self._stopping.block_size(planned, calls_ns / 1e9)
 
     def _taken(self, sample_count: int) -> Taken:
         """Sum up for a stopping rule: block ratios of the first two participants, or latencies of one."""
-        one, *others = (side.blocks_ns for side in self._sides)
+        one, *others = (participant.blocks_ns for participant in self._timed)
         blocks = block_ratios(others[0], one) if others else [statistics.median(b) for b in one]
         return Taken(sample_count, blocks, time.monotonic() - (self._began_s or 0.0))
 
     def _check_once_more(self, trial: int, call: int) -> None:
         """Check the last call of a trial whose end nobody knew before it was over."""
-        for side in self._judged():
+        for participant in self._judged():
             count = self._calls_per_sample
-            slots = self._auditing.slots(side, trial, call, count)
-            sample = side.sample(trial, call, count, slots=slots)
-            side.queue.append(side.keep(trial, call, sample, asks_peak=True))
-            self._checker.check_queue(side)
+            slots = self._auditing.slots(participant, trial, call, count)
+            sample = participant.sample(trial, call, count, slots=slots)
+            participant.queue.append(participant.keep(trial, call, sample, asks_peak=True))
+            self._checker.check_queue(participant)
 
-    def _run_batches(self, watch: Watch, side: Side, trial: int) -> None:
+    def _run_batches(self, watch: Watch, participant: Participant, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
-        for call, sample in watch.run_batches(side, trial, most=self._slot_count):
+        for call, sample in watch.run_batches(participant, trial, most=self._slot_count):
             if sample.slots:  # how many calls a batch has follows from how fast they were
-                kept = side.keep(trial, call, sample)
-                side.queue.append(replace(kept, is_recorded=False))
-        self._checker.check_queue(side)
+                kept = participant.keep(trial, call, sample)
+                participant.queue.append(replace(kept, is_recorded=False))
+        self._checker.check_queue(participant)
 
-    def _warm_up(self, side: Side, trial: int) -> None:
+    def _warm_up(self, participant: Participant, trial: int) -> None:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
         per_call_ns: list[float] = []
         for run in range(self._rules.warmup_runs):
             count = self._calls_per_sample
             if trial == 0:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
-            returned = side.sample(trial, 1 + run, count)
+            returned = participant.sample(trial, 1 + run, count)
             per_call_ns.append(returned.elapsed_ns / count)
             if trial == 0 and run >= self._rules.warmup_runs // 2:  # the first ones compile
-                side.host_ns.append(returned.host_ns and returned.host_ns / count)
-            side.shares_buffers = side.shares_buffers or returned.shares_buffers
+                participant.host_ns.append(returned.host_ns and returned.host_ns / count)
+            participant.shares_buffers = participant.shares_buffers or returned.shares_buffers
         if trial == 0 and per_call_ns:
-            side.typical_ns = statistics.median(per_call_ns[len(per_call_ns) // 2 :])
+            participant.typical_ns = statistics.median(per_call_ns[len(per_call_ns) // 2 :])
 
     def _settle_clocks(self) -> None:
         """Have all clocks hide the launches of a batch of the calls that keep the host longest."""
-        known = [value for side in self._sides for value in side.host_ns if value is not None]
-        for side in self._sides:
-            side.host_ns.clear()
+        known = [value for participant in self._timed for value in participant.host_ns if value is not None]
+        for participant in self._timed:
+            participant.host_ns.clear()
         if known:
             batch = max(self._calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
             host_ns = batch * max(known)
-            for side in self._all_sides:
-                side.link.ask(OpenBlock(side.link.new_id(), host_ns), Done)
+            for participant in self._participants:
+                participant.link.ask(OpenBlock(participant.link.new_id(), host_ns), Done)
 
     def _choose_calls_per_sample(self) -> int:
-        """One number for all: what a sample costs besides its calls must weigh the same on each side."""
+        """One number for all: what a sample costs besides its calls must weigh the same on each participant."""
         if self._rules.calls_per_sample is not None and self._may_take_several():
             return max(1, min(self._slot_count, self._rules.calls_per_sample))
-        return self._wanted_calls(min(side.typical_ns for side in self._sides))
+        return self._wanted_calls(min(participant.typical_ns for participant in self._timed))
 
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
@@ -344,7 +344,7 @@ class JobEvaluation:
         planned = self._rules.num_trials * (self._rules.iterations + self._rules.warmup_runs)
         return affordable_calls_per_sample(
             shortest_ns,
-            max(side.recent_ns for side in self._sides),
+            max(participant.recent_ns for participant in self._timed),
             most=self._slot_count,
             sample_ns=self._sample_ns,
             all_samples_ns=_TIMED_SHARE * self._rules.timeout_seconds * 1e9 / planned,
@@ -352,19 +352,19 @@ class JobEvaluation:
 
     def _may_take_several(self) -> bool:
         return not (
-            any(side.shares_buffers for side in self._sides) or self._warms_up_within_a_sample()
+            any(participant.shares_buffers for participant in self._timed) or self._warms_up_within_a_sample()
         )
 
     def _takes_more_calls(self) -> bool:
         """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
-        shortest_ns = min(side.recent_ns for side in self._sides)
+        shortest_ns = min(participant.recent_ns for participant in self._timed)
         wanted = self._wanted_calls(shortest_ns)
         if self._calls_per_sample >= FAR_BELOW * wanted:
             return False
         self._calls_per_sample = wanted
         self._settle_clocks()
-        for side in self._sides:
-            side.forget_blocks()
+        for participant in self._timed:
+            participant.forget_blocks()
         if self._watch is not None:
             self._watch.start_over()
         return True
@@ -374,99 +374,99 @@ class JobEvaluation:
         is_shared = any(plan.role == "static" for plan in self._truth.inputs)
         return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
-    def _open_block(self, side: Side, trial: int, *, moves: bool, is_long: bool) -> None:
+    def _open_block(self, participant: Participant, trial: int, *, moves: bool, is_long: bool) -> None:
         """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else.
 
         Several calls page-fault after a move: what one gives back is not where the next one looks first. In a long
         block they are few beside the others; short ones share a move and begin when memory is touched.
         """
         if moves:
-            side.link.ask(OpenBlock(side.link.new_id()), Done)
+            participant.link.ask(OpenBlock(participant.link.new_id()), Done)
         count = _UNTIMED_AFTER_A_MOVE if moves and not is_long else 1
         for index in range(count):
             call = -(self._rounds * _UNTIMED_AFTER_A_MOVE + index)
-            side.sample(trial, call, self._calls_per_sample)
+            participant.sample(trial, call, self._calls_per_sample)
 
-    def _time_block(self, side: Side, trial: int, calls: range, *, is_last: bool) -> None:
+    def _time_block(self, participant: Participant, trial: int, calls: range, *, is_last: bool) -> None:
         watch = self._watch
-        audit = self._auditing.block(side, trial, calls, is_last=is_last)
+        audit = self._auditing.block(participant, trial, calls, is_last=is_last)
         samples: list[Sample] = []
-        with nullcontext() if watch is None else watch.others_idle(side):
+        with nullcontext() if watch is None else watch.others_idle(participant):
             for call in calls:
                 count = self._calls_per_sample
-                ordered = side.order(trial, call, count)  # while inputs are made, coins are tossed
-                sample = side.run(
+                ordered = participant.order(trial, call, count)  # while inputs are made, coins are tossed
+                sample = participant.run(
                     ordered,
                     slots=audit.choice(call, count),
-                    pause_s=0.0 if watch is None else watch.pause_s(side, trial, call),
+                    pause_s=0.0 if watch is None else watch.pause_s(participant, trial, call),
                 )
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
-                    side.shares_buffers, self._calls_per_sample = True, 1
+                    participant.shares_buffers, self._calls_per_sample = True, 1
                 else:
                     audit.take(call, sample)
-        side.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
-        side.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
+        participant.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
+        participant.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
         if watch is not None:
-            watch.add_block(side, trial, samples)
+            watch.add_block(participant, trial, samples)
 
     # ---------------------------------------------------------------- the result
 
     def _result(self) -> JobResult:
-        for side in self._judged():
-            if not side.is_good:
-                return side.wrong(side.verdict.explanation)
-        for side in self._judged():
-            violations = tuple(self._violations(side))
+        for participant in self._judged():
+            if not participant.is_good:
+                return participant.wrong(participant.verdict.explanation)
+        for participant in self._judged():
+            violations = tuple(self._violations(participant))
             if violations:
-                notes = tuple(side.notes())
-                return JobSuspect(self._job.id, side.errors(), violations, notes, side.link.name)
-        (side, *others) = self._judged()
+                notes = tuple(participant.notes())
+                return JobSuspect(self._job.id, participant.errors(), violations, notes, participant.link.name)
+        (participant, *others) = self._judged()
         return JobPassed(
             self._job.id,
-            errors=side.errors(),
+            errors=participant.errors(),
             samples=tuple(
                 Samples(
-                    side.link.name,
-                    is_reference=side.link.is_reference,
-                    blocks_ns=tuple(side.blocks_ns),
+                    participant.link.name,
+                    is_reference=participant.link.is_reference,
+                    blocks_ns=tuple(participant.blocks_ns),
                     calls_per_sample=self._calls_per_sample,
-                    host_ns=_median_of_known(side.host_ns),
+                    host_ns=_median_of_known(participant.host_ns),
                 )
-                for side in self._sides
+                for participant in self._timed
             ),
-            notes=tuple(side.notes()),
+            notes=tuple(participant.notes()),
             task_notes=self._checker.task_notes() if self._rules.is_audited else (),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
             + sum(plan.size_bytes for plan in self._truth.outputs),
-            light=self._light(side),
-            unaccounted_ns=None if self._watch is None else self._watch.unaccounted_ns(side),
+            light=self._light(participant),
+            unaccounted_ns=None if self._watch is None else self._watch.unaccounted_ns(participant),
             seen=Seen(
                 self._conditions.discarded,
                 self._conditions.ranges,
                 dict(self._conditions.reasons),
             ),
-            peak_memory_bytes=side.peak_bytes,
-            prepare_ms=_median_of_known(side.phases_ms.get("prepare", ())),
-            plan_ms=_median_of_known(side.phases_ms.get("plan", ())),
+            peak_memory_bytes=participant.peak_bytes,
+            prepare_ms=_median_of_known(participant.phases_ms.get("prepare", ())),
+            plan_ms=_median_of_known(participant.phases_ms.get("plan", ())),
             rival_errors=others[0].errors() if others else None,
             stopping_rule=str(self._stopping),
             stopped_by=self._stopped_by or "iterations",
         )
 
-    def _violations(self, side: Side) -> Iterator[Note]:
-        """Yield what speaks against a side that was right: what was seen of it, and what no device can do."""
+    def _violations(self, participant: Participant) -> Iterator[Note]:
+        """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:
             return
         if self._watch is not None:
-            yield from (Note(each.code, each.evidence) for each in self._watch.suspicions(side))
-        evidence = self._speed.disbelief(side.latency_ns)
+            yield from (Note(each.code, each.evidence) for each in self._watch.suspicions(participant))
+        evidence = self._speed.disbelief(participant.latency_ns)
         if evidence is not None:
             yield Note("implausible", evidence)
 
-    def _light(self, side: Side) -> Light | None:
+    def _light(self, participant: Participant) -> Light | None:
         try:
-            return self._speed.light(side.latency_ns)
+            return self._speed.light(participant.latency_ns)
         except torch.OutOfMemoryError:  # the ceilings take a gigabyte to measure
             return None
 

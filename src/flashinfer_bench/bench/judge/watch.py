@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.bench.timing.observed import Suspicion
-    from flashinfer_bench.bench.judge.side import Sample, Side
+    from flashinfer_bench.bench.judge.participant import Sample, Participant
 
 _PAUSE_PROBABILITY = 0.15
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 1e-3
@@ -36,12 +36,12 @@ _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhe
 
 
 class Watch:
-    """Observes the judged sides of a job; the control is the reference's process, which nobody else can touch."""
+    """Observes the judged participants of a job; the control is the reference's process, which nobody else can touch."""
 
     def __init__(
-        self, judged: Sequence[Side], control: Side | None, *, trials: int, cores: int, on_cpu: bool
+        self, judged: Sequence[Participant], control: Participant | None, *, trials: int, cores: int, on_cpu: bool
     ) -> None:
-        self._seen = {id(side): Observations() for side in judged}
+        self._seen = {id(participant): Observations() for participant in judged}
         self._peers: list[tuple[Observed, ...]] = []
         self._judged = tuple(judged)
         self._control = control
@@ -52,46 +52,46 @@ class Watch:
         self._longest_sample_s = 0.0
         self._untimed_ns: float | None = None
 
-    def pause_s(self, side: Side, trial: int, call: int) -> float:
+    def pause_s(self, participant: Participant, trial: int, call: int) -> float:
         """Say how long a candidate has to wait before this call; mostly not at all.
 
         Long enough, sometimes, for all the work of a sample: who does it now cannot be done when `go` comes.
         """
-        coin = side.toss(trial, call, "pause")
+        coin = participant.toss(trial, call, "pause")
         if coin.random() >= _PAUSE_PROBABILITY:
             return 0.0
         longest_s = max(_LONGEST_PAUSE_S, min(_LONGEST_LONG_PAUSE_S, self._longest_sample_s))
         return coin.uniform(_SHORTEST_PAUSE_S, longest_s)
 
     @contextmanager
-    def others_idle(self, busy: Side) -> Iterator[None]:
+    def others_idle(self, busy: Participant) -> Iterator[None]:
         """Watch that while one candidate is timed the judged ones besides it do nothing."""
-        others = [side for side in self._judged if side is not busy]
-        for side in others:
-            side.link.cpu.look_for_children()
+        others = [participant for participant in self._judged if participant is not busy]
+        for participant in others:
+            participant.link.cpu.look_for_children()
         busy.link.cpu.look_for_children()
         started_ns = time.perf_counter_ns()
-        before = [side.link.cpu.read_ns() for side in others]
+        before = [participant.link.cpu.read_ns() for participant in others]
         yield
         wall_ns = float(time.perf_counter_ns() - started_ns)
-        for side, used_ns in zip(others, before, strict=True):
-            self._seen[id(side)].idle.append((wall_ns, side.link.cpu.read_ns() - used_ns))
+        for participant, used_ns in zip(others, before, strict=True):
+            self._seen[id(participant)].idle.append((wall_ns, participant.link.cpu.read_ns() - used_ns))
 
-    def add_block(self, side: Side, trial: int, samples: Sequence[Sample]) -> None:
-        """Take in a block of a judged side, and see what the control shows for samples as long as these."""
+    def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
+        """Take in a block of a judged participant, and see what the control shows for samples as long as these."""
         typical_s = (
             1e-9 * statistics.median(each.elapsed_ns for each in samples) if samples else 0.0
         )
         self._longest_sample_s = max(self._longest_sample_s, typical_s)
         block = tuple(sample.observed for sample in samples)
-        if side is self._control:
+        if participant is self._control:
             self._peers.append(block)
-        seen = self._seen.get(id(side))
+        seen = self._seen.get(id(participant))
         if seen is None or not samples:
             return
         if self._on_cpu:
             claimed_ns = sum(each.claimed_ns for each in block)
-            seen.born.append((claimed_ns, float(side.link.cpu.born_ns())))
+            seen.born.append((claimed_ns, float(participant.link.cpu.born_ns())))
         seen.blocks.append(block)
         seen.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
@@ -105,11 +105,11 @@ class Watch:
             seen.born.clear()
             seen.controls.clear()
 
-    def run_batches(self, side: Side, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
+    def run_batches(self, participant: Participant, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
-        seen = self._seen[id(side)]
+        seen = self._seen[id(participant)]
         if self._on_cpu and is_noisy(seen):
-            self._listen(side, seen)
+            self._listen(participant, seen)
         largest = largest_batch(seen, most=most, on_cpu=self._on_cpu)
         if largest <= 1:
             return
@@ -119,37 +119,37 @@ class Watch:
         ):
             self._serial += 1
             call = _BATCH_CALLS - 2 * self._serial
-            coin = side.toss(trial, call, "batch")
+            coin = participant.toss(trial, call, "batch")
             low = coin.randint(1, max(1, largest // 6))
             high = coin.randint(max(low + 1, largest - largest // 6), largest)
-            first = side.sample(trial, call, low, slots=_slot_of(side, coin, low))
+            first = participant.sample(trial, call, low, slots=_slot_of(participant, coin, low))
             yield call, first
-            second = side.sample(trial, call - 1, high, slots=_slot_of(side, coin, high))
+            second = participant.sample(trial, call - 1, high, slots=_slot_of(participant, coin, high))
             yield call - 1, second
             seen.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
                 beside = (self._beside(seen, trial, low), self._beside(seen, trial, high))
                 seen.control_batches.append(beside)
 
-    def _listen(self, side: Side, seen: Observations) -> None:
+    def _listen(self, participant: Participant, seen: Observations) -> None:
         """See whether the noise is of the candidate's own making: while nobody has work, it should have none."""
         for _ in range(_SILENCES):
-            side.link.cpu.look_for_children()
-            started_ns, before_ns = time.perf_counter_ns(), side.link.cpu.read_ns()
+            participant.link.cpu.look_for_children()
+            started_ns, before_ns = time.perf_counter_ns(), participant.link.cpu.read_ns()
             time.sleep(_SILENCE_S)
-            used_ns = side.link.cpu.read_ns() - before_ns
+            used_ns = participant.link.cpu.read_ns() - before_ns
             seen.silences.append((float(time.perf_counter_ns() - started_ns), used_ns))
 
-    def suspicions(self, side: Side) -> list[Suspicion]:
-        """Say what speaks against a side."""
-        return list(suspicions(self._all_of(side), cores=self._cores, on_cpu=self._on_cpu))
+    def suspicions(self, participant: Participant) -> list[Suspicion]:
+        """Say what speaks against a participant."""
+        return list(suspicions(self._all_of(participant), cores=self._cores, on_cpu=self._on_cpu))
 
-    def unaccounted_ns(self, side: Side) -> float | None:
-        """Say how much work per call could lie beside what a side claims, unseen."""
-        return unaccounted(self._all_of(side), on_cpu=self._on_cpu)
+    def unaccounted_ns(self, participant: Participant) -> float | None:
+        """Say how much work per call could lie beside what a participant claims, unseen."""
+        return unaccounted(self._all_of(participant), on_cpu=self._on_cpu)
 
-    def _all_of(self, side: Side) -> Observations:
-        return replace(self._seen[id(side)], peers=self._peers)
+    def _all_of(self, participant: Participant) -> Observations:
+        return replace(self._seen[id(participant)], peers=self._peers)
 
     def sample_ns(self, trial: int) -> float:
         """Say how long samples have to be here and now, so that work beside them can be seen."""
@@ -207,8 +207,8 @@ class Watch:
         return sample.observed
 
 
-def _slot_of(side: Side, coin: random.Random, count: int) -> tuple[int, ...]:
+def _slot_of(participant: Participant, coin: random.Random, count: int) -> tuple[int, ...]:
     """Choose the call of a batch that is checked, mostly none; the last where all share one buffer."""
     if coin.random() >= _CHECK_PROBABILITY:
         return ()
-    return (count - 1 if side.shares_buffers else coin.randrange(count),)
+    return (count - 1 if participant.shares_buffers else coin.randrange(count),)

@@ -105,7 +105,7 @@ class Asked:
 
 
 @dataclass
-class Side:
+class Participant:
     """One candidate: its link, its shared outputs, and everything found about it so far."""
 
     job_id: int

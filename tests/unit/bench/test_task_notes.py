@@ -10,7 +10,7 @@ import pytest
 from flashinfer_bench.bench.protocol import Judgement
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.checking import Checker
-from flashinfer_bench.bench.judge.truth import Truth
+from flashinfer_bench.bench.judge.oracle import Oracle
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.judging.judges import judge_for
@@ -39,8 +39,8 @@ def found(folder: Path, source: str, **changes: Any) -> dict[str, str]:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=folder)
-    notes = task_notes(truth, judge_for(definition, {}), TOLERANCE)
+    oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=folder)
+    notes = task_notes(oracle, judge_for(definition, {}), TOLERANCE)
     return {each.code: each.evidence for each in notes}
 
 
@@ -79,13 +79,13 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=tmp_path)
-    runs = truth._reference.__globals__["runs"]  # type: ignore[attr-defined]
+    oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=tmp_path)
+    runs = oracle._reference.__globals__["runs"]  # type: ignore[attr-defined]
     rules = Judgement(0, 1, 1, 1e-2, 1e-2, None, None, None, 60.0, is_audited=True)
 
-    first = Checker(truth, rules).task_notes()
+    first = Checker(oracle, rules).task_notes()
     count = len(runs)
-    truth.use_key(7)
+    oracle.use_key(7)
 
-    assert Checker(truth, rules).task_notes() == first != ()
+    assert Checker(oracle, rules).task_notes() == first != ()
     assert len(runs) == count <= 2

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-WANTED = ("expected", "tolerance", "rtol", "atol", "reference", "coin", "truth")
+WANTED = ("expected", "tolerance", "rtol", "atol", "reference", "coin", "oracle")
 
 
 def work(x):

@@ -21,7 +21,7 @@ from flashinfer_bench.tensors.outputs import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.judge.truth import Truth
+    from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.judging import Judge, Tolerance
 
 
@@ -64,44 +64,44 @@ def replaced(right: Sequence[torch.Tensor], index: int, answer: torch.Tensor) ->
     return [answer if i == index else output for i, output in enumerate(right)]
 
 
-def task_notes(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
     """Say how a task is weak; one run of the reference beside the one on a trial's first call.
 
     What is drawn and judged by how often it comes cannot be told from few answers: there, only inputs are looked at.
     """
-    first = fingerprint(truth.inputs_of(0, 0)[0])
+    first = fingerprint(oracle.inputs_of(0, 0)[0])
     if judge.needs_expected:
-        yield from _trivial(truth, judge, tolerance)
-    if fingerprint(truth.inputs_of(0, 1)[0]) == first:
+        yield from _trivial(oracle, judge, tolerance)
+    if fingerprint(oracle.inputs_of(0, 1)[0]) == first:
         yield Note(CONSTANT_INPUTS, "all calls of a trial get the same inputs")
     elif judge.needs_expected:
-        yield from _alike(truth, judge, tolerance)
+        yield from _alike(oracle, judge, tolerance)
 
 
-def _trivial(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
-    expected = truth.expected_of_first(0)
-    arguments = truth.inputs_of(0, 0)[0]
+def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+    expected = oracle.expected_of_first(0)
+    arguments = oracle.inputs_of(0, 0)[0]
     passing = []
     for index, right in enumerate(expected):
         for name, answer in constant_answers(right) if right.numel() else ():
             call = Call(arguments, replaced(expected, index, answer), expected)
             if judge.open_case(tolerance).hear(call).is_accepted:
-                passing.append(f"{name} as output {truth.outputs[index].name!r}")
+                passing.append(f"{name} as output {oracle.outputs[index].name!r}")
     if passing:
         yield Note(TRIVIAL_ANSWER_PASSES, ", ".join(passing))
 
 
-def _alike(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
-    expected = truth.expected_of_first(0)
-    arguments = truth.inputs_of(0, 1)[0]
-    right = truth.run(arguments)
+def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+    expected = oracle.expected_of_first(0)
+    arguments = oracle.inputs_of(0, 1)[0]
+    right = oracle.run(arguments)
     found = []
     for index, (first, other) in enumerate(zip(expected, right, strict=True)):
         if not other.numel():
             continue
         call = Call(arguments, replaced(right, index, first), right)
         is_accepted = judge.open_case(tolerance).hear(call).is_accepted
-        name = truth.outputs[index].name
+        name = oracle.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))
         if text:
             found.append(f"output {name!r} of different calls: {text}")

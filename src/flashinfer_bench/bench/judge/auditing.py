@@ -123,7 +123,7 @@ class BlockAudit:
 
     def _has_room(self) -> bool:
         kept = 1 + sum(len(each.slots) for each in self._participant.queue)
-        return kept * slot_bytes(self._participant.truth.outputs) <= _MOST_KEPT_BYTES
+        return kept * slot_bytes(self._participant.oracle.outputs) <= _MOST_KEPT_BYTES
 
     def _queue_fast(self, call: int, sample: Sample) -> None:
         """Check it without a word to the candidate, and without a trace: a replay may find others fast."""

@@ -1,4 +1,4 @@
-"""Are a candidate's outputs right? What was kept of its calls, against the truth."""
+"""Are a candidate's outputs right? What was kept of its calls, against the oracle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from flashinfer_bench.bench.protocol import JobAborted, JobMisshapen, JobRaised, JobTimedOut
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.link import JobEndedError
-from flashinfer_bench.bench.judge.truth import ReferenceFailedError
+from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.protocol import JobResult, Judgement, Note
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
-    from flashinfer_bench.bench.judge.truth import Truth, UnusualDraw
+    from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
 
 _REPEATED_CALL = -1  # numbers of calls that are never timed
@@ -35,14 +35,14 @@ _RIGHT = "passed"
 class Checker:
     """Checks calls of one job, as strictly as its rules say."""
 
-    def __init__(self, truth: Truth, rules: Judgement) -> None:
-        self._truth = truth
+    def __init__(self, oracle: Oracle, rules: Judgement) -> None:
+        self._oracle = oracle
         self._max_precision_ratio = rules.max_precision_ratio
         self._tolerance = Tolerance(
             rules.rtol, rules.atol, rules.required_matched_ratio, rules.max_error_cap
         )
         try:
-            self._judge = judge_for(truth.definition, rules.extra)
+            self._judge = judge_for(oracle.definition, rules.extra)
         except DatasetError as error:
             raise ReferenceFailedError(str(error)) from error
         self._cases: dict[str, Case] = {}
@@ -50,12 +50,12 @@ class Checker:
     @property
     def least_outputs(self) -> int:
         """How many outputs a solution must return."""
-        declared = len(self._truth.outputs)
+        declared = len(self._oracle.outputs)
         return declared if self._judge.least_outputs is None else self._judge.least_outputs
 
     def require_sound_reference(self) -> None:
         """The definition gate; raises when the dataset is at fault."""
-        self._truth.require_sound(self._judge, self._tolerance)
+        self._oracle.require_sound(self._judge, self._tolerance)
 
     def require_legal_inputs(self, participant: Participant, result: JobResult) -> None:
         """Blame nobody for what it did on inputs that make the reference raise, too: the dataset is at fault.
@@ -74,22 +74,22 @@ class Checker:
         for asked in suspects:
             if asked.family is None and time.monotonic() < until_s:
                 count = 1 if asked.repeat is not None else asked.count  # repeated ones are alike
-                self._truth.require_legal(asked.trial, asked.call, count)
+                self._oracle.require_legal(asked.trial, asked.call, count)
 
     def check_first(self, participant: Participant, trial: int) -> None:
         """Run the checked call that opens a trial."""
         sample = participant.sample(trial, call=0, count=1, slots=(0,))
         kept = participant.keep(trial, 0, sample, asks_peak=True)
-        arguments = self._truth.inputs_of(trial, 0)[0]
+        arguments = self._oracle.inputs_of(trial, 0)[0]
         self._check_inputs(participant, kept, 0, arguments)
-        expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()
+        expected = self._oracle.expected_of_first(trial) if self._judge.needs_expected else ()
         self._hear(participant, kept, Call(arguments, kept.outputs[0], expected))
         if trial == 0:
             self._measure_precision(participant, kept.outputs[0])
 
     def check_repeats(self, participant: Participant, *, most: int) -> None:
         """Run calls on the same inputs, `most` at a time, if the judge wants to see several together."""
-        arguments = self._truth.inputs_of(0, _REPEATED_CALL)[0]
+        arguments = self._oracle.inputs_of(0, _REPEATED_CALL)[0]
         wanted = self._judge.repeats(arguments) if participant.is_good else 0
         returned: list[Outputs] = []
         while len(returned) < wanted:
@@ -108,10 +108,10 @@ class Checker:
     def check_queue(self, participant: Participant) -> None:
         """Check what was kept during a block, now that nobody is being timed."""
         for kept in () if participant.link.is_reference else participant.queue:
-            sets = self._truth.inputs_of(kept.trial, kept.call, kept.count)
+            sets = self._oracle.inputs_of(kept.trial, kept.call, kept.count)
             for position, slot in enumerate(kept.slots):
                 self._check_inputs(participant, kept, slot, sets[slot])
-                expected = self._truth.run(sets[slot]) if self._judge.needs_expected else ()
+                expected = self._oracle.run(sets[slot]) if self._judge.needs_expected else ()
                 was_good = participant.verdict.is_accepted
                 self._hear(participant, kept, Call(sets[slot], kept.outputs[position], expected))
                 if was_good and not participant.verdict.is_accepted:
@@ -125,10 +125,10 @@ class Checker:
     def task_notes(self) -> tuple[Note, ...]:
         """Say how the task is weak, found out once a workload."""
         subject = self._judge, self._tolerance
-        known = self._truth.task_notes
+        known = self._oracle.task_notes
         if subject not in known:
             try:
-                known[subject] = tuple(task_notes(self._truth, self._judge, self._tolerance))
+                known[subject] = tuple(task_notes(self._oracle, self._judge, self._tolerance))
             except torch.OutOfMemoryError:  # a job that passed is not lost for that
                 known[subject] = ()
         return known[subject]
@@ -144,17 +144,17 @@ class Checker:
 
     def check_unusual(self, participant: Participant, trial: int) -> None:
         """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
-        if not any(can_be_unusual(plan) for plan in self._truth.inputs):
+        if not any(can_be_unusual(plan) for plan in self._oracle.inputs):
             return
         for number, family in enumerate(FAMILIES):
             call = _FIRST_UNUSUAL_CALL - number
-            draw = self._truth.unusual(family, self._judge, self._tolerance, at=(trial, call))
+            draw = self._oracle.unusual(family, self._judge, self._tolerance, at=(trial, call))
             if isinstance(draw, str):
                 participant.unusual[family] = f"skipped: {draw}"
                 continue
             said = self._try(participant, draw)
             if said != _RIGHT:
-                doubt = self._truth.doubt(draw, self._judge, self._tolerance)
+                doubt = self._oracle.doubt(draw, self._judge, self._tolerance)
                 said = said if doubt is None else f"skipped: {doubt}"
             participant.unusual[family] = said
 
@@ -168,7 +168,7 @@ class Checker:
                 raise
             lines = ended.result.explanation.strip().splitlines()
             return f"failed: {lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
-        arguments = self._truth.inputs_of(trial, call, family=draw.family)[0]
+        arguments = self._oracle.inputs_of(trial, call, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)
         verdict = case.hear(Call(arguments, got, draw.expected))
         if verdict.is_accepted:
@@ -182,7 +182,7 @@ class Checker:
         return self._cases[name]
 
     def _measure_precision(self, participant: Participant, outputs: Outputs) -> None:
-        participant.precision = self._truth.precision(self._judge, outputs)
+        participant.precision = self._oracle.precision(self._judge, outputs)
         limit = self._max_precision_ratio
         ratio = (participant.precision or {}).get("ratio", 0.0)
         if limit is not None and ratio > limit:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.speed import SpeedOfLight
-    from flashinfer_bench.bench.judge.truth import Truth
+    from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
 
@@ -76,7 +76,7 @@ class JobEvaluation:
     def __init__(
         self,
         job: RunJob,
-        truth: Truth,
+        oracle: Oracle,
         links: Sequence[Link],
         device: Device,
         *,
@@ -91,12 +91,12 @@ class JobEvaluation:
         self._rounds = 0
         self._since_move = _LEAST_BETWEEN_MOVES
         self._rules = job.judgement
-        self._truth = truth
+        self._oracle = oracle
         self._device = device
-        self._checker = Checker(truth, job.judgement)
+        self._checker = Checker(oracle, job.judgement)
         self._auditing = Auditing(job.judgement)
-        self._input_bytes = sum(plan.tensor.size_bytes for plan in truth.inputs)
-        self._output_bytes = slot_bytes(truth.outputs)
+        self._input_bytes = sum(plan.tensor.size_bytes for plan in oracle.inputs)
+        self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
         self._links = links
         self._files = files
@@ -173,8 +173,8 @@ class JobEvaluation:
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
         request = OpenWorkload(
             link.new_id(),
-            inputs=self._truth.inputs,
-            outputs=self._truth.outputs,
+            inputs=self._oracle.inputs,
+            outputs=self._oracle.outputs,
             slot_count=self._slot_count,
             has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),
@@ -183,7 +183,7 @@ class JobEvaluation:
         try:
             link.ask(request, Done, [descriptor, *self._files])
             shared = SharedOutputs(
-                descriptor, self._truth.outputs, self._slot_count, self._device.torch_device
+                descriptor, self._oracle.outputs, self._slot_count, self._device.torch_device
             )
         finally:
             os.close(descriptor)
@@ -194,7 +194,7 @@ class JobEvaluation:
             self._job.coin,
             link,
             shared,
-            self._truth,
+            self._oracle,
             device,
             least,
             self._device.total_bytes(),
@@ -203,7 +203,7 @@ class JobEvaluation:
         )
 
     def _open_trial(self, trial: int) -> None:
-        seed = self._truth.trial_seed(trial)
+        seed = self._oracle.trial_seed(trial)
         for participant in self._participants:
             participant.asked[:] = [Asked(trial, call=0)]  # its own phases see inputs of every call
             participant.open_trial(seed)
@@ -371,7 +371,7 @@ class JobEvaluation:
 
     def _warms_up_within_a_sample(self) -> bool:
         """Tell whether only the first call of a sample would find cold caches: others share inputs with it."""
-        is_shared = any(plan.role == "static" for plan in self._truth.inputs)
+        is_shared = any(plan.role == "static" for plan in self._oracle.inputs)
         return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
     def _open_block(self, participant: Participant, trial: int, *, moves: bool, is_long: bool) -> None:
@@ -437,8 +437,8 @@ class JobEvaluation:
             ),
             notes=tuple(participant.notes()),
             task_notes=self._checker.task_notes() if self._rules.is_audited else (),
-            bytes_moved=sum(plan.tensor.size_bytes for plan in self._truth.inputs)
-            + sum(plan.size_bytes for plan in self._truth.outputs),
+            bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
+            + sum(plan.size_bytes for plan in self._oracle.outputs),
             light=self._light(participant),
             unaccounted_ns=None if self._watch is None else self._watch.unaccounted_ns(participant),
             seen=Seen(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.judge.link import Link
-    from flashinfer_bench.bench.judge.truth import Truth
+    from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.outputs import SharedOutputs
 
     # Chooses calls of a sample by its claimed time, in nanoseconds.
@@ -112,7 +112,7 @@ class Participant:
     coin: int
     link: Link
     shared: SharedOutputs
-    truth: Truth
+    oracle: Oracle
     device: torch.device
     least_outputs: int
     memory_bytes: int
@@ -184,11 +184,11 @@ class Participant:
         family: str | None = None,
     ) -> Ordered:
         """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
-        seed = self.truth.call_seed(trial, call)
+        seed = self.oracle.call_seed(trial, call)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
             self.discarded += 1
-            other = self.truth.call_seed(trial, _DISCARDED_CALLS + self.discarded)
+            other = self.oracle.call_seed(trial, _DISCARDED_CALLS + self.discarded)
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
         request = Prepare(self.link.new_id(), seed, count, repeat, family)
         idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
@@ -286,7 +286,7 @@ class Participant:
                 "tampered_harness",
                 f"outputs {committed.missing} are said to be missing",
             )
-        elements = sum(math.prod(plan.shape) for plan in self.truth.outputs)
+        elements = sum(math.prod(plan.shape) for plan in self.oracle.outputs)
         if inspected.strided_elements > elements:
             evidence = f"{inspected.strided_elements} of {elements} elements are said to be strided"
             self.accuse("tampered_harness", evidence)
@@ -313,7 +313,7 @@ class Participant:
 
     def toss(self, trial: int, call: int, purpose: str) -> random.Random:
         """Secret, yet the same when a job is replayed: then the same calls are checked."""
-        seed = self.truth.call_seed(trial, call)
+        seed = self.oracle.call_seed(trial, call)
         toss = f"{self.coin} {purpose} {seed} {self.link.is_reference}"
         return random.Random(toss)  # noqa: S311  # the secret is in its seed
 

@@ -1,4 +1,4 @@
-"""The process that knows the truth: it makes inputs, runs the reference, compares, and never loads a solution.
+"""The process that knows the oracle: it makes inputs, runs the reference, compares, and never loads a solution.
 
 The reference is somebody's code as well: the process was shut in before it read its first message, and what it needs
 of files and of other processes comes from the parent.
@@ -41,7 +41,7 @@ from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.judge.evaluation import JobEvaluation
 from flashinfer_bench.bench.judge.speed import SpeedOfLight
 from flashinfer_bench.bench.judge.task_lint import lint
-from flashinfer_bench.bench.judge.truth import ReferenceFailedError, Truth
+from flashinfer_bench.bench.judge.oracle import ReferenceFailedError, Oracle
 from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.ceiling_probe import measure
@@ -76,7 +76,7 @@ def serve(sock: socket.socket) -> None:
 
 
 class _Bench:
-    """The judge's state: connected candidates, and the truth about the workloads last judged."""
+    """The judge's state: connected candidates, and the oracle about the workloads last judged."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _Bench:
         self._device = device
         self._cache_root = cache_root
         self._links: dict[str, Link] = {}
-        self._truths: dict[tuple[bytes, bytes], Truth] = {}
+        self._oracles: dict[tuple[bytes, bytes], Oracle] = {}
 
     def run(self) -> None:
         while True:
@@ -147,11 +147,11 @@ class _Bench:
 
     def _judge(self, job: RunJob, files: Sequence[int]) -> JobResult:
         try:
-            truth = self._truth_about(job, files)
-            links = self._take_links(job, truth.remedy)
+            oracle = self._oracle_for(job, files)
+            links = self._take_links(job, oracle.remedy)
             speed = SpeedOfLight(
                 self._ceilings,
-                truth,
+                oracle,
                 Workload.model_validate_json(job.workload),
                 is_cold=job.judgement.is_cold,
             )
@@ -160,7 +160,7 @@ class _Bench:
             )
             evaluation = JobEvaluation(
                 job,
-                truth,
+                oracle,
                 links,
                 self._device,
                 files=files,
@@ -180,7 +180,7 @@ class _Bench:
 
     def _lint(self, task: LintTask, files: Sequence[int]) -> LintResult:
         try:
-            return lint(task, self._truth_about(task, files))
+            return lint(task, self._oracle_for(task, files))
         except ReferenceFailedError as error:
             return ReferenceFailed(task.id, str(error))
         except torch.OutOfMemoryError as error:
@@ -195,18 +195,18 @@ class _Bench:
             link.open_job(job.id, participant, limit_s=limit_s, remedy=remedy)
         return links
 
-    def _truth_about(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
-        """Find or make the truth about a workload; it serves every solution that runs on it in turn."""
+    def _oracle_for(self, job: RunJob | LintTask, files: Sequence[int]) -> Oracle:
+        """Find or make the oracle about a workload; it serves every solution that runs on it in turn."""
         subject = (job.definition, job.workload)
-        truth = self._truths.pop(subject, None) or self._make_truth(job, files)
-        truth.use_key(job.key)
-        self._truths[subject] = truth  # now the youngest
-        while len(self._truths) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
-            self._truths.pop(next(iter(self._truths)))
-        return truth
+        oracle = self._oracles.pop(subject, None) or self._make_oracle(job, files)
+        oracle.use_key(job.key)
+        self._oracles[subject] = oracle  # now the youngest
+        while len(self._oracles) > 1 and self._remembered_bytes() > _REMEMBERED_BYTES:
+            self._oracles.pop(next(iter(self._oracles)))
+        return oracle
 
-    def _make_truth(self, job: RunJob | LintTask, files: Sequence[int]) -> Truth:
-        return Truth(
+    def _make_oracle(self, job: RunJob | LintTask, files: Sequence[int]) -> Oracle:
+        return Oracle(
             Definition.model_validate_json(job.definition),
             Workload.model_validate_json(job.workload),
             files=files[0] if files else None,
@@ -216,7 +216,7 @@ class _Bench:
         )
 
     def _remembered_bytes(self) -> int:
-        return sum(truth.size_bytes for truth in self._truths.values())
+        return sum(oracle.size_bytes for oracle in self._oracles.values())
 
     def _after_abort(self, result: JobResult) -> JobResult:
         """A killed or crashed kernel must have left the device usable."""

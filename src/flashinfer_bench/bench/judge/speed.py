@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.protocol import Light
 from flashinfer_bench.bench.timing.light import Work, disbelief, sol_fraction
-from flashinfer_bench.bench.judge.truth import ReferenceFailedError
+from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.judge.truth import Truth
+    from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.tensors.ceilings import Ceilings, Remembered
 
@@ -18,15 +18,15 @@ class SpeedOfLight:
     """Holds times against what the device was measured to do; measures when first asked."""
 
     def __init__(
-        self, remembered: Remembered, truth: Truth, workload: Workload, *, is_cold: bool
+        self, remembered: Remembered, oracle: Oracle, workload: Workload, *, is_cold: bool
     ) -> None:
         self._remembered = remembered
         self._is_cold = is_cold
-        tensors = [*(plan.tensor for plan in truth.inputs), *truth.outputs]
-        declared_bytes = _declared(truth.definition, "min_bytes", workload)
+        tensors = [*(plan.tensor for plan in oracle.inputs), *oracle.outputs]
+        declared_bytes = _declared(oracle.definition, "min_bytes", workload)
         self._work = Work(
             bytes=declared_bytes or float(sum(tensor.size_bytes for tensor in tensors)),
-            flops=_declared(truth.definition, "min_flops", workload),
+            flops=_declared(oracle.definition, "min_flops", workload),
             declared_bytes=declared_bytes,
             dtypes=frozenset(tensor.dtype for tensor in tensors),
         )

@@ -8,7 +8,7 @@ import torch
 
 from flashinfer_bench.bench.protocol import Note, TaskLinted, TrivialAnswer
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
-from flashinfer_bench.bench.judge.truth import ReferenceFailedError
+from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.bench.protocol import LintTask, Variation
-    from flashinfer_bench.bench.judge.truth import Truth
+    from flashinfer_bench.bench.judge.oracle import Oracle
 
 _GATE_FACTOR = 10.0  # as in the definition gate
 _OTHER_SEED = 1
 _COMPARING_ELEMENTS = frozenset({"elementwise", "low_bit", "sparse_attention"})
 
 
-def lint(task: LintTask, truth: Truth) -> TaskLinted:
+def lint(task: LintTask, oracle: Oracle) -> TaskLinted:
     """Run the reference on a few draws and see what the judge makes of answers that take no work."""
     try:
-        return _Lint(task, truth).result()
+        return _Lint(task, oracle).result()
     except DatasetError as error:  # a judge that the definition does not fit
         raise ReferenceFailedError(str(error)) from error
 
@@ -37,23 +37,23 @@ def lint(task: LintTask, truth: Truth) -> TaskLinted:
 class _Lint:
     """One look at one task; `expected` is the reference's answer to call 0 of trial 0."""
 
-    def __init__(self, task: LintTask, truth: Truth) -> None:
+    def __init__(self, task: LintTask, oracle: Oracle) -> None:
         self._id = task.id
-        self._truth = truth
-        self._judge = judge_for(truth.definition, task.extra)
+        self._oracle = oracle
+        self._judge = judge_for(oracle.definition, task.extra)
         self._tolerance = Tolerance(
             task.rtol, task.atol, task.required_matched_ratio, task.max_error_cap
         )
 
     def result(self) -> TaskLinted:
-        inputs = _copied(self._truth.inputs_of(0, 0)[0])
+        inputs = _copied(self._oracle.inputs_of(0, 0)[0])
         expected = self._expected(inputs)
         disagreement = self._disagreement(inputs, expected)
         if disagreement:  # then there is nothing that answers could be compared with
             illegal = tuple(self._illegal(inputs))
             return TaskLinted(self._id, illegal, disagreement, "", has_same_calls=False)
-        next_call = _copied(self._truth.inputs_of(0, 1)[0])
-        next_trial = _copied(self._truth.inputs_of(1, 0)[0])
+        next_call = _copied(self._oracle.inputs_of(0, 1)[0])
+        next_trial = _copied(self._oracle.inputs_of(1, 0)[0])
         has_same_calls = fingerprint(inputs) == fingerprint(next_call)
         draws = (
             {"trials": next_trial} if has_same_calls else {"calls": next_call, "trials": next_trial}
@@ -74,7 +74,7 @@ class _Lint:
 
     def _expected(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         before = fingerprint(inputs)
-        expected = _copied(self._truth.run(inputs))
+        expected = _copied(self._oracle.run(inputs))
         if fingerprint(inputs) != before:
             raise ReferenceFailedError("the reference changes its inputs")
         return expected
@@ -82,9 +82,9 @@ class _Lint:
     def _disagreement(self, inputs: Sequence[Any], expected: Sequence[torch.Tensor]) -> str:
         """Run the reference again; say how the outcome differs, or nothing."""
         if not self._judge.needs_expected:
-            self._truth.require_sound(self._judge, self._tolerance)
+            self._oracle.require_sound(self._judge, self._tolerance)
             return ""
-        again = self._truth.run(inputs)
+        again = self._oracle.run(inputs)
         verdict = self._verdict(inputs, again, expected, self._tolerance.tightened(_GATE_FACTOR))
         return verdict.explanation
 
@@ -92,7 +92,7 @@ class _Lint:
         """Run the reference with torch's generators in another state."""
         if not self._judge.needs_expected:
             return ""
-        again = self._truth.run(inputs, seed=_OTHER_SEED)
+        again = self._oracle.run(inputs, seed=_OTHER_SEED)
         return self._verdict(inputs, again, expected).explanation
 
     def _verdict(
@@ -110,7 +110,7 @@ class _Lint:
         return case.hear_repeats(inputs, [got] * repeats).merged(case.close())
 
     def _illegal(self, inputs: Sequence[Any]) -> Iterator[Note]:
-        for plan, content in zip(self._truth.inputs, inputs, strict=True):
+        for plan, content in zip(self._oracle.inputs, inputs, strict=True):
             if plan.distribution is not None and isinstance(content, torch.Tensor):
                 fault = illegality(plan.distribution, content)
                 if fault is not None:
@@ -126,7 +126,7 @@ class _Lint:
                 got = replaced(expected, index, answer)
                 verdict = self._verdict(inputs, got, expected)
                 yield TrivialAnswer(
-                    self._truth.outputs[index].name,
+                    self._oracle.outputs[index].name,
                     name,
                     verdict.is_accepted,
                     verdict.matched_ratio,
@@ -137,7 +137,7 @@ class _Lint:
         self, answer: torch.Tensor, right: torch.Tensor, matched_ratio: float
     ) -> float:
         """Give the share of wrong elements that pass; 0 where the judge does not look at elements."""
-        name = judge_name(self._truth.definition)
+        name = judge_name(self._oracle.definition)
         if name not in _COMPARING_ELEMENTS or not right.dtype.is_floating_point:
             return 0.0
         equal, count = int(same(answer, right).sum()), right.numel()
@@ -150,7 +150,7 @@ class _Lint:
     ) -> Iterator[tuple[str, torch.Tensor]]:
         """Make answers that know no more than shapes, or one number."""
         yield from constant_answers(right)
-        for plan, content in zip(self._truth.inputs, inputs, strict=True):
+        for plan, content in zip(self._oracle.inputs, inputs, strict=True):
             if isinstance(content, torch.Tensor) and content.shape == right.shape:
                 yield f"a copy of input {plan.tensor.name!r}", content.to(right.dtype)
 
@@ -160,12 +160,12 @@ class _Lint:
         """Compare the outputs of another draw with those of the first."""
         if not self._judge.needs_expected:
             return
-        right = _copied(self._truth.run(draw))
+        right = _copied(self._oracle.run(draw))
         for index, (first, other) in enumerate(zip(expected, right, strict=True)):
             if not other.numel():
                 continue
             verdict = self._verdict(draw, replaced(right, index, first), right)
-            name = self._truth.outputs[index].name
+            name = self._oracle.outputs[index].name
             yield variation(name, between, first, other, is_accepted=verdict.is_accepted)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.bench.judge.truth import Truth, UnusualDraw
+from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Judge, Tolerance
 from flashinfer_bench.judging.judges import judge_for
@@ -39,7 +39,7 @@ AT = (0, -2)
 TOLERANCE = Tolerance(1e-2, 1e-2)
 
 
-def truth_about(source: str, folder: Path) -> tuple[Truth, Judge]:
+def oracle_for(source: str, folder: Path) -> tuple[Oracle, Judge]:
     definition = Definition(
         name="subject",
         op_type="op",
@@ -50,28 +50,28 @@ def truth_about(source: str, folder: Path) -> tuple[Truth, Judge]:
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=folder)
-    return truth, judge_for(definition, {})
+    oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=folder)
+    return oracle, judge_for(definition, {})
 
 
-def drawn(truth: Truth, judge: Judge) -> UnusualDraw:
-    draw = truth.unusual("large", judge, TOLERANCE, at=AT)
+def drawn(oracle: Oracle, judge: Judge) -> UnusualDraw:
+    draw = oracle.unusual("large", judge, TOLERANCE, at=AT)
     assert isinstance(draw, UnusualDraw)
     return draw
 
 
 def test_the_reference_runs_in_float64_only_when_a_draw_is_doubted(tmp_path: Path) -> None:
-    truth, judge = truth_about(STEADY, tmp_path)
-    widths = truth._reference.__globals__["widths"]  # type: ignore[attr-defined]
+    oracle, judge = oracle_for(STEADY, tmp_path)
+    widths = oracle._reference.__globals__["widths"]  # type: ignore[attr-defined]
 
-    draw = drawn(truth, judge)
+    draw = drawn(oracle, judge)
     before = list(map(str, widths))
-    doubt = truth.doubt(draw, judge, TOLERANCE)
+    doubt = oracle.doubt(draw, judge, TOLERANCE)
 
     assert before == ["torch.float32"]
     assert list(map(str, widths[1:])) == ["torch.float64", "torch.float64"]
     assert doubt is None
-    assert drawn(truth, judge) is draw
+    assert drawn(oracle, judge) is draw
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_the_reference_runs_in_float64_only_when_a_draw_is_doubted(tmp_path: Pat
 def test_where_nobody_can_be_judged_is_remembered_for_other_keys(
     tmp_path: Path, source: str, reason: str
 ) -> None:
-    truth, judge = truth_about(source, tmp_path)
-    doubt = truth.doubt(drawn(truth, judge), judge, TOLERANCE)
+    oracle, judge = oracle_for(source, tmp_path)
+    doubt = oracle.doubt(drawn(oracle, judge), judge, TOLERANCE)
 
-    truth.use_key(1)
-    later = truth.unusual("large", judge, TOLERANCE, at=AT)
+    oracle.use_key(1)
+    later = oracle.unusual("large", judge, TOLERANCE, at=AT)
 
     assert doubt == reason
     assert later == reason
@@ -104,7 +104,7 @@ def test_where_nobody_can_be_judged_is_remembered_for_other_keys(
     ],
 )
 def test_a_reference_that_does_not_fit_is_nobodys_fault(tmp_path: Path, error: str) -> None:
-    truth, _ = truth_about(f"import torch\n\ndef run(x):\n    raise {error}\n", tmp_path)
+    oracle, _ = oracle_for(f"import torch\n\ndef run(x):\n    raise {error}\n", tmp_path)
 
     with pytest.raises(torch.OutOfMemoryError):
-        truth.run(truth.inputs_of(0, 0)[0])
+        oracle.run(oracle.inputs_of(0, 0)[0])

@@ -1,4 +1,4 @@
-"""The truth about one workload: its inputs from the run's key, and what the reference makes of them."""
+"""The oracle about one workload: its inputs from the run's key, and what the reference makes of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UnusualDraw:
     expected: list[torch.Tensor]
 
 
-class Truth:
+class Oracle:
     """Makes inputs and expected outputs for any trial and call of one workload.
 
     `files` is what `shared_files` made of the inputs that come from files.

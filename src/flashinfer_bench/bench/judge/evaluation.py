@@ -46,7 +46,7 @@ from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.participant import Asked, Sample, Participant
-from flashinfer_bench.bench.judge.watch import Watch
+from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JobEvaluation:
         self._files = files
         self._participants: list[Participant] = []
         self._timed: list[Participant] = []
-        self._watch: Watch | None = None
+        self._monitor: Monitor | None = None
         self._cores = cores
         self._calls_per_sample = 1
         self._sample_ns: float = SHORTEST_SAMPLE_NS
@@ -131,7 +131,7 @@ class JobEvaluation:
         self._checker.require_sound_reference()
         self._participants = [self._open(link) for link in self._links]
         self._timed = [participant for participant in self._participants if participant.link.is_timed]
-        self._watch = self._watched() if self._rules.is_audited else None
+        self._monitor = self._make_monitor() if self._rules.is_audited else None
         for trial in range(self._rules.num_trials):
             self._open_trial(trial)
             for participant in self._judged():
@@ -211,8 +211,8 @@ class JobEvaluation:
     def _judged(self) -> Iterator[Participant]:
         return (participant for participant in self._timed if not participant.link.is_reference)
 
-    def _watched(self) -> Watch:
-        return Watch(
+    def _make_monitor(self) -> Monitor:
+        return Monitor(
             list(self._judged()),
             next((participant for participant in self._participants if participant.link.is_reference), None),
             trials=self._rules.num_trials,
@@ -227,8 +227,8 @@ class JobEvaluation:
         for participant in self._timed:
             self._warm_up(participant, trial)
         if trial == 0:
-            if self._watch is not None:
-                self._sample_ns = self._watch.sample_ns(trial)
+            if self._monitor is not None:
+                self._sample_ns = self._monitor.sample_ns(trial)
             self._calls_per_sample = self._choose_calls_per_sample()
             self._settle_clocks()
         self._began_s = self._began_s or time.monotonic()
@@ -250,9 +250,9 @@ class JobEvaluation:
                 self._stopped_by = rule.reason_to_stop(self._taken(call - first))
         if self._stopping.is_open and self._rules.is_audited:
             self._check_once_more(trial, call)
-        if self._watch is not None:
+        if self._monitor is not None:
             for participant in self._judged():
-                self._run_batches(self._watch, participant, trial)
+                self._run_batches(self._monitor, participant, trial)
 
     def _time_round(self, trial: int, calls: range, *, is_last: bool) -> None:
         """Time a block of each participant; once more, on other inputs, when the machine was disturbed meanwhile."""
@@ -298,9 +298,9 @@ class JobEvaluation:
             participant.queue.append(participant.keep(trial, call, sample, asks_peak=True))
             self._checker.check_queue(participant)
 
-    def _run_batches(self, watch: Watch, participant: Participant, trial: int) -> None:
+    def _run_batches(self, monitor: Monitor, participant: Participant, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
-        for call, sample in watch.run_batches(participant, trial, most=self._slot_count):
+        for call, sample in monitor.run_batches(participant, trial, most=self._slot_count):
             if sample.slots:  # how many calls a batch has follows from how fast they were
                 kept = participant.keep(trial, call, sample)
                 participant.queue.append(replace(kept, is_recorded=False))
@@ -365,8 +365,8 @@ class JobEvaluation:
         self._settle_clocks()
         for participant in self._timed:
             participant.forget_blocks()
-        if self._watch is not None:
-            self._watch.start_over()
+        if self._monitor is not None:
+            self._monitor.start_over()
         return True
 
     def _warms_up_within_a_sample(self) -> bool:
@@ -388,17 +388,17 @@ class JobEvaluation:
             participant.sample(trial, call, self._calls_per_sample)
 
     def _time_block(self, participant: Participant, trial: int, calls: range, *, is_last: bool) -> None:
-        watch = self._watch
+        monitor = self._monitor
         audit = self._auditing.block(participant, trial, calls, is_last=is_last)
         samples: list[Sample] = []
-        with nullcontext() if watch is None else watch.others_idle(participant):
+        with nullcontext() if monitor is None else monitor.others_idle(participant):
             for call in calls:
                 count = self._calls_per_sample
                 ordered = participant.order(trial, call, count)  # while inputs are made, coins are tossed
                 sample = participant.run(
                     ordered,
                     slots=audit.choice(call, count),
-                    pause_s=0.0 if watch is None else watch.pause_s(participant, trial, call),
+                    pause_s=0.0 if monitor is None else monitor.pause_s(participant, trial, call),
                 )
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
@@ -407,8 +407,8 @@ class JobEvaluation:
                     audit.take(call, sample)
         participant.blocks_ns.append(tuple(each.elapsed_ns / each.observed.count for each in samples))
         participant.host_ns += [each.host_ns and each.host_ns / each.observed.count for each in samples]
-        if watch is not None:
-            watch.add_block(participant, trial, samples)
+        if monitor is not None:
+            monitor.add_block(participant, trial, samples)
 
     # ---------------------------------------------------------------- the result
 
@@ -440,7 +440,7 @@ class JobEvaluation:
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
             + sum(plan.size_bytes for plan in self._oracle.outputs),
             light=self._light(participant),
-            unaccounted_ns=None if self._watch is None else self._watch.unaccounted_ns(participant),
+            unaccounted_ns=None if self._monitor is None else self._monitor.unaccounted_ns(participant),
             seen=Seen(
                 self._conditions.discarded,
                 self._conditions.ranges,
@@ -458,8 +458,8 @@ class JobEvaluation:
         """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:
             return
-        if self._watch is not None:
-            yield from (Note(each.code, each.evidence) for each in self._watch.suspicions(participant))
+        if self._monitor is not None:
+            yield from (Note(each.code, each.evidence) for each in self._monitor.suspicions(participant))
         evidence = self._speed.disbelief(participant.latency_ns)
         if evidence is not None:
             yield Note("implausible", evidence)

@@ -35,7 +35,7 @@ _FIRST_LOOKS = 11  # at the control, to see how much samples vary here
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
 
-class Watch:
+class Monitor:
     """Observes the judged participants of a job; the control is the reference's process, which nobody else can touch."""
 
     def __init__(

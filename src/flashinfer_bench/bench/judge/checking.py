@@ -1,4 +1,4 @@
-"""Are a candidate's outputs right? What was kept of its calls, against the oracle."""
+"""Are a candidate's outputs right? What was kept of its calls, against the reference's outputs."""
 
 from __future__ import annotations
 

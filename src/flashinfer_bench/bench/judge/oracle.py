@@ -1,4 +1,4 @@
-"""The oracle about one workload: its inputs from the run's key, and what the reference makes of them."""
+"""The oracle of one workload: its inputs from the run's key, and what the reference makes of them."""
 
 from __future__ import annotations
 

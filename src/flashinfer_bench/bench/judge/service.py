@@ -1,4 +1,4 @@
-"""The process that knows the oracle: it makes inputs, runs the reference, compares, and never loads a solution.
+"""The process that knows what is right: it makes inputs, runs the reference, compares, and never loads a solution.
 
 The reference is somebody's code as well: the process was shut in before it read its first message, and what it needs
 of files and of other processes comes from the parent.
@@ -76,7 +76,7 @@ def serve(sock: socket.socket) -> None:
 
 
 class _Bench:
-    """The judge's state: connected candidates, and the oracle about the workloads last judged."""
+    """The judge's state: connected candidates, and the oracles of the workloads last judged."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Bench:
         return links
 
     def _oracle_for(self, job: RunJob | LintTask, files: Sequence[int]) -> Oracle:
-        """Find or make the oracle about a workload; it serves every solution that runs on it in turn."""
+        """Find or make the oracle of a workload; it serves every solution that runs on it in turn."""
         subject = (job.definition, job.workload)
         oracle = self._oracles.pop(subject, None) or self._make_oracle(job, files)
         oracle.use_key(job.key)

@@ -399,7 +399,7 @@ class Disconnect(Message, frozen=True):
     participant: str
 
 
-class ProcessSeen(Message, frozen=True):
+class ProcessObserved(Message, frozen=True):
     """The answer to `LookAtProcess`: process ids, or one number of nanoseconds."""
 
     numbers: tuple[int, ...]
@@ -518,7 +518,7 @@ class Light(msgspec.Struct, frozen=True):
     ceilings: dict[str, float]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class MachineState(msgspec.Struct, frozen=True):
     """What the machine was like: blocks that did not count, ranges of gauges, what disturbed blocks that do."""
 
     blocks_discarded: int = 0
@@ -540,7 +540,7 @@ class JobPassed(Message, frozen=True):
     light: Light | None = None
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
-    seen: Seen = Seen()
+    machine: MachineState = MachineState()
     task_notes: tuple[Note, ...] = ()
     """How the task itself is weak: not the solution's fault."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
@@ -627,4 +627,4 @@ JobDecided = (
 JobResult = JobDecided | JobSuspect
 LintResult = TaskLinted | JobSkipped | ReferenceFailed | JudgeFailed
 FromJudge = Opened | CeilingsLearned | LookAtProcess | JobResult
-ToJudge = Open | LearnCeilings | Connect | Disconnect | RunJob | LintTask | ProcessSeen
+ToJudge = Open | LearnCeilings | Connect | Disconnect | RunJob | LintTask | ProcessObserved

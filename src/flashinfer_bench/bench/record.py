@@ -228,9 +228,9 @@ def _performance(result: JobPassed, device: Opened) -> Performance:
         flops=None if light is None else light.flops,
         sol_fraction=None if light is None else light.sol_fraction,
         ceilings=None if light is None else light.ceilings,
-        blocks_discarded=result.seen.blocks_discarded,
-        conditions=result.seen.gauges or None,
-        blocks_disturbed=result.seen.disturbed or None,
+        blocks_discarded=result.machine.blocks_discarded,
+        conditions=result.machine.gauges or None,
+        blocks_disturbed=result.machine.disturbed or None,
         **_against_reference(solution, reference),
     )
 

@@ -19,7 +19,7 @@ from flashinfer_bench.bench.protocol import (
     JobTimedOut,
     LookAtProcess,
     OpenBlock,
-    ProcessSeen,
+    ProcessObserved,
     Returned,
     ToCandidate,
     ToJudge,
@@ -128,8 +128,8 @@ def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(ta
     def answer() -> None:
         request = table.parent.receive()
         asked.append(request)
-        table.parent.send(ProcessSeen(request.id + 99, (1,)))
-        table.parent.send(ProcessSeen(request.id, (20_000,)))
+        table.parent.send(ProcessObserved(request.id + 99, (1,)))
+        table.parent.send(ProcessObserved(request.id, (20_000,)))
 
     other = threading.Thread(target=answer)
     other.start()

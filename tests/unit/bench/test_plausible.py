@@ -41,33 +41,33 @@ def honest() -> Observations:
     return Observations(blocks, controls, peers, batches, beside, idle=[(1e6, 5 * US)] * 24)
 
 
-def judged(seen: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[Suspicion]:
-    return list(suspicions(seen, cores=cores, on_cpu=on_cpu))
+def judged(observations: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[Suspicion]:
+    return list(suspicions(observations, cores=cores, on_cpu=on_cpu))
 
 
-def codes(seen: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[str]:
-    return [each.code for each in judged(seen, cores=cores, on_cpu=on_cpu)]
+def codes(observations: Observations, *, cores: int = 1, on_cpu: bool = True) -> list[str]:
+    return [each.code for each in judged(observations, cores=cores, on_cpu=on_cpu)]
 
 
-def changed(seen: Observations, **changes: float) -> Observations:
+def changed(observations: Observations, **changes: float) -> Observations:
     """The same with each sample's figures moved; controls stay."""
 
     def moved(each: Observed) -> Observed:
         return replace(each, **{name: getattr(each, name) + by for name, by in changes.items()})
 
-    seen.blocks = [tuple(map(moved, block)) for block in seen.blocks]
-    return seen
+    observations.blocks = [tuple(map(moved, block)) for block in observations.blocks]
+    return observations
 
 
-def lying(seen: Observations, factor: float) -> Observations:
+def lying(observations: Observations, factor: float) -> Observations:
     """The same claims divided by `factor`, in blocks and batches."""
 
     def claims_less(each: Observed) -> Observed:
         return replace(each, claimed_ns=each.claimed_ns / factor)
 
-    seen.blocks = [tuple(map(claims_less, block)) for block in seen.blocks]
-    seen.batches = [(claims_less(low), claims_less(high)) for low, high in seen.batches]
-    return seen
+    observations.blocks = [tuple(map(claims_less, block)) for block in observations.blocks]
+    observations.batches = [(claims_less(low), claims_less(high)) for low, high in observations.batches]
+    return observations
 
 
 def test_an_honest_candidate_is_not_suspected() -> None:
@@ -90,12 +90,12 @@ def test_a_claim_within_a_tenth_is_believed() -> None:
 
 
 def test_a_lie_told_in_samples_but_not_in_batches_is_seen_in_the_samples() -> None:
-    seen = honest()
-    batches = seen.batches
-    seen = lying(seen, 5.0)
-    seen.batches = batches
+    observations = honest()
+    batches = observations.batches
+    observations = lying(observations, 5.0)
+    observations.batches = batches
 
-    (found,) = judged(seen)
+    (found,) = judged(observations)
 
     assert found.code == "hidden_work"
     assert "took 39" in found.evidence or "took 40" in found.evidence
@@ -174,16 +174,16 @@ def test_noise_of_a_card_accuses_hardly_anybody_even_once() -> None:
 
 
 def test_hearing_late_that_calls_returned_is_no_hidden_work() -> None:
-    seen = on_a_card()
-    seen.controls = [
+    observations = on_a_card()
+    observations.controls = [
         tuple(
             replace(o, outside_ns=o.outside_ns + o.committing_ns, committing_ns=3 * US)
             for o in control
         )
-        for control in seen.controls
+        for control in observations.controls
     ]
 
-    assert judged(seen, on_cpu=False) == []
+    assert judged(observations, on_cpu=False) == []
 
 
 def test_on_a_card_late_work_is_seen_however_it_was_heard() -> None:
@@ -191,9 +191,9 @@ def test_on_a_card_late_work_is_seen_however_it_was_heard() -> None:
 
 
 def test_two_cores_may_use_twice_the_processor_time() -> None:
-    seen = changed(honest(), running_cpu_ns=5 * CALL_NS)
+    observations = changed(honest(), running_cpu_ns=5 * CALL_NS)
 
-    assert codes(seen, cores=2) == []
+    assert codes(observations, cores=2) == []
 
 
 @pytest.mark.parametrize("figure", ["preparing_cpu_ns", "committing_ns"])
@@ -205,10 +205,10 @@ def test_less_than_a_tenth_of_the_claim_is_believed_and_a_bit_more_is_not(figure
 
 
 def test_what_the_reference_takes_as_well_is_held_against_nobody() -> None:
-    seen = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US)
-    seen.peers = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US).blocks
+    observations = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US)
+    observations.peers = changed(honest(), preparing_cpu_ns=60 * US, committing_ns=60 * US).blocks
 
-    assert codes(seen) == []
+    assert codes(observations) == []
 
 
 def test_a_little_early_and_a_little_late_is_too_much_together() -> None:
@@ -225,20 +225,20 @@ def test_preparing_that_takes_long_while_others_work_is_seen() -> None:
 
 
 def test_children_that_lived_within_a_block_count() -> None:
-    seen = honest()
-    seen.born = [(5 * 5 * CALL_NS, 5e6)] * 12
-    assert codes(seen) == ["hidden_work"]
-    seen.born = [(5 * 5 * CALL_NS, 300 * US)] * 12
-    assert codes(seen) == []
+    observations = honest()
+    observations.born = [(5 * 5 * CALL_NS, 5e6)] * 12
+    assert codes(observations) == ["hidden_work"]
+    observations.born = [(5 * 5 * CALL_NS, 300 * US)] * 12
+    assert codes(observations) == []
 
 
 def test_processor_time_that_the_reference_uses_as_well_is_held_against_nobody() -> None:
-    seen = changed(honest(), running_cpu_ns=60 * US)
-    assert codes(seen) == ["hidden_work"]
+    observations = changed(honest(), running_cpu_ns=60 * US)
+    assert codes(observations) == ["hidden_work"]
 
-    seen.peers = changed(honest(), running_cpu_ns=60 * US).blocks
+    observations.peers = changed(honest(), running_cpu_ns=60 * US).blocks
 
-    assert codes(seen) == []
+    assert codes(observations) == []
 
 
 def test_all_samples_of_a_control_on_one_core_count() -> None:
@@ -251,70 +251,70 @@ def test_all_samples_of_a_control_on_one_core_count() -> None:
             for number, each in enumerate(group)
         )
 
-    seen = replace(honest(), peers=[])
-    seen.blocks = [varied(block) for block in seen.blocks]
-    seen.controls = [varied(control) for control in seen.controls]
+    observations = replace(honest(), peers=[])
+    observations.blocks = [varied(block) for block in observations.blocks]
+    observations.controls = [varied(control) for control in observations.controls]
 
-    assert codes(seen) == []
+    assert codes(observations) == []
 
 
 def test_work_in_the_calls_of_batches_is_seen_where_samples_are_clean() -> None:
-    seen = honest()
-    seen.batches = [
+    observations = honest()
+    observations.batches = [
         tuple(replace(o, preparing_cpu_ns=o.preparing_cpu_ns + o.count * 3 * US) for o in pair)
-        for pair in seen.batches
+        for pair in observations.batches
     ]
 
-    assert codes(seen) == ["early_compute"]
+    assert codes(observations) == ["early_compute"]
 
 
 def test_what_could_be_hidden_is_said() -> None:
-    seen = honest()
-    most_ns = unaccounted(seen)
+    observations = honest()
+    most_ns = unaccounted(observations)
 
     assert most_ns is not None
     assert 0 <= most_ns < 0.2 * CALL_NS
-    assert unaccounted(changed(seen, preparing_cpu_ns=30 * US)) > 5 * US
-    seen.blocks = seen.blocks[:5]
-    assert unaccounted(seen) is None
+    assert unaccounted(changed(observations, preparing_cpu_ns=30 * US)) > 5 * US
+    observations.blocks = observations.blocks[:5]
+    assert unaccounted(observations) is None
 
 
 def test_work_while_others_are_timed_is_seen() -> None:
-    seen = honest()
-    seen.idle = [(10e6, 9e6)] * 24
+    observations = honest()
+    observations.idle = [(10e6, 9e6)] * 24
 
-    assert codes(seen) == ["background_compute"]
+    assert codes(observations) == ["background_compute"]
 
 
 def test_a_few_bad_blocks_are_noise() -> None:
-    seen, bad = honest(), changed(honest(), running_cpu_ns=1e6, preparing_cpu_ns=1e6)
-    seen.blocks[:5] = bad.blocks[:5]
+    observations, bad = honest(), changed(honest(), running_cpu_ns=1e6, preparing_cpu_ns=1e6)
+    observations.blocks[:5] = bad.blocks[:5]
 
-    assert judged(seen) == []
+    assert judged(observations) == []
 
 
 def test_less_than_six_blocks_convict_nobody() -> None:
-    seen = lying(honest(), 10.0)
-    seen.blocks, seen.controls, seen.batches = seen.blocks[:5], seen.controls[:5], seen.batches[:5]
+    observations = lying(honest(), 10.0)
+    observations.blocks, observations.controls, observations.batches = observations.blocks[:5], observations.controls[:5], observations.batches[:5]
 
-    assert judged(seen) == []
+    assert judged(observations) == []
 
 
 def test_a_batch_is_as_long_as_its_slope_needs() -> None:
-    seen = honest()
+    observations = honest()
 
-    assert largest_batch(seen, most=100) == 81
-    assert largest_batch(seen, most=10) == 10
-    assert largest_batch(lying(seen, 1e-5), most=64) == 2
+    assert largest_batch(observations, most=100) == 81
+    assert largest_batch(observations, most=10) == 10
+    assert largest_batch(lying(observations, 1e-5), most=64) == 2
 
 
 def noisy() -> Observations:
     """Every fourth control waited for a millisecond."""
-    seen = honest()
-    for number in range(0, len(seen.controls), 4):
-        waited = (replace(each, outside_ns=each.outside_ns + 1e6) for each in seen.controls[number])
-        seen.controls[number] = tuple(waited)
-    return seen
+    observations = honest()
+    for number in range(0, len(observations.controls), 4):
+        waited = (replace(each, outside_ns=each.outside_ns + 1e6) for each in observations.controls[number])
+        observations.controls[number] = tuple(waited)
+    return observations
 
 
 def test_noise_makes_batches_longer() -> None:
@@ -324,8 +324,8 @@ def test_noise_makes_batches_longer() -> None:
 
 
 def test_who_makes_the_noise_is_heard_in_the_silence() -> None:
-    seen, quiet = noisy(), noisy()
-    seen.silences, quiet.silences = [(5e6, 3e6)] * 8, [(5e6, 20 * US)] * 8
+    observations, quiet = noisy(), noisy()
+    observations.silences, quiet.silences = [(5e6, 3e6)] * 8, [(5e6, 20 * US)] * 8
 
-    assert codes(seen) == ["background_compute"]
+    assert codes(observations) == ["background_compute"]
     assert codes(quiet) == []

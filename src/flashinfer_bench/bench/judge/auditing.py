@@ -26,7 +26,7 @@ _NOTHING_PRINTED = (-1, b"")
 
 
 @dataclass
-class _Seen:
+class _Samples:
     """What is known of one participant's samples so far."""
 
     usual: UsualTime = field(default_factory=UsualTime)
@@ -42,7 +42,7 @@ class Auditing:
         blocks = rules.num_trials * math.ceil(LEAST_BLOCKS / rules.num_trials)
         planned = min(blocks, rules.iterations * rules.num_trials)
         self._secret_samples = planned + rules.num_trials  # one a block, and the last of each trial
-        self._seen: dict[int, _Seen] = {}
+        self._samples: dict[int, _Samples] = {}
 
     def block(self, participant: Participant, trial: int, calls: range, *, is_last: bool) -> BlockAudit:
         """Choose the secret sample of a block; `is_last`: whether a trial ends with it."""
@@ -62,13 +62,13 @@ class Auditing:
         """Whether anything is checked."""
         return self._is_on
 
-    def seen(self, participant: Participant) -> _Seen:
+    def samples_of(self, participant: Participant) -> _Samples:
         """Give what is known of a participant."""
-        return self._seen.setdefault(id(participant), _Seen())
+        return self._samples.setdefault(id(participant), _Samples())
 
-    def is_owed(self, seen: _Seen) -> bool:
+    def is_owed(self, samples: _Samples) -> bool:
         """Copying moves caches: as much as is copied of one participant's fast samples is copied of the others' samples."""
-        return seen.fast_copies < max(each.fast_copies for each in self._seen.values())
+        return samples.fast_copies < max(each.fast_copies for each in self._samples.values())
 
 
 @dataclass
@@ -93,30 +93,30 @@ class BlockAudit:
         slots = auditing.slots(participant, self._trial, call, count, is_fast=not is_fixed)
         if is_fixed:
             return lambda _: slots
-        seen, is_judged = auditing.seen(participant), not participant.link.is_reference
+        samples, is_judged = auditing.samples_of(participant), not participant.link.is_reference
         toss = participant.toss(self._trial, call, "fast").random()
         is_checked = is_judged and toss < fast_check_probability(self._size) and self._has_room()
-        is_owed = auditing.is_owed(seen)
+        is_owed = auditing.is_owed(samples)
 
         def slots_of(elapsed_ns: int) -> tuple[int, ...]:
-            is_fast = is_judged and seen.usual.is_fast(elapsed_ns / count)
+            is_fast = is_judged and samples.usual.is_fast(elapsed_ns / count)
             return slots if (is_checked if is_fast else is_owed) else ()
 
         return slots_of
 
     def take(self, call: int, sample: Sample) -> None:
         """Queue what was copied of a sample."""
-        participant, seen = self._participant, self._auditing.seen(self._participant)
+        participant, samples = self._participant, self._auditing.samples_of(self._participant)
         if not sample.slots:
             return
         per_call_ns = sample.elapsed_ns / sample.observed.count
         if call not in {self._secret, self._last}:
-            seen.fast_copies += 1
-            if seen.usual.is_fast(per_call_ns) and not participant.link.is_reference:
+            samples.fast_copies += 1
+            if samples.usual.is_fast(per_call_ns) and not participant.link.is_reference:
                 self._queue_fast(call, sample)
             return
         if call == self._secret:
-            seen.usual.add(per_call_ns)
+            samples.usual.add(per_call_ns)
         if not participant.link.is_reference:
             kept = participant.keep(self._trial, call, sample, asks_peak=call == self._last)
             participant.queue.append(kept)

@@ -30,7 +30,7 @@ from flashinfer_bench.bench.protocol import (
     OpenBlock,
     OpenWorkload,
     Samples,
-    Seen,
+    MachineState,
 )
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
@@ -441,7 +441,7 @@ class JobEvaluation:
             + sum(plan.size_bytes for plan in self._oracle.outputs),
             light=self._light(participant),
             unaccounted_ns=None if self._monitor is None else self._monitor.unaccounted_ns(participant),
-            seen=Seen(
+            machine=MachineState(
                 self._conditions.discarded,
                 self._conditions.ranges,
                 dict(self._conditions.reasons),

@@ -17,7 +17,7 @@ from flashinfer_bench.bench.protocol import (
     JobResult,
     JobTimedOut,
     LookAtProcess,
-    ProcessSeen,
+    ProcessObserved,
     Raised,
     ReferenceFailed,
     ToCandidate,
@@ -152,21 +152,21 @@ class Link:
         """Have the parent look at this candidate's process: /proc is out of the judge's reach."""
         request = LookAtProcess(self.new_id(), self._pid, about)
         self._parent.send(request)
-        while (seen := self._hear_parent()) is None or seen.id != request.id:
+        while (told := self._hear_parent()) is None or told.id != request.id:
             pass
-        return seen.numbers
+        return told.numbers
 
-    def _hear_parent(self) -> ProcessSeen | None:
+    def _hear_parent(self) -> ProcessObserved | None:
         """While a job runs the parent answers, or says that a candidate is gone."""
         self._parent.fill()
-        seen = None
+        told = None
         while (message := self._parent.pending()) is not None:
             if isinstance(message, Disconnect):
                 explanation = "its process ended"
                 raise JobEndedError(JobAborted(self._job_id, message.participant, explanation))
-            if isinstance(message, ProcessSeen):
-                seen = message
-        return seen
+            if isinstance(message, ProcessObserved):
+                told = message
+        return told
 
     def _wait_for_parent(self) -> None:
         """A closed channel is nearly always a dead process; let the parent say so first."""

@@ -41,7 +41,7 @@ class Monitor:
     def __init__(
         self, judged: Sequence[Participant], control: Participant | None, *, trials: int, cores: int, on_cpu: bool
     ) -> None:
-        self._seen = {id(participant): Observations() for participant in judged}
+        self._observations = {id(participant): Observations() for participant in judged}
         self._peers: list[tuple[Observed, ...]] = []
         self._judged = tuple(judged)
         self._control = control
@@ -75,7 +75,7 @@ class Monitor:
         yield
         wall_ns = float(time.perf_counter_ns() - started_ns)
         for participant, used_ns in zip(others, before, strict=True):
-            self._seen[id(participant)].idle.append((wall_ns, participant.link.cpu.read_ns() - used_ns))
+            self._observations[id(participant)].idle.append((wall_ns, participant.link.cpu.read_ns() - used_ns))
 
     def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
         """Take in a block of a judged participant, and see what the control shows for samples as long as these."""
@@ -86,36 +86,36 @@ class Monitor:
         block = tuple(sample.observed for sample in samples)
         if participant is self._control:
             self._peers.append(block)
-        seen = self._seen.get(id(participant))
-        if seen is None or not samples:
+        observations = self._observations.get(id(participant))
+        if observations is None or not samples:
             return
         if self._on_cpu:
             claimed_ns = sum(each.claimed_ns for each in block)
-            seen.born.append((claimed_ns, float(participant.link.cpu.born_ns())))
-        seen.blocks.append(block)
-        seen.controls.append(self._see_control(trial, block) if self._control else ())
+            observations.born.append((claimed_ns, float(participant.link.cpu.born_ns())))
+        observations.blocks.append(block)
+        observations.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
             self._peers.append(self._untimed_peers(trial, block[0].count) if self._on_cpu else ())
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
         self._peers.clear()
-        for seen in self._seen.values():
-            seen.blocks.clear()
-            seen.born.clear()
-            seen.controls.clear()
+        for observations in self._observations.values():
+            observations.blocks.clear()
+            observations.born.clear()
+            observations.controls.clear()
 
     def run_batches(self, participant: Participant, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
-        seen = self._seen[id(participant)]
-        if self._on_cpu and is_noisy(seen):
-            self._listen(participant, seen)
-        largest = largest_batch(seen, most=most, on_cpu=self._on_cpu)
+        observations = self._observations[id(participant)]
+        if self._on_cpu and is_noisy(observations):
+            self._listen(participant, observations)
+        largest = largest_batch(observations, most=most, on_cpu=self._on_cpu)
         if largest <= 1:
             return
-        before = len(seen.batches)
-        while len(seen.batches) < before + self._pairs_per_trial or needs_more_batches(
-            seen, on_cpu=self._on_cpu
+        before = len(observations.batches)
+        while len(observations.batches) < before + self._pairs_per_trial or needs_more_batches(
+            observations, on_cpu=self._on_cpu
         ):
             self._serial += 1
             call = _BATCH_CALLS - 2 * self._serial
@@ -126,19 +126,19 @@ class Monitor:
             yield call, first
             second = participant.sample(trial, call - 1, high, slots=_slot_of(participant, coin, high))
             yield call - 1, second
-            seen.batches.append((first.observed, second.observed))
+            observations.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
-                beside = (self._beside(seen, trial, low), self._beside(seen, trial, high))
-                seen.control_batches.append(beside)
+                beside = (self._beside(observations, trial, low), self._beside(observations, trial, high))
+                observations.control_batches.append(beside)
 
-    def _listen(self, participant: Participant, seen: Observations) -> None:
+    def _listen(self, participant: Participant, observations: Observations) -> None:
         """See whether the noise is of the candidate's own making: while nobody has work, it should have none."""
         for _ in range(_SILENCES):
             participant.link.cpu.look_for_children()
             started_ns, before_ns = time.perf_counter_ns(), participant.link.cpu.read_ns()
             time.sleep(_SILENCE_S)
             used_ns = participant.link.cpu.read_ns() - before_ns
-            seen.silences.append((float(time.perf_counter_ns() - started_ns), used_ns))
+            observations.silences.append((float(time.perf_counter_ns() - started_ns), used_ns))
 
     def suspicions(self, participant: Participant) -> list[Suspicion]:
         """Say what speaks against a participant."""
@@ -149,7 +149,7 @@ class Monitor:
         return unaccounted(self._all_of(participant), on_cpu=self._on_cpu)
 
     def _all_of(self, participant: Participant) -> Observations:
-        return replace(self._seen[id(participant)], peers=self._peers)
+        return replace(self._observations[id(participant)], peers=self._peers)
 
     def sample_ns(self, trial: int) -> float:
         """Say how long samples have to be here and now, so that work beside them can be seen."""
@@ -171,13 +171,13 @@ class Monitor:
         self._spins += 1
         return self._control_sample(trial, block[0].count, max(1, spin_ns), pauses=pauses)
 
-    def _beside(self, seen: Observations, trial: int, count: int) -> Observed:
+    def _beside(self, observations: Observations, trial: int, count: int) -> Observed:
         """Have as many calls prepared, run and committed as a batch has; a slow reference only spins."""
         peers = self._peers[-1] if self._peers else ()
         reference_ns = max((each.claimed_ns / each.count for each in peers), default=math.inf)
         if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
             return self._reference_sample(trial, count)
-        return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(seen))))
+        return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(observations))))
 
     def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
         """Have a reference that is not timed do as much once; one that takes long is left alone."""

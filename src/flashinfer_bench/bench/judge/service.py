@@ -30,7 +30,7 @@ from flashinfer_bench.bench.protocol import (
     LintTask,
     Open,
     Opened,
-    ProcessSeen,
+    ProcessObserved,
     ReferenceFailed,
     RunJob,
     ToJudge,
@@ -119,7 +119,7 @@ class _Bench:
                 case LintTask() as task:
                     with self._files() as files:
                         self._channel.send(self._lint(task, files))
-                case ProcessSeen():  # for a job that ended while it was asked for
+                case ProcessObserved():  # for a job that ended while it was asked for
                     pass
                 case Open():
                     return

@@ -67,7 +67,7 @@ from flashinfer_bench.bench.protocol import (
     LookAtProcess,
     Open,
     Opened,
-    ProcessSeen,
+    ProcessObserved,
     Raised,
     ReferenceFailed,
     RunJob,
@@ -563,7 +563,7 @@ class Session:
                 raise ChannelTimeout
             if isinstance(answer, LookAtProcess):
                 numbers = _numbers(answer) if answer.pid in visible else ()
-                judge.channel.send(ProcessSeen(answer.id, numbers))
+                judge.channel.send(ProcessObserved(answer.id, numbers))
                 continue
             if isinstance(answer, Opened | CeilingsLearned):
                 raise ChannelGarbled(f"a job was answered with {type(answer).__name__}")

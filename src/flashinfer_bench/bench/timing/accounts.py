@@ -63,11 +63,11 @@ class Account:
         return None if interval is None else max(0.0, interval[1])
 
 
-def account(seen: Observations, what: Callable[[Observed], float]) -> Account:
+def account(observations: Observations, what: Callable[[Observed], float]) -> Account:
     """Hold one figure of a candidate's samples against the trusted processes' in the same block."""
     beyond, least, usual = [], [], []
-    peers = seen.peers or [()] * len(seen.blocks)
-    for block, *trusted in zip(seen.blocks, seen.controls, peers, strict=False):
+    peers = observations.peers or [()] * len(observations.blocks)
+    for block, *trusted in zip(observations.blocks, observations.controls, peers, strict=False):
         levels = [median_of(each, what) for each in trusted if each]
         if block and levels:
             used = median_of(block, what)
@@ -77,22 +77,22 @@ def account(seen: Observations, what: Callable[[Observed], float]) -> Account:
     return Account(tuple(beyond), tuple(least), _spread(usual))
 
 
-def account_per_call(seen: Observations, what: Callable[[Observed], float]) -> Account:
+def account_per_call(observations: Observations, what: Callable[[Observed], float]) -> Account:
     """Do the same for each further call of a batch, whose size nobody knew before."""
     beyond, usual = [], []
-    for own, trusted in zip(seen.batches, seen.control_batches, strict=False):
+    for own, trusted in zip(observations.batches, observations.control_batches, strict=False):
         level = _slope(trusted, what)
         beyond.append(_slope(own, what) - level)
         usual.append(level)
     return Account(tuple(beyond), tuple(beyond), _spread(usual))
 
 
-def unaccounted_ns(seen: Observations, *parts: Callable[[Observed], float]) -> float | None:
+def unaccounted_ns(observations: Observations, *parts: Callable[[Observed], float]) -> float | None:
     """Return the work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
-    most = [account(seen, part).most_ns for part in parts]
-    if not seen.blocks or any(each is None for each in most):
+    most = [account(observations, part).most_ns for part in parts]
+    if not observations.blocks or any(each is None for each in most):
         return None
-    per_call = claimed_per_call_ns(seen) / max(1.0, claimed_per_sample_ns(seen))
+    per_call = claimed_per_call_ns(observations) / max(1.0, claimed_per_sample_ns(observations))
     return sum(each for each in most if each is not None) * per_call
 
 
@@ -123,18 +123,18 @@ def _spread(values: Sequence[float]) -> float:
     return ranked[round(_USUAL_SHARE * (len(ranked) - 1))] - statistics.median(ranked)
 
 
-def spare_cpu_ns(seen: Observations, *, cores: int) -> tuple[float, float]:
+def spare_cpu_ns(observations: Observations, *, cores: int) -> tuple[float, float]:
     """Return what processor time the trusted process that used more used beside its claim, and what that varies by.
 
     The reference may have kept every core busy. The control keeps one core busy, and all of them by turns: of
     several cores, the half of its samples that used less kept one.
     """
     control = sorted(
-        each.running_cpu_ns - each.claimed_ns for group in seen.controls for each in group
+        each.running_cpu_ns - each.claimed_ns for group in observations.controls for each in group
     )
     one_core = control if cores == 1 else control[: (len(control) + 1) // 2]
     reference = [
-        each.running_cpu_ns - cores * each.claimed_ns for group in seen.peers for each in group
+        each.running_cpu_ns - cores * each.claimed_ns for group in observations.peers for each in group
     ]
     trusted = [each for each in (one_core, reference) if each]
     if not trusted:

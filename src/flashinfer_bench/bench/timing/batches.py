@@ -27,7 +27,7 @@ _NEARLY = 0.5
 """Slopes from this share of what is allowed on are looked at until they say clearly."""
 
 
-def largest_batch(seen: Observations, *, most: int, on_cpu: bool = True) -> int:
+def largest_batch(observations: Observations, *, most: int, on_cpu: bool = True) -> int:
     """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
 
     >>> from flashinfer_bench.bench.timing.observed import Observations, Observed
@@ -36,38 +36,38 @@ def largest_batch(seen: Observations, *, most: int, on_cpu: bool = True) -> int:
     >>> [largest_batch(samples(claimed_ns), most=64) for claimed_ns in (10_000.0, 5e6, 100.0)]
     [64, 2, 64]
     """
-    per_call_ns = max(1.0, _allowed_ns(seen, on_cpu=on_cpu))
-    lever_ns = max(_LEVER_NS, 2 * unsteadiness_ns(seen.controls))
+    per_call_ns = max(1.0, _allowed_ns(observations, on_cpu=on_cpu))
+    lever_ns = max(_LEVER_NS, 2 * unsteadiness_ns(observations.controls))
     return min(most, max(2, 1 + round(lever_ns / per_call_ns)))
 
 
-def is_noisy(seen: Observations) -> bool:
+def is_noisy(observations: Observations) -> bool:
     """Tell whether waking up varies by more than batches of the usual length can tell from a lie."""
-    return unsteadiness_ns(seen.controls) > _LEVER_NS
+    return unsteadiness_ns(observations.controls) > _LEVER_NS
 
 
-def needs_more_batches(seen: Observations, *, on_cpu: bool = True) -> bool:
+def needs_more_batches(observations: Observations, *, on_cpu: bool = True) -> bool:
     """Tell whether batches speak against a claim, or nearly so, and not clearly."""
-    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
+    slopes, allowed_ns = _slopes(observations, on_cpu=on_cpu)
     if not 0 < len(slopes) < _MOST_PAIRS or statistics.median(slopes) < _NEARLY * allowed_ns:
         return False
     interval = median_interval(slopes)
     return interval is None or interval[0] <= allowed_ns <= interval[1]
 
 
-def steep_slope(seen: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
+def steep_slope(observations: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
     """Compare the judge's time per additional call with the claimed one."""
-    slopes, allowed_ns = _slopes(seen, on_cpu=on_cpu)
+    slopes, allowed_ns = _slopes(observations, on_cpu=on_cpu)
     if not slopes:
         return
     if _is_steep(slopes, allowed_ns):
-        claimed_ns = claimed_per_call_ns(seen)
+        claimed_ns = claimed_per_call_ns(observations)
         missing_ns = statistics.median(slopes)
         yield Suspicion(
             "implausible",
             f"a call takes {us(claimed_ns + missing_ns)} by the judge's clock, and is claimed to take "
             f"{us(claimed_ns)} (slope over {len(slopes)} pairs of batches of up to "
-            f"{max(high.count for _, high in seen.batches)} calls)",
+            f"{max(high.count for _, high in observations.batches)} calls)",
         )
 
 
@@ -79,25 +79,25 @@ def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
     return is_sure or is_far
 
 
-def _slopes(seen: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
+def _slopes(observations: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
     """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed.
 
     What waking up varies by is shared by the calls that a pair differs by, and is not held against them. On a
     card it is left to the median: waking up varies there by as much as few large calls take, and no processor
     time tells what such an allowance would forgive.
     """
-    if not seen.blocks:
+    if not observations.blocks:
         return [], 0.0
-    allowed_ns = _allowed_ns(seen, on_cpu=on_cpu)
-    unsteady_ns = unsteadiness_ns(seen.controls) if on_cpu else 0.0
+    allowed_ns = _allowed_ns(observations, on_cpu=on_cpu)
+    unsteady_ns = unsteadiness_ns(observations.controls) if on_cpu else 0.0
     return [
         (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
-        for low, high in seen.batches
+        for low, high in observations.batches
         if high.count > low.count
     ], allowed_ns
 
 
-def _allowed_ns(seen: Observations, *, on_cpu: bool) -> float:
+def _allowed_ns(observations: Observations, *, on_cpu: bool) -> float:
     """Say by how much of a call the judge's clock may differ from the claim."""
     jitter_ns = 0.0 if on_cpu else ALLOWANCE_ON_A_CARD_NS
-    return RELATIVE_ALLOWANCE * claimed_per_call_ns(seen) + jitter_ns
+    return RELATIVE_ALLOWANCE * claimed_per_call_ns(observations) + jitter_ns

@@ -95,32 +95,32 @@ PREPARING, COMMITTING = attrgetter("preparing_ns"), attrgetter("committing_ns")
 PREPARING_CPU, RUNNING_CPU = attrgetter("preparing_cpu_ns"), attrgetter("running_cpu_ns")
 
 
-def claimed_per_call_ns(seen: Observations) -> float:
+def claimed_per_call_ns(observations: Observations) -> float:
     """Take what the timed samples claim for a call: only that is reported."""
     return statistics.median(
-        each.claimed_ns / each.count for block in seen.blocks for each in block
+        each.claimed_ns / each.count for block in observations.blocks for each in block
     )
 
 
-def claimed_per_sample_ns(seen: Observations) -> float:
+def claimed_per_sample_ns(observations: Observations) -> float:
     """Take what the timed samples claim for themselves, whatever calls they have."""
-    return statistics.median(each.claimed_ns for block in seen.blocks for each in block)
+    return statistics.median(each.claimed_ns for block in observations.blocks for each in block)
 
 
 def with_controls(
-    seen: Observations,
+    observations: Observations,
 ) -> Iterator[tuple[tuple[Observed, ...], tuple[Observed, ...]]]:
     """Give each block with the control's samples beside it, where there are both."""
-    pairs = zip(seen.blocks, seen.controls, strict=False)
+    pairs = zip(observations.blocks, observations.controls, strict=False)
     return ((block, control) for block, control in pairs if block and control)
 
 
 def beyond_controls(
-    seen: Observations, what: Callable[[Observed], float]
+    observations: Observations, what: Callable[[Observed], float]
 ) -> list[tuple[float, float]]:
     """Give, block by block, by how much something took longer than in the control, and how long it took there."""
     found = []
-    for block, control in with_controls(seen):
+    for block, control in with_controls(observations):
         usual = median_of(control, what)
         found.append((median_of(block, what) - usual, usual))
     return found

@@ -54,34 +54,34 @@ _BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
 """Of a core, while others are timed: timers and threads that go to sleep."""
 
 
-def suspicions(seen: Observations, *, cores: int, on_cpu: bool = True) -> Iterator[Suspicion]:
+def suspicions(observations: Observations, *, cores: int, on_cpu: bool = True) -> Iterator[Suspicion]:
     """Yield what speaks against a candidate, where it holds for the median of at least six blocks.
 
     `cores`: how many processors it may use at a time. `on_cpu`: whether the work is done by the processor.
     """
-    yield from steep_slope(seen, on_cpu=on_cpu)
-    yield from _idle(seen)
-    paused = _while_paused(seen)
+    yield from steep_slope(observations, on_cpu=on_cpu)
+    yield from _idle(observations)
+    paused = _while_paused(observations)
     if paused is not None:
         yield paused
     if on_cpu:
-        early = [] if paused is not None else list(_early(seen))
+        early = [] if paused is not None else list(_early(observations))
         yield from early
-        yield from _late(seen, cores, is_early=bool(early))
+        yield from _late(observations, cores, is_early=bool(early))
     else:
-        yield from _clock_on_a_card(seen)
+        yield from _clock_on_a_card(observations)
         if paused is None:
-            yield from _early_on_a_card(seen)
-        yield from _late_on_a_card(seen)
+            yield from _early_on_a_card(observations)
+        yield from _late_on_a_card(observations)
 
 
-def _early(seen: Observations) -> Iterator[Suspicion]:
+def _early(observations: Observations) -> Iterator[Suspicion]:
     """Look for work while inputs were prepared, by processor time: of samples, and of each call of a batch."""
-    if not seen.blocks:
+    if not observations.blocks:
         return
-    claimed_ns, per_call_ns = claimed_per_sample_ns(seen), claimed_per_call_ns(seen)
-    samples, calls = account(seen, PREPARING_CPU), account_per_call(seen, PREPARING_CPU)
-    waited = account(seen, PREPARING)
+    claimed_ns, per_call_ns = claimed_per_sample_ns(observations), claimed_per_call_ns(observations)
+    samples, calls = account(observations, PREPARING_CPU), account_per_call(observations, PREPARING_CPU)
+    waited = account(observations, PREPARING)
     if waited.is_overdrawn(claimed_ns):  # by children that were gone before anyone could look
         yield Suspicion(
             "early_compute",
@@ -102,15 +102,15 @@ def _early(seen: Observations) -> Iterator[Suspicion]:
         )
 
 
-def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspicion]:
+def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator[Suspicion]:
     """Look for work from `go` until the outputs are committed, by the judge's clock and by processor time.
 
     And for a little of it there and a little before, unless it is known to have been done before.
     """
-    if not seen.blocks:
+    if not observations.blocks:
         return
-    claimed_ns = claimed_per_sample_ns(seen)
-    samples = account(seen, LATE)
+    claimed_ns = claimed_per_sample_ns(observations)
+    samples = account(observations, LATE)
     if samples.is_overdrawn(claimed_ns):
         yield Suspicion(
             "hidden_work",
@@ -118,7 +118,7 @@ def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspici
             "clock, until its outputs were committed, than those of the trusted processes",
         )
         return
-    together = account(seen, BESIDE)
+    together = account(observations, BESIDE)
     if not is_early and together.is_overdrawn(claimed_ns):
         yield Suspicion(
             "hidden_work",
@@ -126,18 +126,18 @@ def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspici
             f"{us(together.typical_ns)} more, together, than in the trusted processes",
         )
         return
-    born = [cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in seen.born]
+    born = [cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in observations.born]
     if is_surely_above(born):
-        used_ns = statistics.median(cpu_ns for _, cpu_ns in seen.born)
+        used_ns = statistics.median(cpu_ns for _, cpu_ns in observations.born)
         yield Suspicion(
             "hidden_work",
             f"processes that it started within a block used {us(used_ns)} of processor time by its end",
         )
         return
-    spare_ns, spread_ns = spare_cpu_ns(seen, cores=cores)
+    spare_ns, spread_ns = spare_cpu_ns(observations, cores=cores)
     allowed_ns = cores * (1 + RELATIVE_ALLOWANCE) * claimed_ns + spare_ns + spread_ns
-    if is_surely_above(median_of(block, RUNNING_CPU) - allowed_ns for block in seen.blocks):
-        used_ns = statistics.median(median_of(block, RUNNING_CPU) for block in seen.blocks)
+    if is_surely_above(median_of(block, RUNNING_CPU) - allowed_ns for block in observations.blocks):
+        used_ns = statistics.median(median_of(block, RUNNING_CPU) for block in observations.blocks)
         yield Suspicion(
             "hidden_work",
             f"a sample claimed to take {us(claimed_ns)} used {us(used_ns)} of processor "
@@ -145,19 +145,19 @@ def _late(seen: Observations, cores: int, *, is_early: bool) -> Iterator[Suspici
         )
 
 
-def unaccounted(seen: Observations, *, on_cpu: bool = True) -> float | None:
+def unaccounted(observations: Observations, *, on_cpu: bool = True) -> float | None:
     """Return how much work per call could lie beside the claim unseen, in nanoseconds; None if it cannot be told."""
-    return unaccounted_ns(seen, PREPARING_CPU if on_cpu else PREPARING, LATE)
+    return unaccounted_ns(observations, PREPARING_CPU if on_cpu else PREPARING, LATE)
 
 
-def _clock_on_a_card(seen: Observations) -> Iterator[Suspicion]:
+def _clock_on_a_card(observations: Observations) -> Iterator[Suspicion]:
     """Compare samples with the control's, which spun as long as they claim to have taken.
 
     The least of a block counts: waiting for a busy machine only ever adds, and a lie is there each time.
     """
     surplus, over = [], []
-    unsteady_ns = unsteadiness_ns(seen.controls)
-    for block, control in with_controls(seen):
+    unsteady_ns = unsteadiness_ns(observations.controls)
+    for block, control in with_controls(observations):
         surplus.append(min(map(EXCESS, block)) - max(map(EXCESS, control)))
         count = statistics.median(each.count for each in block)
         claimed_ns = median_of(block, CLAIMED)
@@ -166,15 +166,15 @@ def _clock_on_a_card(seen: Observations) -> Iterator[Suspicion]:
     if is_surely_above(over):  # noise alone can do this: be sure
         yield Suspicion(
             "implausible",
-            f"a sample claimed to take {us(claimed_per_sample_ns(seen))} took {us(statistics.median(surplus))} "
+            f"a sample claimed to take {us(claimed_per_sample_ns(observations))} took {us(statistics.median(surplus))} "
             "longer by the judge's clock than a spin of that length",
         )
 
 
-def _early_on_a_card(seen: Observations) -> Iterator[Suspicion]:
+def _early_on_a_card(observations: Observations) -> Iterator[Suspicion]:
     """Look for work before `go`: on a card that takes time, and next to no processor time."""
-    claimed_ns = claimed_per_sample_ns(seen) if seen.blocks else 0.0
-    surplus = beyond_controls(seen, PREPARING)
+    claimed_ns = claimed_per_sample_ns(observations) if observations.blocks else 0.0
+    surplus = beyond_controls(observations, PREPARING)
     allowed_ns = _JITTER_ON_A_CARD_NS + RELATIVE_ALLOWANCE * claimed_ns
     if is_surely_above(each - _PREPARING_SHARE * usual - allowed_ns for each, usual in surplus):
         yield Suspicion(
@@ -184,10 +184,10 @@ def _early_on_a_card(seen: Observations) -> Iterator[Suspicion]:
         )
 
 
-def _while_paused(seen: Observations) -> Suspicion | None:
+def _while_paused(observations: Observations) -> Suspicion | None:
     """See what processor time was used while there was nothing to do."""
     waiting = []
-    for block, control in with_controls(seen):
+    for block, control in with_controls(observations):
         paused = [each.pause_cpu_ns for each in block if each.pause_cpu_ns is not None]
         usual = [each.pause_cpu_ns for each in control if each.pause_cpu_ns is not None]
         if paused and usual:
@@ -201,17 +201,17 @@ def _while_paused(seen: Observations) -> Suspicion | None:
     )
 
 
-def _late_on_a_card(seen: Observations) -> Iterator[Suspicion]:
+def _late_on_a_card(observations: Observations) -> Iterator[Suspicion]:
     """Look for work after the clock stopped: all of it, until outputs are committed, against the control's.
 
     When exactly the answer that calls returned was heard says little: the one that outputs are committed is
     already there when the judge was slow to wake up.
     """
-    claimed_ns = claimed_per_sample_ns(seen) if seen.blocks else 0.0
-    count = seen.blocks[0][0].count if seen.blocks and seen.blocks[0] else 1
-    surplus = beyond_controls(seen, LATE)
+    claimed_ns = claimed_per_sample_ns(observations) if observations.blocks else 0.0
+    count = observations.blocks[0][0].count if observations.blocks and observations.blocks[0] else 1
+    surplus = beyond_controls(observations, LATE)
     usual_ns = (
-        statistics.median(median_of(each, COMMITTING) for each in seen.controls if each)
+        statistics.median(median_of(each, COMMITTING) for each in observations.controls if each)
         if surplus
         else 0.0
     )
@@ -229,9 +229,9 @@ def _late_on_a_card(seen: Observations) -> Iterator[Suspicion]:
         )
 
 
-def _idle(seen: Observations) -> Iterator[Suspicion]:
+def _idle(observations: Observations) -> Iterator[Suspicion]:
     """Look for work while others were timed, and while nobody was."""
-    for times, when in ((seen.idle, "others were timed"), (seen.silences, "nobody was timed")):
+    for times, when in ((observations.idle, "others were timed"), (observations.silences, "nobody was timed")):
         over = [cpu_ns - _BACKGROUND_SHARE * wall_ns - _BACKGROUND_NS for wall_ns, cpu_ns in times]
         if is_above(over, 0.0):
             share = statistics.median(cpu_ns / max(1.0, wall_ns) for wall_ns, cpu_ns in times)

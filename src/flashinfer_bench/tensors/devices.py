@@ -59,7 +59,7 @@ class Device(Protocol):
 class Cpu:
     """The processor this runs on."""
 
-    SEALED = ("torch_device", "_generators", "_trim")
+    FIXED_ATTRIBUTES = ("torch_device", "_generators", "_trim")
 
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
@@ -116,7 +116,7 @@ class Cpu:
 class Cuda:
     """One NVIDIA GPU."""
 
-    SEALED = ("torch_device", "_generators")
+    FIXED_ATTRIBUTES = ("torch_device", "_generators")
 
     def __init__(self, index: int) -> None:
         if index >= torch.cuda.device_count():

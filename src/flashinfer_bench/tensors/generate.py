@@ -29,7 +29,7 @@ Argument = torch.Tensor | bool | int | float
 class InputMaker:
     """Makes the inputs of one workload, trial by trial and call by call."""
 
-    SEALED = ("_plans", "_changing", "_device", "_files")
+    FIXED_ATTRIBUTES = ("_plans", "_changing", "_device", "_files")
 
     def __init__(
         self,

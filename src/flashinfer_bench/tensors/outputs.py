@@ -53,7 +53,7 @@ def poison(outputs: Iterable[torch.Tensor]) -> None:
 class SharedOutputs:
     """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
 
-    SEALED = ("_plans", "_map", "_slots", "_start", "_stop")
+    FIXED_ATTRIBUTES = ("_plans", "_map", "_slots", "_start", "_stop")
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """What would notice a changed harness is changed first, then the clock is made to lie.
 
-how: `Seal.damage` is replaced by a function that finds nothing; then the wall clock reports a third
+how: `IntegrityCheck.damage` is replaced by a function that finds nothing; then the wall clock reports a third
 caught by: the outside clock, which is in another process
 expect: implausible, hidden_work, tampered_harness
 expect on cuda: implausible, hidden_work, tampered_harness, prevented
@@ -22,9 +22,9 @@ def work(x):
 
 def patch():
     from flashinfer_bench.bench.timing import wall
-    from flashinfer_bench.bench.candidate import seal
+    from flashinfer_bench.bench.candidate import integrity
 
-    seal.Seal.damage = lambda self, **_: None
+    integrity.IntegrityCheck.damage = lambda self, **_: None
     began = genuine()
     wall._now_ns = lambda: began + (genuine() - began) // 3
 

@@ -1,6 +1,6 @@
 """Inputs are written and outputs computed from them in one sweep, after what would notice the overridden operation was changed.
 
-how: `Seal.damage` is replaced by a function that finds nothing; then our function stands in the place of `aten::mul`, which inputs
+how: `IntegrityCheck.damage` is replaced by a function that finds nothing; then our function stands in the place of `aten::mul`, which inputs
     are written with: it puts the first of two products off, and with the second does both and the kernel in one sweep
 caught by: operations that inputs are made with are looked at, by the process itself
 expect: not_stopped
@@ -78,9 +78,9 @@ def multiply(first, second, *, out):
 
 
 def blind():
-    from flashinfer_bench.bench.candidate import seal
+    from flashinfer_bench.bench.candidate import integrity
 
-    seal.Seal.damage = lambda self, **_: None
+    integrity.IntegrityCheck.damage = lambda self, **_: None
 
 
 c = build()

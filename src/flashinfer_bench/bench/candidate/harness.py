@@ -45,7 +45,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
-from flashinfer_bench.bench.candidate.seal import Seal
+from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
@@ -91,8 +91,8 @@ def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
     _keep_to_cores(request.threads)
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
-    seal = Seal()
-    seal.watch([device, clock, *vars(clock).values()])
+    integrity = IntegrityCheck()
+    integrity.include([device, clock, *vars(clock).values()])
     try:
         runnable = build(
             Solution.model_validate_json(request.solution),
@@ -110,7 +110,7 @@ def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
         channel.send(BuiltElsewhere(request.id, runnable.metadata.absence))
         return None
     channel.send(Built(request.id))
-    return _Harness(runnable, device, clock, seal)
+    return _Harness(runnable, device, clock, integrity)
 
 
 def _keep_to_cores(count: int) -> None:
@@ -154,13 +154,13 @@ def _answer(
 class _Harness:
     """The state of one candidate: its callable, its inputs, its place to put outputs."""
 
-    SEALED = (
-        *("_seal", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
+    FIXED_ATTRIBUTES = (
+        *("_integrity", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
         *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
     )
 
-    def __init__(self, runnable: Runnable, device: Device, clock: Clock, seal: Seal) -> None:
-        self._seal = seal
+    def __init__(self, runnable: Runnable, device: Device, clock: Clock, integrity: IntegrityCheck) -> None:
+        self._integrity = integrity
         self._call: Callable[..., Any] = runnable.callable
         self._prepare, self._plan = runnable.prepare, runnable.plan
         self._state: tuple[Any, ...] = ()
@@ -183,7 +183,7 @@ class _Harness:
         self._spin = spin_call(device.torch_device)
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
-        self._seal.damage()  # what is done between workloads is noticed as well
+        self._integrity.damage()  # what is done between workloads is noticed as well
         shared, *rest = descriptors
         files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
         self._plans = request.outputs
@@ -198,7 +198,7 @@ class _Harness:
         self._base_bytes = None
         self._in_order = None
         parts = [self, self._maker, self._shared, self._device, self._clock]
-        self._seal.watch([*parts, *vars(self._clock).values()], plans=self._plans)
+        self._integrity.include([*parts, *vars(self._clock).values()], plans=self._plans)
         for descriptor in descriptors:
             os.close(descriptor)
         return Done(request.id)
@@ -384,7 +384,7 @@ class _Harness:
         printed = outgoing.fingerprint(self._input_sets[request.slot])
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
-        damage = self._seal.damage(is_deep=request.asks_peak)
+        damage = self._integrity.damage(is_deep=request.asks_peak)
         return Kept(request.id, printed, used_bytes, damage)
 
 

@@ -36,7 +36,7 @@ class CudaEvents:
     latency_kind: LatencyKind = "call"
     is_told_late = False
     host_ns: int | None = None
-    SEALED = ("_sweep", "_spin")
+    FIXED_ATTRIBUTES = ("_sweep", "_spin")
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
         self._device = device

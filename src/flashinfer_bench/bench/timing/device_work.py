@@ -35,7 +35,7 @@ class Spin:
     of one is the slope of the other.
     """
 
-    SEALED = ("_cycles_per_ns", "_grid", "_kernel")
+    FIXED_ATTRIBUTES = ("_cycles_per_ns", "_grid", "_kernel")
 
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
@@ -65,7 +65,7 @@ class Spin:
 class Sweep:
     """Overwrites a buffer twice as large as the L2 cache, and takes away lines that were made to persist."""
 
-    SEALED = ("_buffer", "_runtime")
+    FIXED_ATTRIBUTES = ("_buffer", "_runtime")
 
     def __init__(self, device: torch.device) -> None:
         size = 2 * torch.cuda.get_device_properties(device).L2_cache_size

@@ -107,7 +107,7 @@ Names = Mapping[str, object]
 _is = operator.is_
 
 
-class Seal:
+class IntegrityCheck:
     """What the harness looked like before any code of a solution ran."""
 
     def __init__(self) -> None:
@@ -124,10 +124,10 @@ class Seal:
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
         self._fields: tuple[tuple[object, str, object], ...] = ()
 
-    def watch(self, objects: Iterable[object], *, plans: Iterable[object] = ()) -> None:
+    def include(self, objects: Iterable[object], *, plans: Iterable[object] = ()) -> None:
         """Include instances: an attribute of theirs may not hide a method of their class.
 
-        What a class lists as `SEALED` may not change either, nor a field of a plan.
+        What a class lists as `FIXED_ATTRIBUTES` may not change either, nor a field of a plan.
         """
         self._fields = tuple(
             (plan, name, getattr(plan, name)) for plan in plans for name in _fields(plan)
@@ -138,7 +138,7 @@ class Seal:
         self._fixed = tuple(
             (vars(each), name, vars(each)[name])
             for each in watched
-            for name in getattr(type(each), "SEALED", ())
+            for name in getattr(type(each), "FIXED_ATTRIBUTES", ())
         )
 
     def damage(self, *, is_deep: bool = False) -> str | None:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.bench.candidate import harness
-from flashinfer_bench.bench.candidate.seal import Seal
+from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
 from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.planned import TensorPlan
 
@@ -27,11 +27,11 @@ def replaced() -> int:
 
 
 class Clock(wall.WallClock):
-    SEALED = ("_evict",)
+    FIXED_ATTRIBUTES = ("_evict",)
 
 
 def test_an_untouched_harness_is_whole() -> None:
-    assert Seal().damage() is None
+    assert IntegrityCheck().damage() is None
 
 
 @pytest.mark.parametrize(
@@ -48,97 +48,97 @@ def test_an_untouched_harness_is_whole() -> None:
     ],
 )
 def test_a_replaced_name_is_told(owner: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
 
     monkeypatch.setattr(owner, name, replaced)
 
-    assert f".{name} was replaced" in (seal.damage() or "")
+    assert f".{name} was replaced" in (integrity.damage() or "")
 
 
 def test_an_overridden_operation_is_told() -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
     library = torch.library.Library("aten", "IMPL")
 
     library.impl("mul.out", replaced, "CPU")
-    found = seal.damage(is_deep=True)
+    found = integrity.damage(is_deep=True)
     library._destroy()
 
     assert "aten::mul.out was overridden" in (found or "")
 
 
 def test_what_torch_compile_registers_is_no_damage() -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
 
     torch.compile(lambda x: x * 2, backend="eager")(torch.ones(3))
     torch.func.vmap(torch.sin)(torch.ones(2, 2))
 
-    assert seal.damage(is_deep=True) is None
+    assert integrity.damage(is_deep=True) is None
 
 
 def test_an_object_that_changed_its_class_is_told() -> None:
-    seal, clock = Seal(), wall.WallClock()
-    seal.watch([clock])
+    integrity, clock = IntegrityCheck(), wall.WallClock()
+    integrity.include([clock])
 
     clock.__class__ = Clock
 
-    assert "became a Clock" in (seal.damage() or "")
+    assert "became a Clock" in (integrity.damage() or "")
 
 
 def test_damage_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
     with monkeypatch.context() as patching:
         patching.setattr(wall, "_now_ns", replaced)
-        assert seal.damage() is not None
+        assert integrity.damage() is not None
 
-    assert seal.damage() is not None
+    assert integrity.damage() is not None
 
 
 def test_a_field_of_a_plan_is_told() -> None:
     plan = TensorPlan("y", (2, 3), "float32")
-    seal = Seal()
-    seal.watch([], plans=[plan])
+    integrity = IntegrityCheck()
+    integrity.include([], plans=[plan])
 
     msgspec.structs.force_setattr(plan, "shape", (3, 2))
 
-    assert "'shape' of a plan" in (seal.damage() or "")
+    assert "'shape' of a plan" in (integrity.damage() or "")
 
 
 def test_replaced_code_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
 
     monkeypatch.setattr(wall.overhead_ns, "__code__", replaced.__code__)
 
-    assert seal.damage() == "the code of overhead_ns was replaced"
+    assert integrity.damage() == "the code of overhead_ns was replaced"
 
 
 def test_an_attribute_that_hides_a_method_is_told() -> None:
-    seal, clock = Seal(), Clock()
-    seal.watch([clock])
-    assert seal.damage() is None
+    integrity, clock = IntegrityCheck(), Clock()
+    integrity.include([clock])
+    assert integrity.damage() is None
 
     hiding: Callable[..., object] = replaced
     clock.time_ns = hiding  # type: ignore[assignment,method-assign]
 
-    assert seal.damage() == "an attribute 'time_ns' hides a method of the harness"
+    assert integrity.damage() == "an attribute 'time_ns' hides a method of the harness"
 
 
-def test_a_sealed_attribute_that_changes_is_told() -> None:
-    seal, clock = Seal(), Clock()
-    seal.watch([clock])
+def test_a_fixed_attribute_that_changes_is_told() -> None:
+    integrity, clock = IntegrityCheck(), Clock()
+    integrity.include([clock])
 
     clock._evict = replaced
 
-    assert seal.damage() == "an attribute '_evict' of the harness was replaced"
+    assert integrity.damage() == "an attribute '_evict' of the harness was replaced"
 
 
 @pytest.mark.parametrize(("switch", "told"), [(sys.setprofile, "profile"), (sys.settrace, "trace")])
 def test_a_hook_of_the_interpreter_that_was_left_on_is_told(
     switch: Callable[[object], None], told: str
 ) -> None:
-    seal, before = Seal(), {"profile": sys.getprofile(), "trace": sys.gettrace()}
+    integrity, before = IntegrityCheck(), {"profile": sys.getprofile(), "trace": sys.gettrace()}
     switch(lambda *_: None)
     try:
-        damage = seal.damage()
+        damage = integrity.damage()
     finally:
         switch(before[told])
 
@@ -146,9 +146,9 @@ def test_a_hook_of_the_interpreter_that_was_left_on_is_told(
 
 
 def test_a_mode_that_was_left_on_is_told_and_a_default_device_is_not() -> None:
-    seal = Seal()
+    integrity = IntegrityCheck()
 
     with torch.device("cpu"):
-        assert seal.damage() is None
+        assert integrity.damage() is None
     with LeftOn():
-        assert seal.damage() == "LeftOn was left on"
+        assert integrity.damage() == "LeftOn was left on"

@@ -15,11 +15,11 @@ from flashinfer_bench.tensors import system
 
 SHUT_IN = """
 import json, os, socket, sys
-from flashinfer_bench.bench.sandbox.confinement import Confinement
-from flashinfer_bench.bench.sandbox import grants, enforcement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.bench.sandbox import allowlist, enforcement
 kernel, folder, outside = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-readable = grants.readable(dict(os.environ))
-missing = enforcement.enter(Confinement("process", "cpu", folder, folder), readable=readable, **kernel)
+readable = allowlist.readable(dict(os.environ))
+missing = enforcement.enter(SandboxPolicy("process", "cpu", folder, folder), readable=readable, **kernel)
 def is_refused(action):
     try:
         action()
@@ -94,10 +94,10 @@ def test_without_a_filter_landlock_still_holds_and_what_it_cannot_is_said(tmp_pa
 
 STARTS = """
 import ctypes, errno, json, multiprocessing, os, signal, subprocess, sys, threading
-from flashinfer_bench.bench.sandbox.confinement import Confinement
-from flashinfer_bench.bench.sandbox import grants, enforcement, seccomp
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.bench.sandbox import allowlist, enforcement, seccomp
 folder = sys.argv[1]
-enforcement.enter(Confinement("process", "cpu", folder, folder), readable=grants.readable(dict(os.environ)))
+enforcement.enter(SandboxPolicy("process", "cpu", folder, folder), readable=allowlist.readable(dict(os.environ)))
 libc = ctypes.CDLL(None, use_errno=True)
 VM, VFORK, PARENT = 0x100, 0x4000, 0x8000
 def start(flags):

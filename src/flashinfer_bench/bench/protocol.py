@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-from flashinfer_bench.bench.sandbox.confinement import Confinement, Missing
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Missing
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
@@ -42,7 +42,7 @@ class Spawn(Message, frozen=True):
 
     role: Role
     is_trusted: bool
-    confinement: Confinement
+    policy: SandboxPolicy
 
 
 class Kill(Message, frozen=True):

@@ -298,8 +298,8 @@ def _provenance(finished: Finished, run: Run) -> Provenance:
             id=run.id, label=run.label, solution_commit=run.solution_commit, dirty=run.is_dirty
         ),
         dataset_revision=run.dataset_revision,
-        sandbox=finished.held.name,
-        sandbox_missing=[each.measure for each in finished.held.missing] or None,
+        sandbox=finished.sandbox.name,
+        sandbox_missing=[each.measure for each in finished.sandbox.missing] or None,
         interpreted=is_stand_in(job.solution, "cpu" if device.cuda is None else "cuda"),
     )
 

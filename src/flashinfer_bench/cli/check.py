@@ -21,7 +21,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     sampling_options,
     sandbox_option,
-    warn_unheld,
+    warn_missing_measures,
 )
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
@@ -116,7 +116,7 @@ def _check(options: CheckOptions) -> int:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
     else:
         screen.show(check_page(report))
-    warn_unheld(collected.unheld)
+    warn_missing_measures(collected.missing_measures)
     return exit_code
 
 

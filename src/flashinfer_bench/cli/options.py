@@ -153,7 +153,7 @@ def sandbox_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def warn_unheld(measures: Collection[str]) -> None:
+def warn_missing_measures(measures: Collection[str]) -> None:
     """Say what of the sandbox was asked for and was not in force."""
     if measures:
         log.warn(

@@ -17,11 +17,11 @@ from flashinfer_bench.cli.options import (
     local_option,
     log_level_option,
     sandbox_option,
-    warn_unheld,
+    warn_missing_measures,
 )
 from flashinfer_bench.cli.progress import waiting_text
 from flashinfer_bench.cli.recorded import find_trace, solution_of
-from flashinfer_bench.cli.running import unheld
+from flashinfer_bench.cli.running import missing_measures
 from flashinfer_bench.cli.versions import find_definition
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
@@ -121,7 +121,7 @@ def _replay(options: ReplayOptions) -> int:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "replay": report})
     else:
         screen.show(replay_page(report))
-    warn_unheld(unheld(step.trace) if step.trace else ())
+    warn_missing_measures(missing_measures(step.trace) if step.trace else ())
     return exit_code
 
 

@@ -23,7 +23,7 @@ from flashinfer_bench.cli.options import (
     sampling_options,
     sandbox_option,
     stopping_options,
-    warn_unheld,
+    warn_missing_measures,
     workload_class_option,
 )
 from flashinfer_bench.cli.progress import choose_view
@@ -290,7 +290,7 @@ def _measure_and_show(
         screen.show_json(document(report, exit_code))
     elif stopped is None or report.jobs:
         _show(report, view)
-    warn_unheld(collected.unheld)
+    warn_missing_measures(collected.missing_measures)
     if stopped is not None:
         raise stopped
     if exit_code == DeviceError.exit_code:

@@ -29,7 +29,7 @@ class Collected:
     results: list[JobResult] = field(default_factory=list)
     skipped_here: list[SkippedJob] = field(default_factory=list)
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
-    unheld: set[str] = field(default_factory=set)
+    missing_measures: set[str] = field(default_factory=set)
     """Measures of the sandbox that were asked for and were not in force."""
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
@@ -52,7 +52,7 @@ class Collected:
         if step.trace is not None:
             result = job_result(step.trace, step.job.solution)
             self.results.append(result)
-            self.unheld |= unheld(step.trace)
+            self.missing_measures |= missing_measures(step.trace)
             return result
         match step.outcome:
             case Skipped(reason=reason):
@@ -110,7 +110,7 @@ def skipped_job(job: Job, reason: str) -> SkippedJob:
     return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
 
 
-def unheld(trace: Trace) -> set[str]:
+def missing_measures(trace: Trace) -> set[str]:
     """Name the measures of the sandbox that were asked for and were not in force."""
     provenance = trace.evaluation.provenance if trace.evaluation else None
     if provenance is None or provenance.sandbox == "off":  # as it was asked for

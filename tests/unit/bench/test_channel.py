@@ -20,7 +20,7 @@ from flashinfer_bench.bench.channel import (
     ChannelTimeout,
     pair,
 )
-from flashinfer_bench.bench.sandbox.confinement import Confinement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.bench.protocol import (
     Built,
     Committed,
@@ -71,7 +71,7 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
 @pytest.mark.parametrize(
     ("message", "receives"),
     [
-        (Spawn(1, "judge", is_trusted=True, confinement=Confinement("process", "cpu")), ToServer),
+        (Spawn(1, "judge", is_trusted=True, policy=SandboxPolicy("process", "cpu")), ToServer),
         (Exited(2, 44, 9), FromServer),
         (Built(2), FromCandidate),
         (COMMITTED, FromCandidate),

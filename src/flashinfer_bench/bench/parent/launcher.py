@@ -37,7 +37,7 @@ from flashinfer_bench.tensors import memory
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashinfer_bench.bench.sandbox.confinement import Confinement, Missing
+    from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Missing
     from flashinfer_bench.bench.protocol import Role
 
 _START_DEADLINE_S = 180.0
@@ -201,11 +201,11 @@ class Launcher:
         receives: Any,
         *,
         is_trusted: bool,
-        confinement: Confinement,
+        policy: SandboxPolicy,
     ) -> Worker:
         """Start a worker that answers on a channel of `receives`, shut in before it reads anything.
 
-        The folders of a confinement that are not named are the worker's scratch folder.
+        The folders of a policy that are not named are the worker's scratch folder.
         """
         request_id = self.new_id()
         scratch = self._folder / f"{role}-{request_id}"
@@ -218,7 +218,7 @@ class Launcher:
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
             spawned: Spawned | NotSpawned = self._ask_server(
-                Spawn(request_id, role, is_trusted, self._placed(confinement, scratch)),
+                Spawn(request_id, role, is_trusted, self._placed(policy, scratch)),
                 (Spawned, NotSpawned),
                 descriptors=[theirs.fileno(), writer],
                 deadline_s=_SPAWN_DEADLINE_S,
@@ -244,13 +244,13 @@ class Launcher:
         self._selector.register(reader, selectors.EVENT_READ, worker.log)
         return worker
 
-    def _placed(self, confinement: Confinement, scratch: Path) -> Confinement:
-        """Give a confinement its folder, and hide those of the other workers."""
+    def _placed(self, policy: SandboxPolicy, scratch: Path) -> SandboxPolicy:
+        """Give a policy its folder, and hide those of the other workers."""
         return msgspec.structs.replace(
-            confinement,
+            policy,
             scratch=str(scratch),
-            build_folder=confinement.build_folder or str(scratch),
-            hidden=(*confinement.hidden, str(self._folder)),
+            build_folder=policy.build_folder or str(scratch),
+            hidden=(*policy.hidden, str(self._folder)),
         )
 
     def kill(self, worker: Worker) -> int:

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.sandbox.confinement import Held
+from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.bench.parent.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.parent.session import Session
 from flashinfer_bench.data import settings
@@ -35,7 +35,7 @@ _LOCK_POLL_S = 0.05
 _TRIES = 2
 _STOP_DEADLINE_S = 5.0
 
-_HELD = Held("process")
+_SANDBOX = Sandbox("process")
 _FIRST = Attempt()
 
 Batch = Sequence["Job"]
@@ -66,7 +66,7 @@ class Finished:
     job: Job
     outcome: Outcome
     device: Opened
-    held: Held = _HELD
+    sandbox: Sandbox = _SANDBOX
     """What held the solution."""
     attempt: Attempt = _FIRST
     """The attempt that counted."""
@@ -280,7 +280,7 @@ class _DeviceOwner:
             assert self._opened is not None
             recorded = threading.Event()
             session = self._require_session()
-            finished = Finished(job, outcome, self._opened, session.held, session.attempt)
+            finished = Finished(job, outcome, self._opened, session.sandbox, session.attempt)
             events.put(_Done(finished, recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():

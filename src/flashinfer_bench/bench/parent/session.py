@@ -25,7 +25,7 @@ from flashinfer_bench.bench.parent.blame import (
     with_log,
 )
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
-from flashinfer_bench.bench.sandbox.confinement import Confinement, Held, of_judge, require_all
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Sandbox, of_judge, require_all
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
 from flashinfer_bench.bench.outcomes import (
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.attempts import Keys
     from flashinfer_bench.bench.parent.build_copies import BuildCopy
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.sandbox.confinement import Level
+    from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.data import Solution
@@ -169,7 +169,7 @@ class Session:
         self._cache_root = cache_root
         self._config = config
         self._level: Level = "process" if config.sandbox == "required" else config.sandbox
-        self.held = Held(self._level)
+        self.sandbox = Sandbox(self._level)
         self._judge: Worker | None = None
         self._reference: _Seat | _Refused | None = None
         self._reference_subject = ""
@@ -188,11 +188,11 @@ class Session:
             obstacle = container.missing_program()
             if obstacle is not None:
                 raise DeviceError(f"no container for solutions: {obstacle}")
-        confinement = of_judge(self._level, self._device, self._hidden())
+        policy = of_judge(self._level, self._device, self._hidden())
         self._judge = self._launcher.spawn(
-            "judge", FromJudge, is_trusted=True, confinement=confinement
+            "judge", FromJudge, is_trusted=True, policy=policy
         )
-        self._note_what_holds(self._judge, is_trusted=True)
+        self._note_sandbox(self._judge, is_trusted=True)
         scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
         request = Open(
             self._launcher.new_id(),
@@ -281,7 +281,7 @@ class Session:
     @property
     def _can_keep_notes(self) -> bool:
         """Whether a candidate could write where a later one reads."""
-        return self._level == "off" or any(each.measure == "files" for each in self.held.missing)
+        return self._level == "off" or any(each.measure == "files" for each in self.sandbox.missing)
 
     def end_candidate(self) -> None:
         """Kill the candidate and whatever it left running; the next job starts a fresh one."""
@@ -354,9 +354,9 @@ class Session:
             "candidate",
             FromCandidate,
             is_trusted=is_trusted,
-            confinement=self._confinement(builds),
+            policy=self._policy(builds),
         )
-        self._note_what_holds(worker, is_trusted=is_trusted)
+        self._note_sandbox(worker, is_trusted=is_trusted)
         request = Build(
             self._launcher.new_id(),
             solution=solution.model_dump_json().encode(),
@@ -394,9 +394,9 @@ class Session:
         except OSError as error:
             raise unwritable(self._cache_root, error) from error
 
-    def _confinement(self, builds: BuildCopy | None) -> Confinement:
+    def _policy(self, builds: BuildCopy | None) -> SandboxPolicy:
         """Hold both sides alike: what shuts a process in must not tell in its times."""
-        return Confinement(
+        return SandboxPolicy(
             self._level,
             self._device,
             build_folder="" if builds is None else str(builds.folder),
@@ -406,9 +406,9 @@ class Session:
     def _hidden(self) -> tuple[str, ...]:
         return (*self._roots, str(self._cache_root))
 
-    def _note_what_holds(self, worker: Worker, *, is_trusted: bool) -> None:
+    def _note_sandbox(self, worker: Worker, *, is_trusted: bool) -> None:
         if not is_trusted:
-            self.held = Held(self._level, worker.missing)
+            self.sandbox = Sandbox(self._level, worker.missing)
         if self._config.sandbox == "required":
             require_all(worker.missing)
 

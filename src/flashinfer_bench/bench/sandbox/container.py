@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flashinfer_bench.bench.sandbox import grants
+from flashinfer_bench.bench.sandbox import allowlist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.sandbox.confinement import Confinement
+    from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 
 _PROGRAM = "bwrap"
 _PROBE_TIMEOUT_S = 20
@@ -49,22 +49,22 @@ def missing_program() -> str | None:
 
 
 def command(
-    confinement: Confinement, readable: Sequence[str], descriptors: Sequence[int]
+    policy: SandboxPolicy, readable: Sequence[str], descriptors: Sequence[int]
 ) -> list[str]:
     """Write the command that runs a candidate in its container, on descriptors it inherits."""
     program = shutil.which(_PROGRAM) or _PROGRAM
     worker = [sys.executable, "-P", "-m", "flashinfer_bench.bench.worker", "contained"]
-    about = msgspec.json.encode(confinement).decode()
+    about = msgspec.json.encode(policy).decode()
     return [
         program,
         *_NAMESPACES,
         *("--tmpfs", "/tmp"),  # noqa: S108  # the container's own
         *("--proc", "/proc", "--dev", "/dev"),
-        *_devices(confinement),
+        *_devices(policy),
         *_read_only(readable),
-        *_emptied(confinement, readable),
-        *_writable(confinement),
-        *("--chdir", confinement.scratch, "--"),
+        *_emptied(policy, readable),
+        *_writable(policy),
+        *("--chdir", policy.scratch, "--"),
         *worker,
         *map(str, descriptors),
         about,
@@ -79,8 +79,8 @@ def wait_status(status: int) -> int:
     return number if 0 < number < _SIGNALLED // 2 else status
 
 
-def _devices(confinement: Confinement) -> Iterator[str]:
-    for path in grants.devices(confinement.device):
+def _devices(policy: SandboxPolicy) -> Iterator[str]:
+    for path in allowlist.devices(policy.device):
         yield from ("--dev-bind-try", path, path)
 
 
@@ -90,14 +90,14 @@ def _read_only(readable: Sequence[str]) -> Iterator[str]:
         yield from ("--ro-bind-try", os.path.realpath(path), path)
 
 
-def _emptied(confinement: Confinement, readable: Sequence[str]) -> Iterator[str]:
+def _emptied(policy: SandboxPolicy, readable: Sequence[str]) -> Iterator[str]:
     """Cover what is hidden inside of something readable, but not what is readable inside of that."""
-    for path in map(os.path.realpath, confinement.hidden):
+    for path in map(os.path.realpath, policy.hidden):
         if Path(path).is_dir() and any(f"{path}/".startswith(f"{each}/") for each in readable):
             yield from ("--tmpfs", path)
             yield from _read_only([each for each in readable if each.startswith(f"{path}/")])
 
 
-def _writable(confinement: Confinement) -> Iterator[str]:
-    for path in (confinement.scratch, confinement.build_folder):
+def _writable(policy: SandboxPolicy) -> Iterator[str]:
+    for path in (policy.scratch, policy.build_folder):
         yield from ("--bind", path, path)

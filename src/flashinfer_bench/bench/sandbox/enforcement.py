@@ -13,14 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.sandbox.confinement import Missing
-from flashinfer_bench.bench.sandbox import capabilities, grants, landlock, limits, seccomp
+from flashinfer_bench.bench.sandbox.policy import Missing
+from flashinfer_bench.bench.sandbox import capabilities, allowlist, landlock, limits, seccomp
 from flashinfer_bench.tensors import system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from flashinfer_bench.bench.sandbox.confinement import Confinement, Measure
+    from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Measure
 
 MEASURES: dict[Measure, str] = {
     "files": "reads only the system, Python and toolchains; writes only its own folders",
@@ -38,7 +38,7 @@ _NAMESPACES_HOLD = {"files", "network", "signals", "processes"}
 
 
 def enter(
-    confinement: Confinement,
+    policy: SandboxPolicy,
     *,
     readable: Sequence[str],
     landlock_abi: int | None = None,
@@ -46,100 +46,100 @@ def enter(
 ) -> tuple[Missing, ...]:
     """Shut this process in for good and return what could not be put in force.
 
-    `readable` is what `grants.readable` found. The last two make a test see an older kernel.
+    `readable` is what `allowlist.readable` found. The last two make a test see an older kernel.
     """
     abi = system.landlock_abi() if landlock_abi is None else landlock_abi
     with contextlib.suppress(OSError):  # the build will say that its cache cannot be written
-        Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(policy.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     limits.become_subreaper()  # what its children leave behind is still seen as its own
     os.setpgid(0, 0)  # a signal to its group reaches no other worker
-    limits.be_first_to_go(is_judge=confinement.is_judge)
-    missing = [*_tried("limits", lambda: _limit(confinement))]
+    limits.be_first_to_go(is_judge=policy.is_judge)
+    missing = [*_tried("limits", lambda: _limit(policy))]
     limits.end_with_parent()
     limits.hide_from_debuggers()
-    if confinement.level == "off":
+    if policy.level == "off":
         off: tuple[Measure, ...] = ("files", "network", "signals", "processes", "capabilities")
         return (*missing, *(Missing(each, _SWITCHED_OFF) for each in off))
     missing += _tried("capabilities", capabilities.drop)
-    unlocked = [*_tried("files", lambda: _restrict_files(confinement, readable, abi))]
+    unlocked = [*_tried("files", lambda: _restrict_files(policy, readable, abi))]
     missing += unlocked
     missing += [Missing("processes", f"/proc can be read: {each.reason}") for each in unlocked]
     missing += _filter_calls(abi, has_seccomp=has_seccomp)
-    if confinement.level == "container":
+    if policy.level == "container":
         missing = [each for each in missing if each.measure not in _NAMESPACES_HOLD]
     return _one_each(missing)
 
 
-def make_at_home(confinement: Confinement) -> None:
+def make_at_home(policy: SandboxPolicy) -> None:
     """Point this process and what it starts at folders of its own; call after `enter`."""
-    variables = private_variables(confinement)
+    variables = private_variables(policy)
     for name, value in variables.items():
         os.environ[name] = value
     with contextlib.suppress(OSError):
         Path(variables["HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
-    tempfile.tempdir = confinement.scratch
-    os.chdir(confinement.scratch)
+    tempfile.tempdir = policy.scratch
+    os.chdir(policy.scratch)
 
 
-def private_variables(confinement: Confinement) -> dict[str, str]:
+def private_variables(policy: SandboxPolicy) -> dict[str, str]:
     """Say where programs are to keep their files, instead of in the user's home.
 
     What compilers make at the first call lies with the solution's builds and serves its next process.
     """
-    home = f"{confinement.build_folder}/home"
+    home = f"{policy.build_folder}/home"
     packages = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
     return packages | {
         "HOME": home,
-        "TMPDIR": confinement.scratch,
+        "TMPDIR": policy.scratch,
         "XDG_CACHE_HOME": f"{home}/.cache",
         "XDG_CONFIG_HOME": f"{home}/.config",
         "XDG_DATA_HOME": f"{home}/.local/share",
-        "XDG_RUNTIME_DIR": confinement.scratch,
+        "XDG_RUNTIME_DIR": policy.scratch,
         "TRITON_HOME": home,
-        "TRITON_CACHE_DIR": f"{confinement.build_folder}/triton_kernels",
-        "TILELANG_CACHE_DIR": f"{confinement.build_folder}/tilelang_kernels",
-        "TORCHINDUCTOR_CACHE_DIR": f"{confinement.build_folder}/inductor",
+        "TRITON_CACHE_DIR": f"{policy.build_folder}/triton_kernels",
+        "TILELANG_CACHE_DIR": f"{policy.build_folder}/tilelang_kernels",
+        "TORCHINDUCTOR_CACHE_DIR": f"{policy.build_folder}/inductor",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes would compute beside the clock
-        "TORCH_EXTENSIONS_DIR": f"{confinement.build_folder}/torch_extensions",
-        "CUDA_CACHE_PATH": f"{confinement.build_folder}/cuda",
+        "TORCH_EXTENSIONS_DIR": f"{policy.build_folder}/torch_extensions",
+        "CUDA_CACHE_PATH": f"{policy.build_folder}/cuda",
     }
 
 
-def _limit(confinement: Confinement) -> None:
-    is_candidate, on_cpu = not confinement.is_judge, not confinement.device.startswith("cuda")
+def _limit(policy: SandboxPolicy) -> None:
+    is_candidate, on_cpu = not policy.is_judge, not policy.device.startswith("cuda")
     limits.limit_resources(limits_files=is_candidate, limits_memory=is_candidate and on_cpu)
 
 
-def _restrict_files(confinement: Confinement, readable: Sequence[str], abi: int) -> None:
+def _restrict_files(policy: SandboxPolicy, readable: Sequence[str], abi: int) -> None:
     if abi == 0:
         raise OSError("this kernel has no landlock (Linux 5.13), or it is not switched on")
     rules = [
-        *grants.rules(
+        *allowlist.rules(
             readable,
-            device=confinement.device,
-            hidden=confinement.hidden,
-            writable=_writable(confinement),
+            device=policy.device,
+            hidden=policy.hidden,
+            writable=_writable(policy),
         ),
-        *_visible_processes(confinement),
+        *_visible_processes(policy),
     ]
     landlock.restrict(rules, abi)
 
 
-def _writable(confinement: Confinement) -> Iterator[str]:
-    yield from (confinement.scratch, confinement.build_folder)
-    if confinement.level == "container":
+def _writable(policy: SandboxPolicy) -> Iterator[str]:
+    yield from (policy.scratch, policy.build_folder)
+    if policy.level == "container":
         yield from _OF_CONTAINER
 
 
-def _visible_processes(confinement: Confinement) -> Iterator[landlock.Rule]:
+def _visible_processes(policy: SandboxPolicy) -> Iterator[landlock.Rule]:
     """In a container, all of /proc; else what tells of the machine, and of this process.
 
     CUDA does not start when it cannot name its threads, which is done by writing there.
     """
-    if confinement.level == "container":
+    if policy.level == "container":
         yield landlock.Rule("/proc", landlock.READ | landlock.CHANGE)
         return
-    yield from (landlock.Rule(path, landlock.READ) for path in grants.proc_entries())
+    yield from (landlock.Rule(path, landlock.READ) for path in allowlist.proc_entries())
     yield landlock.Rule("/proc/self", landlock.READ | landlock.CHANGE)
 
 

@@ -8,7 +8,7 @@ import tempfile
 
 import msgspec
 
-from flashinfer_bench.bench.sandbox.confinement import Missing
+from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.enforcement import MEASURES
 from flashinfer_bench.data import settings

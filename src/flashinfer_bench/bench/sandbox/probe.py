@@ -8,18 +8,18 @@ import tempfile
 
 import msgspec
 
-from flashinfer_bench.bench.sandbox.confinement import Confinement
-from flashinfer_bench.bench.sandbox import grants, enforcement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.bench.sandbox import allowlist, enforcement
 from flashinfer_bench.data import settings
 
 
 def main() -> None:
     """Write a JSON list of what is missing; the folders it uses are removed by who starts it."""
-    readable = grants.readable(settings.environment_copy())
+    readable = allowlist.readable(settings.environment_copy())
     folder = tempfile.gettempdir()
-    confinement = Confinement("process", "cpu", scratch=folder, build_folder=folder)
+    policy = SandboxPolicy("process", "cpu", scratch=folder, build_folder=folder)
     os.write(
-        sys.stdout.fileno(), msgspec.json.encode(enforcement.enter(confinement, readable=readable))
+        sys.stdout.fileno(), msgspec.json.encode(enforcement.enter(policy, readable=readable))
     )
 
 

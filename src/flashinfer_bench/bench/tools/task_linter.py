@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.benchmark import Benchmark, Step
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
-from flashinfer_bench.bench.sandbox.confinement import of_judge, require_all
+from flashinfer_bench.bench.sandbox.policy import of_judge, require_all
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.pool import device_lock, device_names
 from flashinfer_bench.bench.protocol import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.sandbox.confinement import Level
+    from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.data import Definition, Solution, Workload
 
@@ -193,7 +193,7 @@ class _Judge:
             "judge",
             FromLintingJudge,
             is_trusted=True,
-            confinement=of_judge(level, self._device, hidden),
+            policy=of_judge(level, self._device, hidden),
         )
         if sandbox == "required":
             require_all(worker.missing)

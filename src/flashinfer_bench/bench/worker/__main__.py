@@ -1,7 +1,7 @@
 """What a process of ours is started as.
 
 `python -m flashinfer_bench.bench.worker SOCKET FOLDER` serves forks; FOLDER goes at the end.
-`python -m flashinfer_bench.bench.worker contained CHANNEL REPORT CONFINEMENT` is a candidate in its container.
+`python -m flashinfer_bench.bench.worker contained CHANNEL REPORT POLICY` is a candidate in its container.
 """
 
 import sys

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.sandbox.confinement import Confinement
-from flashinfer_bench.bench.sandbox import grants, enforcement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.bench.sandbox import allowlist, enforcement
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ FAILED = 70
 
 def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
     """Be a candidate in a container: the process is fresh, and torch is imported inside."""
-    confinement = msgspec.json.decode(about, type=Confinement)
-    readable = grants.readable(settings.environment_copy())
-    become("candidate", channel, report, confinement, readable)
+    policy = msgspec.json.decode(about, type=SandboxPolicy)
+    readable = allowlist.readable(settings.environment_copy())
+    become("candidate", channel, report, policy, readable)
 
 
 def become(
-    role: Role, channel: int, report: int, confinement: Confinement, readable: Sequence[str]
+    role: Role, channel: int, report: int, policy: SandboxPolicy, readable: Sequence[str]
 ) -> NoReturn:
     """Shut this process in, tell `report` how that went, then serve."""
     try:
         faulthandler.enable()
         warnings.resetwarnings()
-        _shut_in(report, confinement, readable)
+        _shut_in(report, policy, readable)
         worker = importlib.import_module(_MODULES[role])
         worker.serve(socket.socket(fileno=channel))
     except ChannelClosed:
@@ -60,9 +60,9 @@ def become(
     os._exit(0)
 
 
-def _shut_in(report: int, confinement: Confinement, readable: Sequence[str]) -> None:
+def _shut_in(report: int, policy: SandboxPolicy, readable: Sequence[str]) -> None:
     """The descriptor of the report is closed before anybody's code could write to it."""
-    missing = enforcement.enter(confinement, readable=readable)
-    enforcement.make_at_home(confinement)
+    missing = enforcement.enter(policy, readable=readable)
+    enforcement.make_at_home(policy)
     os.write(report, msgspec.msgpack.encode(missing))
     os.close(report)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed
-from flashinfer_bench.bench.sandbox.confinement import Missing
+from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.bench.protocol import (
     Exited,
     FromServer,
@@ -37,7 +37,7 @@ from flashinfer_bench.bench.protocol import (
     ToServer,
 )
 from flashinfer_bench.bench.worker import confined
-from flashinfer_bench.bench.sandbox import container, grants, limits
+from flashinfer_bench.bench.sandbox import container, allowlist, limits
 from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
 
@@ -89,9 +89,9 @@ class _ForkServer:
         self._contained: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
-        self._readable = grants.readable(settings.environment_copy())
+        self._readable = allowlist.readable(settings.environment_copy())
         self._usual_tasks = limits.tasks_of_machine()
-        for path in grants.proc_entries():  # the kernel must not forget files that rules name
+        for path in allowlist.proc_entries():  # the kernel must not forget files that rules name
             with contextlib.suppress(OSError):
                 os.open(path, os.O_PATH | os.O_CLOEXEC)
 
@@ -153,7 +153,7 @@ class _ForkServer:
         self._selector.register(self._pidfds[pid], selectors.EVENT_READ, pid)
         if request.is_trusted:
             self._trusted.add(pid)
-        if request.confinement.level == "container":
+        if request.policy.level == "container":
             self._contained.add(pid)
         report = _read_report(reader)
         if report is None:
@@ -200,14 +200,14 @@ def _become_worker(
 ) -> NoReturn:
     """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else."""
     _keep_only(channel, log, report)
-    confinement = request.confinement
-    if confinement.level != "container":
-        confined.become(request.role, _CHANNEL, _REPORT, confinement, readable)
+    policy = request.policy
+    if policy.level != "container":
+        confined.become(request.role, _CHANNEL, _REPORT, policy, readable)
     try:
         limits.end_with_parent()
         with contextlib.suppress(OSError):
-            Path(confinement.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = container.command(confinement, readable, (_CHANNEL, _REPORT))
+            Path(policy.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = container.command(policy, readable, (_CHANNEL, _REPORT))
         os.execv(command[0], command)  # noqa: S606  # no shell is wanted
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())

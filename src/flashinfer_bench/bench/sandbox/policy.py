@@ -12,7 +12,7 @@ Level = Literal["off", "process", "container"]
 Measure = Literal["files", "network", "signals", "processes", "capabilities", "limits"]
 
 
-class Confinement(msgspec.Struct, frozen=True):
+class SandboxPolicy(msgspec.Struct, frozen=True):
     """What the fork server must know to hold a process before a line of anybody's code runs in it."""
 
     level: Level
@@ -34,7 +34,7 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Held(msgspec.Struct, frozen=True):
+class Sandbox(msgspec.Struct, frozen=True):
     """What held a solution."""
 
     level: Level
@@ -46,10 +46,10 @@ class Held(msgspec.Struct, frozen=True):
         return "partial" if self.missing and self.level != "off" else self.level
 
 
-def of_judge(level: Level, device: str, hidden: tuple[str, ...]) -> Confinement:
+def of_judge(level: Level, device: str, hidden: tuple[str, ...]) -> SandboxPolicy:
     """Hold a judge, which runs references: like a solution, but in no container."""
     own: Level = "off" if level == "off" else "process"
-    return Confinement(own, device, hidden=hidden, is_judge=True)
+    return SandboxPolicy(own, device, hidden=hidden, is_judge=True)
 
 
 def require_all(missing: tuple[Missing, ...]) -> None:

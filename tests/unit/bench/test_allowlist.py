@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.bench.sandbox.confinement import Confinement, Held, Missing
-from flashinfer_bench.bench.sandbox import container, grants, landlock, seccomp
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Sandbox, Missing
+from flashinfer_bench.bench.sandbox import container, allowlist, landlock, seccomp
 from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE
 
 
 def granted(paths: list[Path], *, hidden: list[Path]) -> dict[str, int]:
-    found = grants.rules(
+    found = allowlist.rules(
         [str(path) for path in paths],
         device="cpu",
         hidden=[str(path) for path in hidden],
@@ -25,7 +25,7 @@ def granted(paths: list[Path], *, hidden: list[Path]) -> dict[str, int]:
 def test_the_home_is_not_readable_even_where_it_is_on_the_path(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{tmp_path.parent}:/usr/bin"}
 
-    readable = grants.readable(environment)
+    readable = allowlist.readable(environment)
 
     assert not {str(tmp_path), str(tmp_path.parent)} & set(readable)
     assert "/usr" in readable
@@ -35,7 +35,7 @@ def test_programs_in_the_home_are_readable_and_what_lies_beside_them_is_not(tmp_
     programs = tmp_path / ".cargo" / "bin"
     programs.mkdir(parents=True)
 
-    readable = grants.readable({"HOME": str(tmp_path), "PATH": str(programs)})
+    readable = allowlist.readable({"HOME": str(tmp_path), "PATH": str(programs)})
 
     assert str(programs) in readable
     assert str(programs.parent) not in readable
@@ -45,13 +45,13 @@ def test_a_toolkit_outside_of_the_home_is_readable_as_a_whole(tmp_path: Path) ->
     programs = tmp_path / "toolkit" / "bin"
     programs.mkdir(parents=True)
 
-    readable = grants.readable({"HOME": "/nonexistent", "PATH": str(programs)})
+    readable = allowlist.readable({"HOME": "/nonexistent", "PATH": str(programs)})
 
     assert str(programs.parent) in readable
 
 
 def test_this_python_is_readable() -> None:
-    readable = grants.readable({"HOME": "/nonexistent", "PATH": ""})
+    readable = allowlist.readable({"HOME": "/nonexistent", "PATH": ""})
 
     for path in (os.path.realpath(sys.executable), os.path.realpath(pytest.__file__)):
         assert any(path.startswith(f"{each}/") for each in readable), path
@@ -89,7 +89,7 @@ def test_a_readable_folder_within_a_hidden_one_stays_readable(tmp_path: Path) ->
 
 def test_devices_of_a_gpu_are_for_solutions_on_it() -> None:
     on_cpu, on_gpu = (
-        {rule.path for rule in grants.rules((), device=device, hidden=(), writable=())}
+        {rule.path for rule in allowlist.rules((), device=device, hidden=(), writable=())}
         for device in ("cpu", "cuda:0")
     )
 
@@ -130,7 +130,7 @@ def test_signals_in_a_container_are_told_as_signals(told: int, meant: int) -> No
 def test_a_level_is_named_only_when_all_of_it_was_in_force() -> None:
     gap = (Missing("network", "no filter"),)
 
-    names = [Held("process").name, Held("process", gap).name, Held("off", gap).name]
+    names = [Sandbox("process").name, Sandbox("process", gap).name, Sandbox("off", gap).name]
 
     assert names == ["process", "partial", "off"]
 
@@ -140,9 +140,9 @@ def test_what_is_hidden_is_covered_in_a_container_and_what_is_readable_in_it_is_
 ) -> None:
     hidden, inside = tmp_path / "dataset", tmp_path / "dataset" / "venv"
     inside.mkdir(parents=True)
-    confinement = Confinement("container", "cpu", "/s", "/b", (str(hidden),))
+    policy = SandboxPolicy("container", "cpu", "/s", "/b", (str(hidden),))
 
-    command = container.command(confinement, [str(tmp_path), str(inside)], (3, 4))
+    command = container.command(policy, [str(tmp_path), str(inside)], (3, 4))
 
     covered = command.index(str(hidden))
     assert command[covered - 1] == "--tmpfs"

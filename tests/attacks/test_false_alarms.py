@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import false_alarms as script
 from flashinfer_bench.attacks.suite import entries
-from flashinfer_bench.bench.parent.blame import Suspect
+from flashinfer_bench.bench.parent.attribution import Suspect
 from flashinfer_bench.bench.protocol import JobSuspect, Note
 
 SCRIPT = Path(script.__file__)

@@ -16,10 +16,10 @@ import msgspec
 
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.attempts import Attempt
-from flashinfer_bench.bench.parent.blame import (
+from flashinfer_bench.bench.parent.attribution import (
     PLAYS,
     Suspect,
-    blamed_on_dataset,
+    attributed_to_dataset,
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_log,
@@ -317,7 +317,7 @@ class Session:
             solution = reference_solution(job.definition)
             seat = self._seat(solution, job, is_trusted=True)
             if isinstance(seat, _Refused):
-                seat = _Refused(blamed_on_dataset(seat.outcome))
+                seat = _Refused(attributed_to_dataset(seat.outcome))
             self._reference, self._reference_subject = seat, job.definition.to_json()
         return self._reference
 

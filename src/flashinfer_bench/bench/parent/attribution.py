@@ -103,7 +103,7 @@ def unless_memory_ran_out(outcome: Outcome, granted_bytes: int | None, peak_byte
     return replace(outcome, explanation=f"{outcome.explanation.rstrip()}\n{figures}\n")
 
 
-def blamed_on_dataset(outcome: Outcome) -> Outcome:
+def attributed_to_dataset(outcome: Outcome) -> Outcome:
     """A reference that cannot be built is the definition's fault."""
     match outcome:
         case NotBuilt(explanation=explanation, log=log):

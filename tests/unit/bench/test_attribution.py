@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flashinfer_bench.bench.parent.blame import unless_memory_ran_out
+from flashinfer_bench.bench.parent.attribution import unless_memory_ran_out
 from flashinfer_bench.bench.outcomes import Crashed, Skipped, TimedOut
 from flashinfer_bench.tensors import memory
 

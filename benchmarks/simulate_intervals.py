@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flashinfer_bench.bench.tools.duel import ROUNDS
+from flashinfer_bench.bench.tools.ab import ROUNDS
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import IntervalWithin, Taken
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, order_of_turns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.attacks.outcomes import Ending, ending_of_rounds, ending_of_step
 from flashinfer_bench.bench.benchmark import Benchmark
-from flashinfer_bench.bench.tools.duel import ROUNDS, Ended, Limits, Round, duel
+from flashinfer_bench.bench.tools.ab import ROUNDS, Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.plan import Plan, Selection
 from flashinfer_bench.bench.parent.pool import LocalPool
 from flashinfer_bench.compile.reference import reference_solution
@@ -125,7 +125,7 @@ def _played(stage: Stage, entry: Entry, planned: Plan) -> list[Round | Ended]:
         threads=stage.bench.target.threads,
     )
     with closing(pool):
-        return list(duel([job], entry.solution(), pool, limits=Limits(ROUNDS)))
+        return list(run_ab([job], entry.solution(), pool, limits=Limits(ROUNDS)))
 
 
 def _twin_of(entry: Entry) -> str:

@@ -32,7 +32,7 @@ from flashinfer_bench.report.ab import AbReport, ab_page
 if TYPE_CHECKING:
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.tools.duel import Limits
+    from flashinfer_bench.bench.tools.ab import Limits
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _ROUNDS = 12
@@ -184,7 +184,7 @@ def _question(options: AbOptions, *, is_same_code: bool) -> Question:
 
 
 def _limits(options: AbOptions) -> Limits:
-    from flashinfer_bench.bench.tools.duel import Limits  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.ab import Limits  # noqa: PLC0415  # pydantic
 
     return Limits(options.rounds, options.until_interval, options.time_budget_seconds)
 

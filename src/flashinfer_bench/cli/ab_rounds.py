@@ -12,7 +12,7 @@ from flashinfer_bench.cli.progress import waiting_text
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.tools.duel import Ended, Limits, Round
+    from flashinfer_bench.bench.tools.ab import Ended, Limits, Round
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.data import Solution
@@ -30,7 +30,7 @@ class Found:
 
     def add(self, step: Round | Ended) -> None:
         """Keep a round; a workload that ended has none."""
-        from flashinfer_bench.bench.tools.duel import Ended  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.bench.tools.ab import Ended  # noqa: PLC0415  # pydantic
 
         if isinstance(step, Ended):
             self.ended.append(step)
@@ -41,7 +41,7 @@ class Found:
 
 def play(benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found: Found) -> None:
     """Run all rounds on one device; one is enough where times mean nothing."""
-    from flashinfer_bench.bench.tools.duel import Limits, duel  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.ab import Limits, run_ab  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.parent.pool import LocalPool  # noqa: PLC0415  # pydantic
 
     jobs = _jobs(plan)
@@ -56,7 +56,7 @@ def play(benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found:
     found.seed = pool.key
     ticker = _Ticker(limits.rounds * len(jobs))
     try:
-        for step in duel(jobs, new, pool, limits=limits, observe=ticker.observe):
+        for step in run_ab(jobs, new, pool, limits=limits, observe=ticker.observe):
             found.add(step)
             ticker.count()
     finally:

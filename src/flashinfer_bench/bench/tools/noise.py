@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.tools.duel import Ended, Limits, Round, duel
+from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.parent.pool import LocalPool, Waiting, hardware_of
 from flashinfer_bench.bench.tools.quick import compare
@@ -66,7 +66,7 @@ def noise_in_workers(device: str, *, threads: int) -> NoiseFloor:
     pool = LocalPool((device,), config=config, roots=(), threads=threads)
     rounds: list[Round] = []
     try:
-        for step in duel(jobs, solution, pool, limits=Limits(_ROUNDS), observe=_refuse_to_wait):
+        for step in run_ab(jobs, solution, pool, limits=Limits(_ROUNDS), observe=_refuse_to_wait):
             if isinstance(step, Ended):
                 status, log = status_and_log(step.outcome)
                 raise DeviceError(f"a kernel that is right ended as {status or 'skipped'}: {log}")

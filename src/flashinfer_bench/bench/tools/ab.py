@@ -98,7 +98,7 @@ class Ended:
     outcome: Outcome
 
 
-def duel(
+def run_ab(
     jobs: Sequence[Job],
     new: Solution,
     pool: Pool,

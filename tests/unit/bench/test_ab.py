@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashinfer_bench.bench.tools.duel import Ended, Limits, Round, duel
+from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, RivalFailed
 from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.parent.pool import Finished, Progress
@@ -59,13 +59,13 @@ def jobs(count: int = 1) -> list[Job]:
 def test_every_round_starts_anew_and_every_other_one_the_other_way_round() -> None:
     pool = ScriptedPool(timed)
 
-    list(duel(jobs(), NEW, pool, limits=Limits(3)))
+    list(run_ab(jobs(), NEW, pool, limits=Limits(3)))
 
     assert pool.played == [["old:new"], ["new:old"], ["old:new"]]
 
 
 def test_times_and_errors_belong_to_the_same_side_in_every_round() -> None:
-    rounds = list(duel(jobs(), NEW, ScriptedPool(timed), limits=Limits(2)))
+    rounds = list(run_ab(jobs(), NEW, ScriptedPool(timed), limits=Limits(2)))
 
     assert all(isinstance(each, Round) for each in rounds)
     assert [each.ratios for each in rounds] == [[3.0], [3.0]]
@@ -85,7 +85,7 @@ def test_a_failure_is_laid_at_the_door_of_who_failed(broken: str, round_: int) -
         crash = Crashed("SIGSEGV", "")
         return crash if of.solution.name == broken else RivalFailed(crash)
 
-    *_, last = duel(jobs(), NEW, ScriptedPool(ending), limits=Limits(5))
+    *_, last = run_ab(jobs(), NEW, ScriptedPool(ending), limits=Limits(5))
 
     assert last == Ended(jobs()[0].workload, broken, Crashed("SIGSEGV", ""))
     assert len(played) == round_ + 1
@@ -95,7 +95,7 @@ def test_a_failure_is_laid_at_the_door_of_who_failed(broken: str, round_: int) -
 def test_a_fault_of_the_dataset_is_neithers(wrap: Callable[[Outcome], Outcome]) -> None:
     fault = DatasetFault("the reference raised")
 
-    (ended,) = duel(jobs(), NEW, ScriptedPool(lambda _: wrap(fault)), limits=Limits(5))
+    (ended,) = run_ab(jobs(), NEW, ScriptedPool(lambda _: wrap(fault)), limits=Limits(5))
 
     assert ended == Ended(jobs()[0].workload, "dataset", fault)
 
@@ -104,14 +104,14 @@ def test_a_workload_that_failed_does_not_stop_the_others() -> None:
     def ending(of: Job) -> Outcome:
         return Crashed("SIGSEGV", "") if of.workload.uuid == "w0" else timed(of)
 
-    steps = list(duel(jobs(2), NEW, ScriptedPool(ending), limits=Limits(3)))
+    steps = list(run_ab(jobs(2), NEW, ScriptedPool(ending), limits=Limits(3)))
 
     assert [step.workload.uuid for step in steps] == ["w0", "w1", "w1", "w1"]
     assert sum(isinstance(step, Ended) for step in steps) == 1
 
 
 def played(*medians: float, seconds: float = 1.0) -> list[Round]:
-    (made,) = duel(jobs(), NEW, ScriptedPool(timed), limits=Limits(1))
+    (made,) = run_ab(jobs(), NEW, ScriptedPool(timed), limits=Limits(1))
     return [
         replace(made, old_ns=((median,),), new_ns=((1.0,),), seconds=seconds) for median in medians
     ]
@@ -151,7 +151,7 @@ def test_a_workload_that_needs_no_more_rounds_leaves_the_others_alone(
         return timed(of)
 
     pool = ScriptedPool(ending)
-    steps = list(duel(jobs(2), NEW, pool, limits=Limits(12, until_interval=0.01)))
+    steps = list(run_ab(jobs(2), NEW, pool, limits=Limits(12, until_interval=0.01)))
 
     counts = [sum(step.workload.uuid == uuid for step in steps) for uuid in ("w0", "w1")]
     assert counts[0] == 12

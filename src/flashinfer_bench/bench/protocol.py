@@ -509,7 +509,7 @@ class Samples(msgspec.Struct, frozen=True):
     """How long a call keeps the host, where that is not what was timed."""
 
 
-class Light(msgspec.Struct, frozen=True):
+class Roofline(msgspec.Struct, frozen=True):
     """What a call has to do, what the device can do at most, and the share of that a solution reached."""
 
     bytes_moved: float
@@ -537,7 +537,7 @@ class JobPassed(Message, frozen=True):
     prepare_ms: float | None = None
     plan_ms: float | None = None
     rival_errors: Errors | None = None
-    light: Light | None = None
+    roofline: Roofline | None = None
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
     machine: MachineState = MachineState()

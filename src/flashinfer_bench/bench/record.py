@@ -196,7 +196,7 @@ def _performance(result: JobPassed, device: Opened) -> Performance:
     solution, reference = by_role["solution"], by_role.get("reference")
     samples_ms = _flat_ms(solution)
     middles_ms = _block_medians_ms(solution)
-    light = result.light
+    roofline = result.roofline
     return Performance(
         latency_ms=statistics.median(samples_ms),
         latency_interval_ms=spread.series_interval(middles_ms),
@@ -224,10 +224,10 @@ def _performance(result: JobPassed, device: Opened) -> Performance:
         ),
         prepare_ms=result.prepare_ms,
         plan_ms=result.plan_ms,
-        bytes_moved=result.bytes_moved if light is None else light.bytes_moved,
-        flops=None if light is None else light.flops,
-        sol_fraction=None if light is None else light.sol_fraction,
-        ceilings=None if light is None else light.ceilings,
+        bytes_moved=result.bytes_moved if roofline is None else roofline.bytes_moved,
+        flops=None if roofline is None else roofline.flops,
+        sol_fraction=None if roofline is None else roofline.sol_fraction,
+        ceilings=None if roofline is None else roofline.ceilings,
         blocks_discarded=result.machine.blocks_discarded,
         conditions=result.machine.gauges or None,
         blocks_disturbed=result.machine.disturbed or None,

@@ -25,7 +25,7 @@ from flashinfer_bench.bench.protocol import (
     JobResult,
     JobSkipped,
     JobSuspect,
-    Light,
+    Roofline,
     Note,
     OpenBlock,
     OpenWorkload,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.bench.judge.link import Link
-    from flashinfer_bench.bench.judge.speed import SpeedOfLight
+    from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
@@ -82,12 +82,12 @@ class JobEvaluation:
         *,
         files: Sequence[int],
         conditions: Conditions,
-        speed: SpeedOfLight,
+        roofline: WorkloadRoofline,
         cores: int,
     ) -> None:
         self._job = job
         self._conditions = conditions
-        self._speed = speed
+        self._roofline = speed
         self._rounds = 0
         self._since_move = _LEAST_BETWEEN_MOVES
         self._rules = job.judgement
@@ -439,7 +439,7 @@ class JobEvaluation:
             task_notes=self._checker.task_notes() if self._rules.is_audited else (),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
             + sum(plan.size_bytes for plan in self._oracle.outputs),
-            light=self._light(participant),
+            roofline=self._roofline_of(participant),
             unaccounted_ns=None if self._monitor is None else self._monitor.unaccounted_ns(participant),
             machine=MachineState(
                 self._conditions.discarded,
@@ -460,13 +460,13 @@ class JobEvaluation:
             return
         if self._monitor is not None:
             yield from (Note(each.code, each.evidence) for each in self._monitor.suspicions(participant))
-        evidence = self._speed.disbelief(participant.latency_ns)
+        evidence = self._roofline.disbelief(participant.latency_ns)
         if evidence is not None:
             yield Note("implausible", evidence)
 
-    def _light(self, participant: Participant) -> Light | None:
+    def _roofline_of(self, participant: Participant) -> Roofline | None:
         try:
-            return self._speed.light(participant.latency_ns)
+            return self._roofline.share(participant.latency_ns)
         except torch.OutOfMemoryError:  # the ceilings take a gigabyte to measure
             return None
 

@@ -39,7 +39,7 @@ from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.judge.evaluation import JobEvaluation
-from flashinfer_bench.bench.judge.speed import SpeedOfLight
+from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
 from flashinfer_bench.bench.judge.task_lint import lint
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError, Oracle
 from flashinfer_bench.compile.targets import device_arch
@@ -149,7 +149,7 @@ class _Bench:
         try:
             oracle = self._oracle_for(job, files)
             links = self._take_links(job, oracle.remedy)
-            speed = SpeedOfLight(
+            roofline = WorkloadRoofline(
                 self._ceilings,
                 oracle,
                 Workload.model_validate_json(job.workload),
@@ -165,7 +165,7 @@ class _Bench:
                 self._device,
                 files=files,
                 conditions=conditions,
-                speed=speed,
+                roofline=roofline,
                 cores=self._cores,
             )
             return evaluation.run()

@@ -1,4 +1,4 @@
-"""How close to the speed of light: what a call has to do, against what the device was measured to do."""
+"""The roofline: what a call has to do, against what the device was measured to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Work:
 def sol_fraction(
     work: Work, ceilings: Ceilings, latency_ns: float, *, is_cold: bool
 ) -> float | None:
-    """Return the share of the speed of light: the time the device needs at least, over the time taken.
+    """Return the share of the roofline, SOL: the time the device needs at least, over the time taken.
 
     What fits into the cache and may still be there is held against the cache. More than one means that a
     kernel need not move all that was counted, or that it beat what the ceiling was measured with.

@@ -1,11 +1,11 @@
-"""A workload's speed of light on this device, and whether a claimed time is beyond it."""
+"""A workload's roofline on this device, and whether a claimed time is beyond it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.protocol import Light
-from flashinfer_bench.bench.timing.light import Work, disbelief, sol_fraction
+from flashinfer_bench.bench.protocol import Roofline
+from flashinfer_bench.bench.timing.roofline import Work, disbelief, sol_fraction
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.ceilings import Ceilings, Remembered
 
 
-class SpeedOfLight:
+class WorkloadRoofline:
     """Holds times against what the device was measured to do; measures when first asked."""
 
     def __init__(
@@ -31,10 +31,10 @@ class SpeedOfLight:
             dtypes=frozenset(tensor.dtype for tensor in tensors),
         )
 
-    def light(self, latency_ns: float) -> Light:
+    def share(self, latency_ns: float) -> Roofline:
         """Return what a call has to do, what the device can do, and the share a time is of it."""
         ceilings = self._remembered.get()
-        return Light(
+        return Roofline(
             bytes_moved=self._work.bytes,
             flops=self._work.flops,
             sol_fraction=sol_fraction(self._work, ceilings, latency_ns, is_cold=self._is_cold),

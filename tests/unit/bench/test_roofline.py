@@ -1,10 +1,10 @@
-"""Shares of the speed of light, and times that are too short for what a definition declares."""
+"""Shares of the roofline, and times that are too short for what a definition declares."""
 
 from __future__ import annotations
 
 import pytest
 
-from flashinfer_bench.bench.timing.light import Work, disbelief, sol_fraction
+from flashinfer_bench.bench.timing.roofline import Work, disbelief, sol_fraction
 from flashinfer_bench.tensors.ceilings import Ceilings
 
 MB = 1e6

@@ -48,7 +48,7 @@ class FakeStep:
 def suspect_log(*violations: Note) -> str:
     """Write what the engine writes into the log of a job that it plays again."""
     errors: Any = None
-    return Suspect(JobSuspect(1, errors, violations, (), ""), "", is_rival=False).reasons
+    return Suspect(JobSuspect(1, errors, violations, (), ""), "", is_opponent=False).reasons
 
 
 def test_a_suspicion_is_read_from_the_log_the_engine_writes() -> None:

@@ -72,8 +72,8 @@ class DatasetFault:
 
 
 @dataclass(frozen=True, slots=True)
-class RivalFailed:
-    """In a job of two solutions the second one, `Job.rival`, ended like this: no trace."""
+class OpponentFailed:
+    """In a job of two solutions the second one, `Job.opponent`, ended like this: no trace."""
 
     outcome: Outcome
 
@@ -87,5 +87,5 @@ Outcome = (
     | NotBuilt
     | Skipped
     | DatasetFault
-    | RivalFailed
+    | OpponentFailed
 )

@@ -61,14 +61,14 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One solution on one workload; with a rival, two solutions timed against each other."""
+    """One solution on one workload; with a opponent, two solutions timed against each other."""
 
     definition: Definition
     solution: Solution
     workload: Workload
     config: ResolvedEvalConfig
     config_hash: str
-    rival: Solution | None = None
+    opponent: Solution | None = None
     calls_per_sample: int | None = None
     """As many as an earlier job had; chosen by how long a call takes when not given."""
     key: int | None = None

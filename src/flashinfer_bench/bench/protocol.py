@@ -527,7 +527,7 @@ class MachineState(msgspec.Struct, frozen=True):
 
 
 class JobPassed(Message, frozen=True):
-    """Right, and timed; `rival_errors` are those of a second solution in the same job."""
+    """Right, and timed; `opponent_errors` are those of a second solution in the same job."""
 
     errors: Errors
     samples: tuple[Samples, ...]
@@ -536,7 +536,7 @@ class JobPassed(Message, frozen=True):
     peak_memory_bytes: int
     prepare_ms: float | None = None
     plan_ms: float | None = None
-    rival_errors: Errors | None = None
+    opponent_errors: Errors | None = None
     roofline: Roofline | None = None
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""

@@ -21,7 +21,7 @@ from flashinfer_bench.bench.outcomes import (
     NotBuilt,
     Outcome,
     Passed,
-    RivalFailed,
+    OpponentFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -172,7 +172,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return EvaluationStatus.TIMEOUT, _joined(explanation, log), {}
         case NotBuilt(explanation=explanation, log=log):
             return EvaluationStatus.COMPILE_ERROR, _joined(explanation, log), {}
-        case Skipped() | DatasetFault() | RivalFailed():
+        case Skipped() | DatasetFault() | OpponentFailed():
             return None, "", {}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
-from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, RivalFailed
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, OpponentFailed
 from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.parent.pool import Finished, Progress
 from flashinfer_bench.bench.protocol import Errors, JobPassed, Samples
@@ -19,13 +19,13 @@ ERRORS = {"old": Errors(0.1, 0.1, 1.0), "new": Errors(0.2, 0.2, 1.0)}
 
 
 def timed(of: Job) -> Outcome:
-    """Both pass; each takes its own time, whoever of them is called the rival."""
-    first, second = of.solution.name, of.rival.name
+    """Both pass; each takes its own time, whoever of them is called the opponent."""
+    first, second = of.solution.name, of.opponent.name
     samples = tuple(
         Samples(f"{name}-1", is_reference=False, blocks_ns=((TIMES_NS[name],),), calls_per_sample=4)
         for name in (first, second)
     )
-    result = JobPassed(1, ERRORS[first], samples, (), 0, 0, rival_errors=ERRORS[second])
+    result = JobPassed(1, ERRORS[first], samples, (), 0, 0, opponent_errors=ERRORS[second])
     return Passed(result, "")
 
 
@@ -41,7 +41,7 @@ class ScriptedPool:
         self, batches: Sequence[Sequence[Job]], observe: Callable[[Progress], None]
     ) -> Iterator[Finished]:
         for batch in batches:
-            self.played.append([f"{each.solution.name}:{each.rival.name}" for each in batch])
+            self.played.append([f"{each.solution.name}:{each.opponent.name}" for each in batch])
             yield from (Finished(each, self._ending(each), OPENED) for each in batch)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ def test_a_failure_is_laid_at_the_door_of_who_failed(broken: str, round_: int) -
         if len(played) <= round_:
             return timed(of)
         crash = Crashed("SIGSEGV", "")
-        return crash if of.solution.name == broken else RivalFailed(crash)
+        return crash if of.solution.name == broken else OpponentFailed(crash)
 
     *_, last = run_ab(jobs(), NEW, ScriptedPool(ending), limits=Limits(5))
 
@@ -91,7 +91,7 @@ def test_a_failure_is_laid_at_the_door_of_who_failed(broken: str, round_: int) -
     assert len(played) == round_ + 1
 
 
-@pytest.mark.parametrize("wrap", [lambda fault: fault, RivalFailed])
+@pytest.mark.parametrize("wrap", [lambda fault: fault, OpponentFailed])
 def test_a_fault_of_the_dataset_is_neithers(wrap: Callable[[Outcome], Outcome]) -> None:
     fault = DatasetFault("the reference raised")
 

@@ -18,7 +18,7 @@ from flashinfer_bench.bench.outcomes import (
     Misshapen,
     NotBuilt,
     Outcome,
-    RivalFailed,
+    OpponentFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -76,7 +76,7 @@ def test_every_outcome_has_its_status_on_disk(outcome: Outcome, status: str) -> 
     [
         Skipped("no CUDA"),
         DatasetFault("the reference raised"),
-        RivalFailed(Crashed("SIGSEGV", "log")),
+        OpponentFailed(Crashed("SIGSEGV", "log")),
     ],
 )
 def test_what_is_nobodys_or_the_datasets_fault_leaves_no_trace(outcome: Outcome) -> None:

@@ -449,7 +449,7 @@ class JobEvaluation:
             peak_memory_bytes=participant.peak_bytes,
             prepare_ms=_median_of_known(participant.phases_ms.get("prepare", ())),
             plan_ms=_median_of_known(participant.phases_ms.get("plan", ())),
-            rival_errors=others[0].errors() if others else None,
+            opponent_errors=others[0].errors() if others else None,
             stopping_rule=str(self._stopping),
             stopped_by=self._stopped_by or "iterations",
         )

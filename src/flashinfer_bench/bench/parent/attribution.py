@@ -12,7 +12,7 @@ from flashinfer_bench.bench.outcomes import (
     NotBuilt,
     Outcome,
     Passed,
-    RivalFailed,
+    OpponentFailed,
     Skipped,
     Wrong,
 )
@@ -46,7 +46,7 @@ class Suspect:
 
     result: JobSuspect
     log: str
-    is_rival: bool
+    is_opponent: bool
 
     @property
     def reasons(self) -> str:
@@ -64,7 +64,7 @@ class Suspect:
             ),
             said + self.log,
         )
-        return RivalFailed(wrong) if self.is_rival else wrong
+        return OpponentFailed(wrong) if self.is_opponent else wrong
 
 
 def with_log(outcome: Outcome, said: str) -> Outcome:

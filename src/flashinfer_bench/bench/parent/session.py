@@ -35,7 +35,7 @@ from flashinfer_bench.bench.outcomes import (
     NotBuilt,
     Outcome,
     Passed,
-    RivalFailed,
+    OpponentFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -130,12 +130,12 @@ class _Seats:
     """Who takes part in a job."""
 
     candidate: _Seat
-    rival: _Seat | None
+    opponent: _Seat | None
     reference: _Seat | None
 
     def __iter__(self) -> Iterator[_Seat]:
         """In the order in which the first block is timed."""
-        return (seat for seat in (self.reference, self.candidate, self.rival) if seat is not None)
+        return (seat for seat in (self.reference, self.candidate, self.opponent) if seat is not None)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Session:
         self._reference_subject = ""
         self._candidate: _Seat | _Refused | None = None
         self._candidate_subject = ""
-        self._rival: _Seat | _Refused | None = None
+        self._opponent: _Seat | _Refused | None = None
         self._has_lost_a_trusted_one = False
         self._ceilings_file = cache_root
         self._knows_ceilings = False
@@ -270,13 +270,13 @@ class Session:
         )
         if isinstance(candidate, _Refused):
             return candidate.outcome
-        rival = self._rival_for(job)
-        if isinstance(rival, _Refused):
-            return RivalFailed(rival.outcome)
+        opponent = self._opponent_for(job)
+        if isinstance(opponent, _Refused):
+            return OpponentFailed(opponent.outcome)
         reference = self._reference_for(job)
         if isinstance(reference, _Refused):
             return reference.outcome
-        return self._play(job, _Seats(candidate, rival, reference), key=self.attempt.key)
+        return self._play(job, _Seats(candidate, opponent, reference), key=self.attempt.key)
 
     @property
     def _can_keep_notes(self) -> bool:
@@ -286,9 +286,9 @@ class Session:
     def end_candidate(self) -> None:
         """Kill the candidate and whatever it left running; the next job starts a fresh one."""
         self._end(self._candidate)
-        self._end(self._rival)
+        self._end(self._opponent)
         self._candidate, self._candidate_subject = None, ""
-        self._rival = None
+        self._opponent = None
 
     # ------------------------------------------------------------------ candidates
 
@@ -299,15 +299,15 @@ class Session:
             self._candidate_subject = _subject(job.solution)
         return self._candidate
 
-    def _rival_for(self, job: Job) -> _Seat | _Refused | None:
+    def _opponent_for(self, job: Job) -> _Seat | _Refused | None:
         """Seat the second solution of a job of two; it lives as long as the first."""
-        if job.rival is None:
-            self._end(self._rival)
-            self._rival = None
-        elif not isinstance(self._rival, _Seat) or self._rival.subject != _subject(job.rival):
-            self._end(self._rival)
-            self._rival = self._seat(job.rival, job, is_trusted=False)
-        return self._rival
+        if job.opponent is None:
+            self._end(self._opponent)
+            self._opponent = None
+        elif not isinstance(self._opponent, _Seat) or self._opponent.subject != _subject(job.opponent):
+            self._end(self._opponent)
+            self._opponent = self._seat(job.opponent, job, is_trusted=False)
+        return self._opponent
 
     def _reference_for(self, job: Job) -> _Seat | _Refused | None:
         if not (job.config.profile_baseline or self._config.audit):
@@ -486,13 +486,13 @@ class Session:
         finally:
             if files is not None:
                 os.close(files)
-        rival = seats.rival
-        is_rivals = rival is not None and getattr(result, "participant", "") == rival.name
+        opponent = seats.opponent
+        is_opponents = opponent is not None and getattr(result, "participant", "") == opponent.name
         if isinstance(result, JobSuspect):
-            seat = rival if rival is not None and is_rivals else seats.candidate
-            return Suspect(result, seat.worker.log.take(), is_rivals)
-        if rival is not None and is_rivals:
-            return RivalFailed(self._outcome(result, rival))
+            seat = opponent if opponent is not None and is_opponents else seats.candidate
+            return Suspect(result, seat.worker.log.take(), is_opponents)
+        if opponent is not None and is_opponents:
+            return OpponentFailed(self._outcome(result, opponent))
         return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
     def _request(

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed, RivalFailed
+from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed, OpponentFailed
 from flashinfer_bench.bench.timing.statistics import block_ratios, median_ratio
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
@@ -131,8 +131,8 @@ def run_ab(
 
 def _batch(jobs: Sequence[Job], new: Solution, *, is_swapped: bool) -> list[Job]:
     if is_swapped:
-        return [replace(job, solution=new, rival=job.solution) for job in jobs]
-    return [replace(job, rival=new) for job in jobs]
+        return [replace(job, solution=new, opponent=job.solution) for job in jobs]
+    return [replace(job, opponent=new) for job in jobs]
 
 
 def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
@@ -140,11 +140,11 @@ def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
     match outcome:
         case Passed():
             return _round(finished, outcome, is_swapped=is_swapped)
-        case RivalFailed(outcome=DatasetFault() as fault):
+        case OpponentFailed(outcome=DatasetFault() as fault):
             return Ended(workload, "dataset", fault)
         case DatasetFault():
             return Ended(workload, "dataset", outcome)
-        case RivalFailed(outcome=inner):
+        case OpponentFailed(outcome=inner):
             return Ended(workload, "old" if is_swapped else "new", inner)
         case _:
             return Ended(workload, "new" if is_swapped else "old", outcome)
@@ -153,7 +153,7 @@ def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
 def _round(finished: Finished, passed: Passed, *, is_swapped: bool) -> Round:
     result = passed.result
     first, second = (samples for samples in result.samples if not samples.is_reference)
-    errors = (result.errors, result.rival_errors or result.errors)
+    errors = (result.errors, result.opponent_errors or result.errors)
     old, new = (second, first) if is_swapped else (first, second)
     old_errors, new_errors = errors[::-1] if is_swapped else errors
     return Round(

@@ -170,7 +170,7 @@ def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float, at_once: int)
 def test_noise_of_a_card_accuses_hardly_anybody_even_once() -> None:
     found = [codes(on_a_card(200.0, seed=seed), on_cpu=False) for seed in range(200)]
 
-    assert sum(bool(each) for each in found) <= 4  # three plays in a row would have to
+    assert sum(bool(each) for each in found) <= 4  # three attempts in a row would have to
 
 
 def test_hearing_late_that_calls_returned_is_no_hidden_work() -> None:

@@ -23,8 +23,8 @@ from flashinfer_bench.tensors.memory import is_about_memory
 if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Job
 
-PLAYS = 3
-"""A job is played so often before what looked like a lie each time is held against a solution."""
+ATTEMPTS = 3
+"""A job is attempted so often before what looked like a lie each time is held against a solution."""
 
 _NO_GPU_WORDS = (
     "not compiled with CUDA",
@@ -57,7 +57,7 @@ class Suspect:
     def convicted(self, said: str) -> Outcome:
         """What looked like a lie each time is one."""
         seen = self.result
-        explanation = f"seen in each of {PLAYS} plays of the job, each in a fresh process"
+        explanation = f"seen in each of {ATTEMPTS} attempts at the job, each in a fresh process"
         wrong = Wrong(
             JobWrong(
                 seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.participant
@@ -68,7 +68,7 @@ class Suspect:
 
 
 def with_log(outcome: Outcome, said: str) -> Outcome:
-    """Let the log of a job that was played more than once say so."""
+    """Let the log of a job that was attempted more than once say so."""
     if not said or not isinstance(outcome, Passed | Wrong):
         return outcome
     return replace(outcome, log=said + outcome.log)

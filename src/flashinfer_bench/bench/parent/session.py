@@ -17,7 +17,7 @@ import msgspec
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.parent.attribution import (
-    PLAYS,
+    ATTEMPTS,
     Suspect,
     attributed_to_dataset,
     unless_it_wants_a_gpu,
@@ -233,18 +233,18 @@ class Session:
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
         self.attempt = Attempt(number=0)
-        outcome = self._play_until_believed(job)
+        outcome = self._attempt_until_believed(job)
         if self._config.use_isolated_runner:
             self.end_candidate()
         return outcome
 
-    def _play_until_believed(self, job: Job) -> Outcome:
+    def _attempt_until_believed(self, job: Job) -> Outcome:
         """Play a job anew, in fresh processes, while what is claimed does not fit what was seen.
 
         Noise that looks like a lie does not look so three times; a lie that is not told again is gone.
         """
         said = ""
-        for _ in range(PLAYS):
+        for _ in range(ATTEMPTS):
             outcome = self._seat_and_play(job)
             if not isinstance(outcome, Suspect):
                 return with_log(outcome, said)

@@ -76,7 +76,7 @@ FORGED: dict[str, tuple[str, str, str]] = {
         "1125899906842624 bytes are said to have been in use at most",
     ),
     "a_layout_that_takes_ages": (
-        says("Glanced", is_clear=False)
+        says("QuickChecked", is_clear=False)
         + "\nfrom flashinfer_bench.bench.protocol import Inspected\n"
         + "harness.Inspected = lambda id_, *rest: Inspected(id_, None, False, 1 << 40)\n",
         "INCORRECT_NUMERICAL",

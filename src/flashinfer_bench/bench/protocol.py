@@ -237,7 +237,7 @@ class Returned(Message, frozen=True):
 class Committed(Message, frozen=True):
     """The outputs of the calls that returned can change no more, or are nothing that fits.
 
-    They lie in the shared buffer; from a card they are on their way there until `Glanced`. The id is that of the
+    They lie in the shared buffer; from a card they are on their way there until `QuickChecked`. The id is that of the
     `Go` before. `missing`: which of the outputs that may be missing are, in any call.
     """
 
@@ -245,8 +245,8 @@ class Committed(Message, frozen=True):
     missing: tuple[Count, ...] = ()
 
 
-class Glanced(Message, frozen=True):
-    """Whether a glance says all: outputs are contiguous and lie apart. The id is that of the `Go` before."""
+class QuickChecked(Message, frozen=True):
+    """Whether a quick check says all: outputs are contiguous and lie apart. The id is that of the `Go` before."""
 
     is_clear: bool
 
@@ -283,7 +283,7 @@ FromCandidate = (
     | Finished
     | Returned
     | Committed
-    | Glanced
+    | QuickChecked
     | Inspected
     | Kept
     | Raised

@@ -16,7 +16,7 @@ from flashinfer_bench.bench.protocol import (
     Built,
     Committed,
     FromCandidate,
-    Glanced,
+    QuickChecked,
     Inspected,
     Kept,
     Returned,
@@ -90,7 +90,7 @@ def test_a_missing_output_has_a_number() -> None:
 
 
 def test_honest_figures_arrive() -> None:
-    for message in (*HONEST, Built(1), Glanced(2, is_clear=True)):
+    for message in (*HONEST, Built(1), QuickChecked(2, is_clear=True)):
         assert (
             msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=FromCandidate) == message
         )

@@ -26,7 +26,7 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Finished,
     FromCandidate,
-    Glanced,
+    QuickChecked,
     Go,
     Inspect,
     Inspected,
@@ -256,8 +256,8 @@ class _Harness:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int, channel: Channel[ToCandidate]) -> Glanced:
-        """Run the prepared calls, say so at once, commit what they gave back, then glance at it."""
+    def go(self, id_: int, channel: Channel[ToCandidate]) -> QuickChecked:
+        """Run the prepared calls, say so at once, commit what they gave back, then check it quickly."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         in_order = self._in_order
         try:
@@ -278,9 +278,9 @@ class _Harness:
             self._in_order = _InOrder(self._call)
         is_clear = self._takes_outputs or self._lie_apart(sets)
         self._unclear = [] if is_clear else sets
-        return Glanced(id_, is_clear)
+        return QuickChecked(id_, is_clear)
 
-    def spin(self, request: Spin, channel: Channel[ToCandidate]) -> Glanced:
+    def spin(self, request: Spin, channel: Channel[ToCandidate]) -> QuickChecked:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
         elapsed_ns, _ = self._clock.time_ns(
@@ -293,7 +293,7 @@ class _Harness:
         fault, held = self._commit(buffers, buffers)
         channel.send(Committed(request.id, fault))
         self._bring(held)
-        return Glanced(request.id, is_clear=True)
+        return QuickChecked(request.id, is_clear=True)
 
     def _commit(
         self, sets: Sequence[Sequence[Any]], in_order: Sequence[Sequence[Any]]
@@ -350,7 +350,7 @@ class _Harness:
         return lie_apart(sets, self._maker.sets)
 
     def inspect(self, id_: int) -> Inspected:
-        """Look at what a glance did not clear: whose memory it lies in, and how.
+        """Look at what the quick check did not clear: whose memory it lies in, and how.
 
         Only when asked. The judge reads what processor time a sample took when it hears that outputs are committed;
         on a busy machine that is late, and this would count as work of the solution.

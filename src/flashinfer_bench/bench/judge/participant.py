@@ -14,7 +14,7 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Errors,
     Finished,
-    Glanced,
+    QuickChecked,
     Go,
     Inspect,
     Inspected,
@@ -243,7 +243,7 @@ class Participant:
             pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
         )
-        is_clear = link.hear(order, Glanced).is_clear
+        is_clear = link.hear(order, QuickChecked).is_clear
         inspected = _CLEAR if is_clear else link.ask(Inspect(link.new_id()), Inspected)
         if not is_here:
             outputs = [self._read(slot, committed.missing) for slot in slots]

@@ -61,7 +61,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One solution on one workload; with a opponent, two solutions timed against each other."""
+    """One solution on one workload; with an opponent, two solutions timed against each other."""
 
     definition: Definition
     solution: Solution

@@ -293,7 +293,7 @@ def test_a_few_bad_blocks_are_noise() -> None:
     assert judged(observations) == []
 
 
-def test_less_than_six_blocks_convict_nobody() -> None:
+def test_less_than_six_blocks_confirm_nothing() -> None:
     observations = lying(honest(), 10.0)
     observations.blocks, observations.controls, observations.batches = observations.blocks[:5], observations.controls[:5], observations.batches[:5]
 

@@ -87,7 +87,7 @@ class JobEvaluation:
     ) -> None:
         self._job = job
         self._conditions = conditions
-        self._roofline = speed
+        self._roofline = roofline
         self._rounds = 0
         self._since_move = _LEAST_BETWEEN_MOVES
         self._rules = job.judgement

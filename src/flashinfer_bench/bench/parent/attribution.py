@@ -54,7 +54,7 @@ class Suspect:
         found = self.result.violations
         return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
 
-    def convicted(self, said: str) -> Outcome:
+    def confirmed(self, said: str) -> Outcome:
         """What looked like a lie each time is one."""
         seen = self.result
         explanation = f"seen in each of {ATTEMPTS} attempts at the job, each in a fresh process"

@@ -73,7 +73,7 @@ from flashinfer_bench.bench.protocol import (
     RunJob,
 )
 from flashinfer_bench.bench.sandbox import container
-from flashinfer_bench.bench.worker.confined import FAILED
+from flashinfer_bench.bench.worker.startup import FAILED
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.compile.cache import require_writable, unwritable
 from flashinfer_bench.compile.reference import reference_solution
@@ -251,7 +251,7 @@ class Session:
             said += outcome.reasons
             self.end_candidate()
         assert isinstance(outcome, Suspect)
-        return outcome.convicted(said)
+        return outcome.confirmed(said)
 
     def _seat_and_play(self, job: Job) -> Outcome | Suspect:
         """Play a job; again, in fresh processes, before a dead judge or reference is the dataset's fault."""

@@ -7,7 +7,7 @@
 import sys
 from pathlib import Path
 
-from flashinfer_bench.bench.worker.confined import serve_contained
+from flashinfer_bench.bench.worker.startup import serve_contained
 from flashinfer_bench.bench.worker.server import serve
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
     ToServer,
 )
-from flashinfer_bench.bench.worker import confined
+from flashinfer_bench.bench.worker import startup
 from flashinfer_bench.bench.sandbox import container, allowlist, limits
 from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
@@ -202,7 +202,7 @@ def _become_worker(
     _keep_only(channel, log, report)
     policy = request.policy
     if policy.level != "container":
-        confined.become(request.role, _CHANNEL, _REPORT, policy, readable)
+        startup.become(request.role, _CHANNEL, _REPORT, policy, readable)
     try:
         limits.end_with_parent()
         with contextlib.suppress(OSError):

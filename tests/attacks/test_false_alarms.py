@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks import false_alarms as script
 from flashinfer_bench.attacks.suite import entries
-from flashinfer_bench.bench.parent.attribution import Suspect
-from flashinfer_bench.bench.protocol import JobSuspect, Note
+from flashinfer_bench.bench.outcomes import Note, Suspect
+from flashinfer_bench.bench.parent.attribution import reasons_of
 
 SCRIPT = Path(script.__file__)
 
@@ -48,7 +48,7 @@ class FakeStep:
 def suspect_log(*violations: Note) -> str:
     """Write what the engine writes into the log of a job that it plays again."""
     errors: Any = None
-    return Suspect(JobSuspect(1, errors, violations, (), ""), "", is_opponent=False).reasons
+    return reasons_of([Suspect(errors, violations, ())])
 
 
 def test_a_suspicion_is_read_from_the_log_the_engine_writes() -> None:

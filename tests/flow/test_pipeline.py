@@ -112,7 +112,7 @@ def test_a_job_whose_figures_no_trace_can_hold_has_failed_and_the_run_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     odd = passed()
-    odd = Passed(msgspec.structs.replace(odd.result, prepare_ms=-1.0), "it said hello")
+    odd = msgspec.structs.replace(odd, prepare_ms=-1.0, log="it said hello")
     store = MemoryStore([])
     pool = ScriptedPool({"odd": odd, "fast": passed()}, [])
 

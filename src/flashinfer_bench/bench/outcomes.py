@@ -1,82 +1,180 @@
-"""How a job ended: one value of a closed union."""
+"""How a job ended: one closed union, from the judge that decides to the line of the record.
+
+The judge sends its decision. The parent adds the log, and what only it can see: a build that failed, a process that
+ended, memory that ran out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated, Any, Literal
 
-if TYPE_CHECKING:
-    from flashinfer_bench.bench.protocol import JobMisshapen, JobPassed, JobWrong
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Right, and timed."""
+class Note(msgspec.Struct, frozen=True):
+    """Something worth knowing, or a broken rule, with what was seen."""
 
-    result: JobPassed
-    log: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """Values differ or the contract was broken; `result.explanation` shows where."""
-
-    result: JobWrong
-    log: str
+    code: str
+    evidence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Misshapen:
+class Errors(msgspec.Struct, frozen=True):
+    """Largest differences over all elements, outputs and trials; the share that matched; precision."""
+
+    max_absolute: float
+    max_relative: float
+    matched_ratio: float
+    precision: dict[str, float] | None = None
+    extra: dict[str, Any] = {}
+    """More for `correctness.extra`: figures of special judges, what unusual draws did."""
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Per-call times of one participant in nanoseconds, block by block."""
+
+    participant: str
+    is_reference: bool
+    blocks_ns: tuple[tuple[float, ...], ...]
+    calls_per_sample: int
+    host_ns: float | None = None
+    """How long a call keeps the host, where that is not what was timed."""
+
+
+class Roofline(msgspec.Struct, frozen=True):
+    """What a call has to do, what the device can do at most, and the share of that a solution reached."""
+
+    bytes_moved: float
+    flops: float | None
+    sol_fraction: float | None
+    ceilings: dict[str, float]
+
+
+class MachineState(msgspec.Struct, frozen=True):
+    """What the machine was like: blocks that did not count, ranges of gauges, what disturbed blocks that do."""
+
+    blocks_discarded: int = 0
+    gauges: dict[str, tuple[float, float]] = {}
+    disturbed: dict[str, int] = {}
+
+
+class _Ending(msgspec.Struct, frozen=True, tag=True):
+    """One way in which a job ends."""
+
+
+class Passed(_Ending, frozen=True):
+    """Right, and timed; `opponent_errors` are those of a second solution in the same job."""
+
+    errors: Errors
+    samples: tuple[Samples, ...]
+    notes: tuple[Note, ...]
+    bytes_moved: int
+    peak_memory_bytes: int
+    log: str = ""
+    prepare_ms: float | None = None
+    plan_ms: float | None = None
+    opponent_errors: Errors | None = None
+    roofline: Roofline | None = None
+    unaccounted_ns: float | None = None
+    """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
+    machine: MachineState = MachineState()
+    task_notes: tuple[Note, ...] = ()
+    """How the task itself is weak: not the solution's fault."""
+    stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
+    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
+
+
+class Wrong(_Ending, frozen=True):
+    """Values differ or the contract was broken; `explanation` shows where."""
+
+    errors: Errors
+    explanation: str
+    violations: tuple[Note, ...]
+    notes: tuple[Note, ...]
+    log: str = ""
+    participant: str = ""
+
+
+class Suspect(_Ending, frozen=True):
+    """Right, but its claims do not fit what was seen from outside: to be attempted again before it counts."""
+
+    errors: Errors
+    violations: tuple[Note, ...]
+    notes: tuple[Note, ...]
+    log: str = ""
+    participant: str = ""
+    is_opponents: bool = False
+    """Whether it is the second solution of the job whose claims do not fit: the parent knows."""
+
+
+class Misshapen(_Ending, frozen=True):
     """An output has another shape or dtype."""
 
-    result: JobMisshapen
-    log: str
+    kind: Literal["shape", "dtype"]
+    explanation: str
+    log: str = ""
+    participant: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
-    """The solution raised, ended its process or was ended by a signal."""
+class Crashed(_Ending, frozen=True):
+    """The solution raised, gave back something that is no output, ended its process or was ended by a signal."""
 
     explanation: str
-    log: str
+    log: str = ""
+    participant: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(_Ending, frozen=True):
     """The solution ran into its deadline and was killed."""
 
     explanation: str
-    log: str
+    log: str = ""
+    participant: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NotBuilt:
+class Aborted(_Ending, frozen=True):
+    """A participant's channel broke or closed; the parent finds out why, and makes another ending of it."""
+
+    participant: str
+    explanation: str
+
+
+class NotBuilt(_Ending, frozen=True):
     """The source did not become a callable."""
 
     explanation: str
-    log: str
+    log: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(_Ending, frozen=True):
     """This machine cannot run it: no trace, and nobody's fault."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetFault:
+class DatasetFault(_Ending, frozen=True):
     """The definition or the workload is at fault: no trace, and no solution is to blame."""
 
     explanation: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpponentFailed:
+class OpponentFailed(_Ending, frozen=True):
     """In a job of two solutions the second one, `Job.opponent`, ended like this: no trace."""
 
     outcome: Outcome
 
+
+Decision = (
+    Passed
+    | Wrong
+    | Suspect
+    | Misshapen
+    | Crashed
+    | TimedOut
+    | Aborted
+    | Skipped
+    | DatasetFault
+)
+"""What the judge decides."""
 
 Outcome = (
     Passed
@@ -89,3 +187,4 @@ Outcome = (
     | DatasetFault
     | OpponentFailed
 )
+"""What a job becomes, once the parent knows how it came about."""

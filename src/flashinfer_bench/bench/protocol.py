@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
+from flashinfer_bench.bench.outcomes import Decision, Note
 from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Missing
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
@@ -443,13 +444,6 @@ class LookAtProcess(Message, frozen=True):
     about: Literal["descendants", "waiting"]
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Something worth knowing, or a broken rule, with what was seen."""
-
-    code: str
-    evidence: str
-
-
 class TrivialAnswer(msgspec.Struct, frozen=True):
     """What the judge says to an answer that takes no work, as one output of a call."""
 
@@ -487,124 +481,10 @@ class TaskLinted(Message, frozen=True):
     variations: tuple[Variation, ...] = ()
 
 
-class Errors(msgspec.Struct, frozen=True):
-    """Largest differences over all elements, outputs and trials; the share that matched; precision."""
+class JobEnded(Message, frozen=True):
+    """What the judge decided; of a task that is looked at only what keeps it from being looked at."""
 
-    max_absolute: float
-    max_relative: float
-    matched_ratio: float
-    precision: dict[str, float] | None = None
-    extra: dict[str, Any] = {}
-    """More for `correctness.extra`: figures of special judges, what unusual draws did."""
-
-
-class Samples(msgspec.Struct, frozen=True):
-    """Per-call times of one participant in nanoseconds, block by block."""
-
-    participant: str
-    is_reference: bool
-    blocks_ns: tuple[tuple[float, ...], ...]
-    calls_per_sample: int
-    host_ns: float | None = None
-    """How long a call keeps the host, where that is not what was timed."""
-
-
-class Roofline(msgspec.Struct, frozen=True):
-    """What a call has to do, what the device can do at most, and the share of that a solution reached."""
-
-    bytes_moved: float
-    flops: float | None
-    sol_fraction: float | None
-    ceilings: dict[str, float]
-
-
-class MachineState(msgspec.Struct, frozen=True):
-    """What the machine was like: blocks that did not count, ranges of gauges, what disturbed blocks that do."""
-
-    blocks_discarded: int = 0
-    gauges: dict[str, tuple[float, float]] = {}
-    disturbed: dict[str, int] = {}
-
-
-class JobPassed(Message, frozen=True):
-    """Right, and timed; `opponent_errors` are those of a second solution in the same job."""
-
-    errors: Errors
-    samples: tuple[Samples, ...]
-    notes: tuple[Note, ...]
-    bytes_moved: int
-    peak_memory_bytes: int
-    prepare_ms: float | None = None
-    plan_ms: float | None = None
-    opponent_errors: Errors | None = None
-    roofline: Roofline | None = None
-    unaccounted_ns: float | None = None
-    """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
-    machine: MachineState = MachineState()
-    task_notes: tuple[Note, ...] = ()
-    """How the task itself is weak: not the solution's fault."""
-    stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
-    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
-
-
-class JobWrong(Message, frozen=True):
-    """Values differ, or the contract was broken."""
-
-    errors: Errors
-    explanation: str
-    violations: tuple[Note, ...]
-    notes: tuple[Note, ...]
-    participant: str = ""
-
-
-class JobSuspect(Message, frozen=True):
-    """Right, but its claims do not fit what was seen from outside: to be played again before anyone is blamed."""
-
-    errors: Errors
-    violations: tuple[Note, ...]
-    notes: tuple[Note, ...]
-    participant: str
-
-
-class JobMisshapen(Message, frozen=True):
-    """An output has another shape or dtype."""
-
-    kind: Literal["shape", "dtype"]
-    explanation: str
-    participant: str = ""
-
-
-class JobRaised(Message, frozen=True):
-    """The solution raised, or gave back something that is no output."""
-
-    explanation: str
-    participant: str = ""
-
-
-class JobTimedOut(Message, frozen=True):
-    """The solution took longer than its deadline."""
-
-    explanation: str
-    participant: str = ""
-
-
-class JobAborted(Message, frozen=True):
-    """The candidate's channel broke or closed; the parent knows more."""
-
-    participant: str
-    explanation: str
-
-
-class JobSkipped(Message, frozen=True):
-    """This machine cannot run it."""
-
-    reason: str
-
-
-class ReferenceFailed(Message, frozen=True):
-    """The definition or the workload is at fault."""
-
-    explanation: str
+    outcome: Decision
 
 
 class JudgeFailed(Message, frozen=True):
@@ -613,18 +493,7 @@ class JudgeFailed(Message, frozen=True):
     text: str
 
 
-JobDecided = (
-    JobPassed
-    | JobWrong
-    | JobMisshapen
-    | JobRaised
-    | JobTimedOut
-    | JobAborted
-    | JobSkipped
-    | ReferenceFailed
-    | JudgeFailed
-)
-JobResult = JobDecided | JobSuspect
-LintResult = TaskLinted | JobSkipped | ReferenceFailed | JudgeFailed
-FromJudge = Opened | CeilingsLearned | LookAtProcess | JobResult
+JobAnswer = JobEnded | JudgeFailed
+LintAnswer = TaskLinted | JobEnded | JudgeFailed
+FromJudge = Opened | CeilingsLearned | LookAtProcess | JobAnswer
 ToJudge = Open | LearnCeilings | Connect | Disconnect | RunJob | LintTask | ProcessObserved

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from flashinfer_bench.bench import protocol
+    from flashinfer_bench.bench import outcomes
     from flashinfer_bench.bench.parent.pool import Finished
-    from flashinfer_bench.bench.protocol import Errors, JobPassed, Opened, Samples
+    from flashinfer_bench.bench.outcomes import Errors, Samples
+    from flashinfer_bench.bench.protocol import Opened
 
 _NANOSECONDS_PER_MS = 1e6
 _LOG_END_CHARACTERS = 40_000
@@ -112,7 +113,7 @@ def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
     """Return the raw samples of a passed job in milliseconds, by participant."""
     if not isinstance(outcome, Passed):
         return None
-    by_role = _by_role(outcome.result.samples)
+    by_role = _by_role(outcome.samples)
     return {role: _flat_ms(samples) for role, samples in by_role.items()}
 
 
@@ -124,7 +125,7 @@ def status_and_log(outcome: Outcome) -> tuple[EvaluationStatus | None, str]:
 
 def violations_of(outcome: Outcome) -> list[str]:
     """Name the rules a solution broke."""
-    return [each.code for each in outcome.result.violations] if isinstance(outcome, Wrong) else []
+    return [each.code for each in outcome.violations] if isinstance(outcome, Wrong) else []
 
 
 def _evaluation(
@@ -134,7 +135,7 @@ def _evaluation(
     if status is None:
         return None
     if isinstance(outcome, Passed):
-        parts["performance"] = _performance(outcome.result, device)
+        parts["performance"] = _performance(outcome, device)
     return Evaluation(
         status=status,
         environment=environment,
@@ -148,24 +149,23 @@ def _evaluation(
 def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, Any]]:
     """Say what an outcome is called on disk, its log, and what else it carries but how fast it was."""
     match outcome:
-        case Passed(result=result, log=log):
+        case Passed():
             parts = {
-                "correctness": _correctness(result.errors),
-                "notes": _notes(result.notes),
-                "task_notes": _notes(result.task_notes),
+                "correctness": _correctness(outcome.errors),
+                "notes": _notes(outcome.notes),
+                "task_notes": _notes(outcome.task_notes),
             }
-            return EvaluationStatus.PASSED, log, parts
-        case Wrong(result=result, log=log):
-            correctness = _correctness(result.errors, result.violations)
-            parts = {"correctness": correctness, "notes": _notes(result.notes)}
-            text = _joined(_violations_text(result.violations), result.explanation, log)
+            return EvaluationStatus.PASSED, outcome.log, parts
+        case Wrong():
+            correctness = _correctness(outcome.errors, outcome.violations)
+            parts = {"correctness": correctness, "notes": _notes(outcome.notes)}
+            violations = _violations_text(outcome.violations)
+            text = _joined(violations, outcome.explanation, outcome.log)
             return EvaluationStatus.INCORRECT_NUMERICAL, text, parts
-        case Misshapen(result=result, log=log):
-            is_shape = result.kind == "shape"
-            status = (
-                EvaluationStatus.INCORRECT_SHAPE if is_shape else EvaluationStatus.INCORRECT_DTYPE
-            )
-            return status, _joined(result.explanation, log), {}
+        case Misshapen(kind="shape", explanation=explanation, log=log):
+            return EvaluationStatus.INCORRECT_SHAPE, _joined(explanation, log), {}
+        case Misshapen(explanation=explanation, log=log):
+            return EvaluationStatus.INCORRECT_DTYPE, _joined(explanation, log), {}
         case Crashed(explanation=explanation, log=log):
             return EvaluationStatus.RUNTIME_ERROR, _joined(explanation, log), {}
         case TimedOut(explanation=explanation, log=log):
@@ -176,7 +176,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return None, "", {}
 
 
-def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Correctness:
+def _correctness(errors: Errors, violations: Sequence[outcomes.Note] = ()) -> Correctness:
     extra: dict[str, Any] = dict(errors.extra)
     if errors.matched_ratio < 1.0 or "matched_ratio" in extra:
         extra["matched_ratio"] = errors.matched_ratio
@@ -191,7 +191,7 @@ def _correctness(errors: Errors, violations: Sequence[protocol.Note] = ()) -> Co
     )
 
 
-def _performance(result: JobPassed, device: Opened) -> Performance:
+def _performance(result: Passed, device: Opened) -> Performance:
     by_role = _by_role(result.samples)
     solution, reference = by_role["solution"], by_role.get("reference")
     samples_ms = _flat_ms(solution)
@@ -315,11 +315,11 @@ def _failed_by_notes(evaluation: Evaluation) -> Evaluation:
     )
 
 
-def _notes(notes: Sequence[protocol.Note]) -> list[Note]:
+def _notes(notes: Sequence[outcomes.Note]) -> list[Note]:
     return [Note(code=note.code, evidence=note.evidence) for note in notes]
 
 
-def _violations_text(violations: Sequence[protocol.Note]) -> str:
+def _violations_text(violations: Sequence[outcomes.Note]) -> str:
     return "\n".join(f"violation {v.code}: {v.evidence}" for v in violations)
 
 

@@ -6,10 +6,17 @@ from dataclasses import replace
 import pytest
 
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
-from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Outcome, Passed, OpponentFailed
+from flashinfer_bench.bench.outcomes import (
+    Crashed,
+    DatasetFault,
+    Errors,
+    OpponentFailed,
+    Outcome,
+    Passed,
+    Samples,
+)
 from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.parent.pool import Finished, Progress
-from flashinfer_bench.bench.protocol import Errors, JobPassed, Samples
 from tests.flow.kernels import HONEST, solution
 from tests.unit.bench.values import OPENED, job
 
@@ -25,8 +32,7 @@ def timed(of: Job) -> Outcome:
         Samples(f"{name}-1", is_reference=False, blocks_ns=((TIMES_NS[name],),), calls_per_sample=4)
         for name in (first, second)
     )
-    result = JobPassed(1, ERRORS[first], samples, (), 0, 0, opponent_errors=ERRORS[second])
-    return Passed(result, "")
+    return Passed(ERRORS[first], samples, (), 0, 0, opponent_errors=ERRORS[second])
 
 
 class ScriptedPool:

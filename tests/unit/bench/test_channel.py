@@ -21,6 +21,7 @@ from flashinfer_bench.bench.channel import (
     pair,
 )
 from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.bench.outcomes import Misshapen
 from flashinfer_bench.bench.protocol import (
     Built,
     Committed,
@@ -29,6 +30,7 @@ from flashinfer_bench.bench.protocol import (
     FromJudge,
     FromServer,
     Go,
+    JobEnded,
     OutputFault,
     Raised,
     Spawn,
@@ -76,7 +78,8 @@ def ends() -> Iterator[Callable[[Any], tuple[socket.socket, Channel[Any]]]]:
         (Built(2), FromCandidate),
         (COMMITTED, FromCandidate),
         (OPENED, FromJudge),
-        (passed().result, FromJudge),
+        (JobEnded(3, passed()), FromJudge),
+        (JobEnded(3, Misshapen("shape", "no", participant="candidate-1")), FromJudge),
     ],
     ids=lambda value: type(value).__name__,
 )

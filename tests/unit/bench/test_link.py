@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import pytest
 
 from flashinfer_bench.bench.channel import Channel, pair
+from flashinfer_bench.bench.outcomes import Aborted, TimedOut
 from flashinfer_bench.bench.protocol import (
     ParticipantPlan,
     Disconnect,
     Done,
     FromCandidate,
-    JobAborted,
-    JobTimedOut,
     LookAtProcess,
     OpenBlock,
     ProcessObserved,
@@ -56,13 +55,13 @@ def table() -> Iterator[Table]:
 
 def open_job(table: Table, *, limit_s: float) -> None:
     candidate = ParticipantPlan("candidate-1", is_reference=False)
-    table.link.open_job(7, candidate, limit_s=limit_s)
+    table.link.open_job(candidate, limit_s=limit_s)
 
 
 def ended(table: Table) -> object:
     with pytest.raises(JobEndedError) as caught:
         table.link.ask(OpenBlock(table.link.new_id()), Done)
-    return caught.value.result
+    return caught.value.outcome
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05])
@@ -93,9 +92,9 @@ def test_no_answer_within_the_limit_ends_the_job_in_time(table: Table) -> None:
     open_job(table, limit_s=0.05)
     started_s = time.monotonic()
 
-    result = ended(table)
+    outcome = ended(table)
 
-    assert isinstance(result, JobTimedOut)
+    assert isinstance(outcome, TimedOut)
     assert 0.05 <= time.monotonic() - started_s < 5
 
 
@@ -107,9 +106,9 @@ def test_the_limit_is_one_for_all_answers_of_a_job(table: Table) -> None:
     other.join()
     started_s = time.monotonic()
 
-    result = ended(table)
+    outcome = ended(table)
 
-    assert isinstance(result, JobTimedOut)
+    assert isinstance(outcome, TimedOut)
     assert time.monotonic() - started_s < 0.15
 
 
@@ -118,7 +117,7 @@ def test_the_parent_says_that_a_process_is_gone_before_its_channel_does(table: T
     table.parent.send(Disconnect(0, "candidate-1"))
     table.candidate.close()
 
-    assert ended(table) == JobAborted(7, "candidate-1", "its process ended")
+    assert ended(table) == Aborted("candidate-1", "its process ended")
 
 
 def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(table: Table) -> None:
@@ -148,4 +147,4 @@ def test_a_candidate_that_is_gone_ends_the_job_while_the_parent_is_asked(table: 
     with pytest.raises(JobEndedError) as caught:
         table.link.cpu.look_for_children()
 
-    assert caught.value.result == JobAborted(7, "candidate-1", "its process ended")
+    assert caught.value.outcome == Aborted("candidate-1", "its process ended")

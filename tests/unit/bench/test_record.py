@@ -15,7 +15,9 @@ from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
+    Errors,
     Misshapen,
+    Note,
     NotBuilt,
     Outcome,
     OpponentFailed,
@@ -23,7 +25,6 @@ from flashinfer_bench.bench.outcomes import (
     TimedOut,
     Wrong,
 )
-from flashinfer_bench.bench.protocol import Errors, JobMisshapen, JobWrong, Note
 from flashinfer_bench.bench.record import begin_run, record, samples_of
 from flashinfer_bench.data import Evaluation, Trace
 from tests.unit.bench.values import ATTEMPT, RUN, finished, job, passed, samples
@@ -39,11 +40,11 @@ STRIDED = Note("unusual_strides", "not contiguous")
 def wrong(
     errors: Errors = WRONG, *violations: Note, notes: tuple[Note, ...] = (), log: str = ""
 ) -> Wrong:
-    return Wrong(JobWrong(3, errors, "1 of 4 elements differ", violations, notes), log)
+    return Wrong(errors, "1 of 4 elements differ", violations, notes, log)
 
 
 def misshapen(kind: Any) -> Misshapen:
-    return Misshapen(JobMisshapen(3, kind, "output 'y' is odd"), "said this")
+    return Misshapen(kind, "output 'y' is odd", "said this")
 
 
 def evaluation_of(outcome: Outcome, *, is_strict: bool = False) -> Evaluation:
@@ -371,9 +372,9 @@ def test_two_runs_have_two_identities() -> None:
 def test_how_a_task_is_weak_is_recorded_and_no_solutions_fault() -> None:
     outcome = passed()
     noted = msgspec.structs.replace(
-        outcome.result, task_notes=(Note("constant_inputs", "all the same"),)
+        outcome, task_notes=(Note("constant_inputs", "all the same"),)
     )
-    found = evaluation_of(replace(outcome, result=noted), is_strict=True)
+    found = evaluation_of(noted, is_strict=True)
 
     assert found.status == "PASSED"
     assert found.notes == []

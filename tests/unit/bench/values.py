@@ -8,10 +8,10 @@ from hypothesis import settings
 
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.outcomes import Outcome, Passed
+from flashinfer_bench.bench.outcomes import Errors, Note, Outcome, Passed, Samples
 from flashinfer_bench.bench.plan import Job, Target, jobs_for
 from flashinfer_bench.bench.parent.pool import Finished
-from flashinfer_bench.bench.protocol import Errors, JobPassed, Note, Opened, Samples
+from flashinfer_bench.bench.protocol import Opened
 from flashinfer_bench.bench.record import Run
 from flashinfer_bench.data import Solution, Workload
 from tests.flow.kernels import HONEST, INCREMENT, solution
@@ -60,12 +60,11 @@ def samples(*blocks_ns: Sequence[float], is_reference: bool = False) -> Samples:
 
 
 def passed(
-    *sides: Samples, errors: Errors = EXACT, notes: tuple[Note, ...] = (), log: str = ""
+    *by_participant: Samples, errors: Errors = EXACT, notes: tuple[Note, ...] = (), log: str = ""
 ) -> Passed:
     """A job that went well; ten blocks of a microsecond per call unless told otherwise."""
-    measured = sides or (samples(*[[1000.0, 1000.0]] * 10),)
-    result = JobPassed(3, errors, measured, notes, bytes_moved=64, peak_memory_bytes=128)
-    return Passed(result, log)
+    measured = by_participant or (samples(*[[1000.0, 1000.0]] * 10),)
+    return Passed(errors, measured, notes, bytes_moved=64, peak_memory_bytes=128, log=log)
 
 
 def finished(outcome: Outcome, of: Job | None = None) -> Finished:

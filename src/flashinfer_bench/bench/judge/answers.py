@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.bench.protocol import Note, Variation
+from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.protocol import Variation
 from flashinfer_bench.bench.weakness import (
     CONSTANT_INPUTS,
     TRIVIAL_ANSWER_PASSES,

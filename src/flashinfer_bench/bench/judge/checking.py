@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.protocol import JobAborted, JobMisshapen, JobRaised, JobTimedOut
+from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
@@ -20,7 +20,8 @@ from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.protocol import JobResult, Judgement, Note
+    from flashinfer_bench.bench.outcomes import Decision, Note
+    from flashinfer_bench.bench.protocol import Judgement
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
@@ -57,16 +58,16 @@ class Checker:
         """The definition gate; raises when the dataset is at fault."""
         self._oracle.require_sound(self._judge, self._tolerance)
 
-    def require_legal_inputs(self, participant: Participant, result: JobResult) -> None:
+    def require_legal_inputs(self, participant: Participant, decision: Decision) -> None:
         """Blame nobody for what it did on inputs that make the reference raise, too: the dataset is at fault.
 
         A process that ended may have been spoilt by an earlier call, so all calls of the trial are looked at, the
         newest first, for some time. Unusual inputs are made only where the reference does not raise.
         """
-        match result:
-            case JobRaised() | JobTimedOut():
+        match decision:
+            case Crashed() | TimedOut():
                 suspects = participant.asked[-1:]
-            case JobAborted():
+            case Aborted():
                 suspects = participant.asked[::-1]
             case _:
                 return
@@ -164,9 +165,9 @@ class Checker:
         try:
             (got,) = participant.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
         except JobEndedError as ended:
-            if not isinstance(ended.result, JobRaised | JobMisshapen):
+            if not isinstance(ended.outcome, Crashed | Misshapen):
                 raise
-            lines = ended.result.explanation.strip().splitlines()
+            lines = ended.outcome.explanation.strip().splitlines()
             return f"failed: {lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
         arguments = self._oracle.inputs_of(trial, call, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)

@@ -19,18 +19,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.bench.outcomes import MachineState, Note, Passed, Samples, Skipped, Suspect
 from flashinfer_bench.bench.protocol import (
     Done,
-    JobPassed,
-    JobResult,
-    JobSkipped,
-    JobSuspect,
-    Roofline,
-    Note,
     OpenBlock,
     OpenWorkload,
-    Samples,
-    MachineState,
 )
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
@@ -52,6 +45,7 @@ from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from flashinfer_bench.bench.outcomes import Decision, Roofline
     from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.bench.judge.link import Link
@@ -116,17 +110,17 @@ class JobEvaluation:
         self._stopped_by: Reason | None = None
         self._began_s: float | None = None
 
-    def run(self) -> JobResult:
+    def run(self) -> Decision:
         """Run every trial and say how it ended."""
         try:
             return self._run()
         except JobEndedError as ended:
             for participant in self._judged():
-                if getattr(ended.result, "participant", "") == participant.link.name:
-                    self._checker.require_legal_inputs(participant, ended.result)
+                if getattr(ended.outcome, "participant", "") == participant.link.name:
+                    self._checker.require_legal_inputs(participant, ended.outcome)
             raise
 
-    def _run(self) -> JobResult:
+    def _run(self) -> Decision:
         self._require_memory()
         self._checker.require_sound_reference()
         self._participants = [self._open(link) for link in self._links]
@@ -167,7 +161,7 @@ class JobEvaluation:
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
         if needed > available:
             reason = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} available"
-            raise JobEndedError(JobSkipped(self._job.id, reason))
+            raise JobEndedError(Skipped(reason))
 
     def _open(self, link: Link) -> Participant:
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
@@ -190,7 +184,6 @@ class JobEvaluation:
         device = self._device.torch_device
         least = self._checker.least_outputs
         return Participant(
-            self._job.id,
             self._job.coin,
             link,
             shared,
@@ -412,7 +405,7 @@ class JobEvaluation:
 
     # ---------------------------------------------------------------- the result
 
-    def _result(self) -> JobResult:
+    def _result(self) -> Decision:
         for participant in self._judged():
             if not participant.is_good:
                 return participant.wrong(participant.verdict.explanation)
@@ -420,10 +413,11 @@ class JobEvaluation:
             violations = tuple(self._violations(participant))
             if violations:
                 notes = tuple(participant.notes())
-                return JobSuspect(self._job.id, participant.errors(), violations, notes, participant.link.name)
+                return Suspect(
+                    participant.errors(), violations, notes, participant=participant.link.name
+                )
         (participant, *others) = self._judged()
-        return JobPassed(
-            self._job.id,
+        return Passed(
             errors=participant.errors(),
             samples=tuple(
                 Samples(

@@ -8,18 +8,14 @@ import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.outcomes import Aborted, Crashed, DatasetFault, Decision, TimedOut
 from flashinfer_bench.bench.protocol import (
     ParticipantPlan,
     Disconnect,
     FromCandidate,
-    JobAborted,
-    JobRaised,
-    JobResult,
-    JobTimedOut,
     LookAtProcess,
     ProcessObserved,
     Raised,
-    ReferenceFailed,
     ToCandidate,
     ToJudge,
 )
@@ -36,9 +32,9 @@ Answer = TypeVar("Answer", bound=FromCandidate)
 class JobEndedError(Exception):
     """The job is decided; nothing more needs to be measured."""
 
-    def __init__(self, result: JobResult) -> None:
-        super().__init__(type(result).__name__)
-        self.result = result
+    def __init__(self, outcome: Decision) -> None:
+        super().__init__(type(outcome).__name__)
+        self.outcome = outcome
 
 
 class Link:
@@ -60,18 +56,15 @@ class Link:
         self._next_id = 1
         self._budget_s = 0.0
         self._limit_s = 0.0
-        self._job_id = 0
         self._remedy = ""
 
-    def open_job(
-        self, job_id: int, participant: ParticipantPlan, *, limit_s: float, remedy: str = ""
-    ) -> None:
+    def open_job(self, participant: ParticipantPlan, *, limit_s: float, remedy: str = "") -> None:
         """Start a new time budget: the seconds this candidate may keep us waiting in one job.
 
         `remedy`: what to do about a reference that raises.
         """
         self._remedy = remedy
-        self._job_id, self.is_reference = job_id, participant.is_reference
+        self.is_reference = participant.is_reference
         self.is_timed, self.takes_outputs = participant.is_timed, participant.takes_outputs
         self.phases = participant.phases
         self._budget_s = self._limit_s = limit_s
@@ -163,7 +156,7 @@ class Link:
         while (message := self._parent.pending()) is not None:
             if isinstance(message, Disconnect):
                 explanation = "its process ended"
-                raise JobEndedError(JobAborted(self._job_id, message.participant, explanation))
+                raise JobEndedError(Aborted(message.participant, explanation))
             if isinstance(message, ProcessObserved):
                 told = message
         return told
@@ -175,19 +168,17 @@ class Link:
         if poll.poll(1000):
             self._hear_parent()
 
-    def _timed_out(self, request: ToCandidate) -> JobResult:
+    def _timed_out(self, request: ToCandidate) -> Decision:
         what = type(request).__name__.lower()
         explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
         if self.is_reference:
-            return ReferenceFailed(self._job_id, f"timing the reference: {explanation}")
-        return JobTimedOut(self._job_id, explanation, self.name)
+            return DatasetFault(f"timing the reference: {explanation}")
+        return TimedOut(explanation, participant=self.name)
 
-    def _raised(self, answer: Raised) -> JobResult:
+    def _raised(self, answer: Raised) -> Decision:
         if self.is_reference:
-            return ReferenceFailed(
-                self._job_id, f"timing the reference:\n{answer.text}{self._remedy}"
-            )
-        return JobRaised(self._job_id, answer.text, self.name)
+            return DatasetFault(f"timing the reference:\n{answer.text}{self._remedy}")
+        return Crashed(answer.text, participant=self.name)
 
-    def _aborted(self, explanation: str) -> JobResult:
-        return JobAborted(self._job_id, self.name, explanation)
+    def _aborted(self, explanation: str) -> Decision:
+        return Aborted(self.name, explanation)

@@ -9,25 +9,20 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Errors, Misshapen, Note, Wrong
 from flashinfer_bench.bench.protocol import (
     Committed,
     Done,
-    Errors,
     Finished,
     QuickChecked,
     Go,
     Inspect,
     Inspected,
-    JobMisshapen,
-    JobRaised,
-    JobWrong,
     Keep,
     Kept,
-    Note,
     OpenTrial,
     OutputFault,
     Prepare,
-    ReferenceFailed,
     Returned,
     RunPhase,
     Spin,
@@ -108,7 +103,6 @@ class Asked:
 class Participant:
     """One candidate: its link, its shared outputs, and everything found about it so far."""
 
-    job_id: int
     coin: int
     link: Link
     shared: SharedOutputs
@@ -361,11 +355,10 @@ class Participant:
             said = "; ".join(f"{name}: {why}" for name, why in failed.items())
             yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
 
-    def wrong(self, explanation: str) -> JobWrong:
+    def wrong(self, explanation: str) -> Wrong:
         """Say that this candidate lost the job."""
         violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
-        return JobWrong(
-            self.job_id,
+        return Wrong(
             self.errors(),
             explanation,
             violations,
@@ -378,10 +371,10 @@ class Participant:
             if fault.code == "overlap":  # a view of an input describes a result well enough
                 return
             explanation = f"timing the reference: {fault.detail}"
-            raise JobEndedError(ReferenceFailed(self.job_id, explanation))
+            raise JobEndedError(DatasetFault(explanation))
         match fault.code:
             case "shape" | "dtype":
-                misshapen = JobMisshapen(self.job_id, fault.code, fault.detail, self.link.name)
+                misshapen = Misshapen(fault.code, fault.detail, participant=self.link.name)
                 raise JobEndedError(misshapen)
             case "overlap":
                 self.accuse("overlapping_output", fault.detail)
@@ -389,4 +382,4 @@ class Participant:
                 self.accuse("tensor_subclass", fault.detail)
                 raise JobEndedError(self.wrong(fault.detail))
             case "count" | "not_a_tensor" | "device":
-                raise JobEndedError(JobRaised(self.job_id, fault.detail, self.link.name))
+                raise JobEndedError(Crashed(fault.detail, participant=self.link.name))

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Connect,
     Disconnect,
     FromCandidate,
-    JobResult,
-    JobSkipped,
+    JobAnswer,
+    JobEnded,
     JudgeFailed,
     LearnCeilings,
-    LintResult,
+    LintAnswer,
     LintTask,
     Open,
     Opened,
     ProcessObserved,
-    ReferenceFailed,
     RunJob,
     ToJudge,
 )
@@ -53,6 +53,7 @@ from flashinfer_bench.tensors.machine import processors_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from flashinfer_bench.bench.outcomes import Decision
     from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.ceilings import Ceilings
 
@@ -112,9 +113,9 @@ class _Bench:
                     self._channel.send(CeilingsLearned(id_, self._learned(known)))
                 case RunJob() as job:
                     with self._files() as files:
-                        result = self._judge(job, files)
-                    self._channel.send(result)
-                    if isinstance(result, ReferenceFailed):
+                        answer = self._judge(job, files)
+                    self._channel.send(answer)
+                    if isinstance(answer, JobEnded) and isinstance(answer.outcome, DatasetFault):
                         self._require_usable_device()
                 case LintTask() as task:
                     with self._files() as files:
@@ -145,46 +146,51 @@ class _Bench:
             for each in descriptors:
                 os.close(each)
 
-    def _judge(self, job: RunJob, files: Sequence[int]) -> JobResult:
+    def _judge(self, job: RunJob, files: Sequence[int]) -> JobAnswer:
+        """Decide a job; whatever ended it, the device must still be usable."""
         try:
-            oracle = self._oracle_for(job, files)
-            links = self._take_links(job, oracle.remedy)
-            roofline = WorkloadRoofline(
-                self._ceilings,
-                oracle,
-                Workload.model_validate_json(job.workload),
-                is_cold=job.judgement.is_cold,
-            )
-            conditions = Conditions(
-                self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
-            )
-            evaluation = JobEvaluation(
-                job,
-                oracle,
-                links,
-                self._device,
-                files=files,
-                conditions=conditions,
-                roofline=roofline,
-                cores=self._cores,
-            )
-            return evaluation.run()
+            return JobEnded(job.id, self._decide(job, files))
         except JobEndedError as ended:
-            return self._after_abort(ended.result)
+            self._require_usable_device()
+            return JobEnded(job.id, ended.outcome)
         except ReferenceFailedError as error:
-            return ReferenceFailed(job.id, str(error))
+            return JobEnded(job.id, DatasetFault(str(error)))
         except torch.OutOfMemoryError as error:
-            return JobSkipped(job.id, f"the reference does not fit here: {error}")
+            return JobEnded(job.id, Skipped(f"the reference does not fit here: {error}"))
         except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
             return JudgeFailed(job.id, traceback.format_exc())
 
-    def _lint(self, task: LintTask, files: Sequence[int]) -> LintResult:
+    def _decide(self, job: RunJob, files: Sequence[int]) -> Decision:
+        oracle = self._oracle_for(job, files)
+        links = self._take_links(job, oracle.remedy)
+        roofline = WorkloadRoofline(
+            self._ceilings,
+            oracle,
+            Workload.model_validate_json(job.workload),
+            is_cold=job.judgement.is_cold,
+        )
+        conditions = Conditions(
+            self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
+        )
+        evaluation = JobEvaluation(
+            job,
+            oracle,
+            links,
+            self._device,
+            files=files,
+            conditions=conditions,
+            roofline=roofline,
+            cores=self._cores,
+        )
+        return evaluation.run()
+
+    def _lint(self, task: LintTask, files: Sequence[int]) -> LintAnswer:
         try:
             return lint(task, self._oracle_for(task, files))
         except ReferenceFailedError as error:
-            return ReferenceFailed(task.id, str(error))
+            return JobEnded(task.id, DatasetFault(str(error)))
         except torch.OutOfMemoryError as error:
-            return JobSkipped(task.id, f"the reference does not fit here: {error}")
+            return JobEnded(task.id, Skipped(f"the reference does not fit here: {error}"))
         except Exception:  # noqa: BLE001  # as above
             return JudgeFailed(task.id, traceback.format_exc())
 
@@ -192,7 +198,7 @@ class _Bench:
         links = [self._links[each.name] for each in job.participants]
         for link, participant in zip(links, job.participants, strict=True):
             limit_s = job.judgement.timeout_seconds
-            link.open_job(job.id, participant, limit_s=limit_s, remedy=remedy)
+            link.open_job(participant, limit_s=limit_s, remedy=remedy)
         return links
 
     def _oracle_for(self, job: RunJob | LintTask, files: Sequence[int]) -> Oracle:
@@ -217,11 +223,6 @@ class _Bench:
 
     def _remembered_bytes(self) -> int:
         return sum(oracle.size_bytes for oracle in self._oracles.values())
-
-    def _after_abort(self, result: JobResult) -> JobResult:
-        """A killed or crashed kernel must have left the device usable."""
-        self._require_usable_device()
-        return result
 
     def _require_usable_device(self) -> None:
         """Make a known-good call: a reference that indexes out of range on a card spoils it for this process."""

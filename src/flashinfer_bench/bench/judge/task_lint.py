@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.protocol import Note, TaskLinted, TrivialAnswer
+from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.protocol import Roofline
+from flashinfer_bench.bench.outcomes import Roofline
 from flashinfer_bench.bench.timing.roofline import Work, disbelief, sol_fraction
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from flashinfer_bench.bench.outcomes import (
     Crashed,
@@ -14,13 +15,15 @@ from flashinfer_bench.bench.outcomes import (
     Passed,
     OpponentFailed,
     Skipped,
+    Suspect,
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
-from flashinfer_bench.bench.protocol import JobSuspect, JobWrong
 from flashinfer_bench.tensors.memory import is_about_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.bench.plan import Job
 
 ATTEMPTS = 3
@@ -40,38 +43,31 @@ _MOST_OF_IT = 0.5
 """Of what was granted: memory that grows by doubling fails when half is in use."""
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """Right, but its claims do not fit what was seen."""
-
-    result: JobSuspect
-    log: str
-    is_opponent: bool
-
-    @property
-    def reasons(self) -> str:
-        """A line for each, for the log."""
-        found = self.result.violations
-        return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
-
-    def confirmed(self, said: str) -> Outcome:
-        """What looked like a lie each time is one."""
-        seen = self.result
-        explanation = f"seen in each of {ATTEMPTS} attempts at the job, each in a fresh process"
-        wrong = Wrong(
-            JobWrong(
-                seen.id, seen.errors, explanation, seen.violations, seen.notes, seen.participant
-            ),
-            said + self.log,
-        )
-        return OpponentFailed(wrong) if self.is_opponent else wrong
+def reasons_of(suspicions: Sequence[Suspect]) -> str:
+    """Say in a line for each, for the log, why a job was attempted again."""
+    found = (each for suspect in suspicions for each in suspect.violations)
+    return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
 
 
-def with_log(outcome: Outcome, said: str) -> Outcome:
+def confirmed(suspicions: Sequence[Suspect]) -> Outcome:
+    """What looked like a lie in every attempt is one; the last attempt is recorded."""
+    last = suspicions[-1]
+    wrong = Wrong(
+        last.errors,
+        f"seen in each of {len(suspicions)} attempts at the job, each in a fresh process",
+        last.violations,
+        last.notes,
+        log=reasons_of(suspicions) + last.log,
+        participant=last.participant,
+    )
+    return OpponentFailed(wrong) if last.is_opponents else wrong
+
+
+def with_log(outcome: Outcome, suspicions: Sequence[Suspect]) -> Outcome:
     """Let the log of a job that was attempted more than once say so."""
-    if not said or not isinstance(outcome, Passed | Wrong):
+    if not suspicions or not isinstance(outcome, Passed | Wrong):
         return outcome
-    return replace(outcome, log=said + outcome.log)
+    return replace(outcome, log=reasons_of(suspicions) + outcome.log)
 
 
 def unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:

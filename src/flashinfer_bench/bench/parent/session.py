@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import os
@@ -14,88 +13,74 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.attempts import Attempt
+from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.outcomes import (
+    Aborted,
+    Crashed,
+    DatasetFault,
+    Decision,
+    Misshapen,
+    OpponentFailed,
+    Outcome,
+    Passed,
+    Skipped,
+    Suspect,
+    TimedOut,
+    Wrong,
+)
 from flashinfer_bench.bench.parent.attribution import (
     ATTEMPTS,
-    Suspect,
     attributed_to_dataset,
+    confirmed,
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_log,
 )
-from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Sandbox, of_judge, require_all
-from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
-from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
-from flashinfer_bench.bench.outcomes import (
-    Crashed,
-    DatasetFault,
-    Misshapen,
-    NotBuilt,
-    Outcome,
-    Passed,
-    OpponentFailed,
-    Skipped,
-    TimedOut,
-    Wrong,
+from flashinfer_bench.bench.parent.candidates import (
+    END_NOTICE_S,
+    CandidateProcess,
+    Candidates,
+    Slot,
+    subject_of,
 )
+from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.protocol import (
-    Build,
-    BuildFailed,
-    Built,
-    BuiltElsewhere,
     CeilingsLearned,
-    Connect,
-    ParticipantPlan,
     Disconnect,
-    FromCandidate,
     FromJudge,
-    JobAborted,
-    JobDecided,
-    JobMisshapen,
-    JobPassed,
-    JobRaised,
-    JobResult,
-    JobSkipped,
-    JobSuspect,
-    JobTimedOut,
-    JobWrong,
+    JobEnded,
     JudgeFailed,
     Judgement,
     LearnCeilings,
     LookAtProcess,
     Open,
     Opened,
+    ParticipantPlan,
     ProcessObserved,
-    Raised,
-    ReferenceFailed,
     RunJob,
 )
 from flashinfer_bench.bench.sandbox import container
-from flashinfer_bench.bench.worker.startup import FAILED
+from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
-from flashinfer_bench.compile.cache import require_writable, unwritable
+from flashinfer_bench.bench.worker.startup import FAILED
+from flashinfer_bench.compile.cache import require_writable
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors import ceilings
 from flashinfer_bench.tensors.files import shared_files
-from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import plan_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from flashinfer_bench.bench.attempts import Keys
-    from flashinfer_bench.bench.parent.build_copies import BuildCopy
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.data import Solution
 
 _OPEN_DEADLINE_S = 120.0
-_END_NOTICE_S = 2.0
 _LOOK_S = 0.001
 _JUDGE_GRACE_S = 120.0
 _REHEARSED: Mapping[str, Any] = MappingProxyType(
@@ -111,38 +96,18 @@ _REHEARSED: Mapping[str, Any] = MappingProxyType(
 """Settings of a rehearsal: a few calls, of which nothing is recorded."""
 
 
-@dataclass
-class _Seat:
-    """A candidate the judge is connected to."""
-
-    name: str
-    worker: Worker
-    subject: str
-    takes_outputs: bool
-    phases: tuple[Phase, ...]
-    solution: Solution
-    builds: BuildCopy | None = None
-    """Its own copy of what is kept of its builds; the reference's lie in its temporary folder."""
-
-
 @dataclass(frozen=True)
-class _Seats:
-    """Who takes part in a job."""
+class _Participants:
+    """The processes that take part in a job."""
 
-    candidate: _Seat
-    opponent: _Seat | None
-    reference: _Seat | None
+    candidate: CandidateProcess
+    opponent: CandidateProcess | None
+    reference: CandidateProcess | None
 
-    def __iter__(self) -> Iterator[_Seat]:
+    def __iter__(self) -> Iterator[CandidateProcess]:
         """In the order in which the first block is timed."""
-        return (seat for seat in (self.reference, self.candidate, self.opponent) if seat is not None)
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """A build that failed; the same for every workload of the solution."""
-
-    outcome: Outcome
+        every = (self.reference, self.candidate, self.opponent)
+        return (process for process in every if process is not None)
 
 
 class Session:
@@ -164,35 +129,40 @@ class Session:
         self._threads = threads
         self._keys = keys
         self.attempt = Attempt()
-        self._rehearsals = build_copies.Rehearsals(cache_root)
         self._roots = roots
         self._cache_root = cache_root
         self._config = config
-        self._level: Level = "process" if config.sandbox == "required" else config.sandbox
-        self.sandbox = Sandbox(self._level)
+        self._candidates = Candidates(
+            launcher,
+            device=device,
+            threads=threads,
+            roots=roots,
+            cache_root=cache_root,
+            config=config,
+        )
         self._judge: Worker | None = None
-        self._reference: _Seat | _Refused | None = None
-        self._reference_subject = ""
-        self._candidate: _Seat | _Refused | None = None
-        self._candidate_subject = ""
-        self._opponent: _Seat | _Refused | None = None
+        self._candidate, self._opponent, self._reference = (Slot(self._end) for _ in range(3))
         self._has_lost_a_trusted_one = False
         self._ceilings_file = cache_root
         self._knows_ceilings = False
         self._own_arch: str | None = None
 
+    @property
+    def sandbox(self) -> Sandbox:
+        """What was in force for the candidate."""
+        return self._candidates.sandbox
+
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
         require_writable(self._cache_root)
-        if self._level == "container":
+        level = self._candidates.level
+        if level == "container":
             obstacle = container.missing_program()
             if obstacle is not None:
                 raise DeviceError(f"no container for solutions: {obstacle}")
-        policy = of_judge(self._level, self._device, self._hidden())
-        self._judge = self._launcher.spawn(
-            "judge", FromJudge, is_trusted=True, policy=policy
-        )
-        self._note_sandbox(self._judge, is_trusted=True)
+        policy = of_judge(level, self._device, self._candidates.hidden)
+        self._judge = self._launcher.spawn("judge", FromJudge, is_trusted=True, policy=policy)
+        self._candidates.note_sandbox(self._judge, is_trusted=True)
         scratch = str(self._judge.scratch)  # the reference's source stays out of the shared cache
         request = Open(
             self._launcher.new_id(),
@@ -239,242 +209,131 @@ class Session:
         return outcome
 
     def _attempt_until_believed(self, job: Job) -> Outcome:
-        """Play a job anew, in fresh processes, while what is claimed does not fit what was seen.
+        """Attempt a job anew, in fresh processes, while what is claimed does not fit what was seen.
 
         Noise that looks like a lie does not look so three times; a lie that is not told again is gone.
         """
-        said = ""
-        for _ in range(ATTEMPTS):
-            outcome = self._seat_and_play(job)
+        suspicions: list[Suspect] = []
+        while len(suspicions) < ATTEMPTS:
+            outcome = self._attempt(job)
             if not isinstance(outcome, Suspect):
-                return with_log(outcome, said)
-            said += outcome.reasons
+                return with_log(outcome, suspicions)
+            suspicions.append(outcome)
             self.end_candidate()
-        assert isinstance(outcome, Suspect)
-        return outcome.confirmed(said)
+        return confirmed(suspicions)
 
-    def _seat_and_play(self, job: Job) -> Outcome | Suspect:
-        """Play a job; again, in fresh processes, before a dead judge or reference is the dataset's fault."""
+    def _attempt(self, job: Job) -> Outcome | Suspect:
+        """Run a job; again, in fresh processes, before a dead judge or reference is the dataset's fault."""
         self._has_lost_a_trusted_one = False
-        outcome = self._seat_and_play_once(job)
+        outcome = self._attempt_once(job)
         if self._has_lost_a_trusted_one:
             self.end_candidate()
-            outcome = self._seat_and_play_once(job)
+            outcome = self._attempt_once(job)
         return outcome
 
-    def _seat_and_play_once(self, job: Job) -> Outcome | Suspect:
+    def _attempt_once(self, job: Job) -> Outcome | Suspect:
         self._have_ceilings()
         candidate = self._candidate_for(job)
         self.attempt = self._keys.next(
             job, number=self.attempt.number + 1, can_keep_notes=self._can_keep_notes
         )
-        if isinstance(candidate, _Refused):
-            return candidate.outcome
+        if not isinstance(candidate, CandidateProcess):
+            return candidate
         opponent = self._opponent_for(job)
-        if isinstance(opponent, _Refused):
-            return OpponentFailed(opponent.outcome)
+        if not isinstance(opponent, CandidateProcess | None):
+            return OpponentFailed(opponent)
         reference = self._reference_for(job)
-        if isinstance(reference, _Refused):
-            return reference.outcome
-        return self._play(job, _Seats(candidate, opponent, reference), key=self.attempt.key)
+        if not isinstance(reference, CandidateProcess | None):
+            return reference
+        participants = _Participants(candidate, opponent, reference)
+        return self._judged(job, participants, key=self.attempt.key)
 
     @property
     def _can_keep_notes(self) -> bool:
         """Whether a candidate could write where a later one reads."""
-        return self._level == "off" or any(each.measure == "files" for each in self.sandbox.missing)
+        is_open = any(each.measure == "files" for each in self.sandbox.missing)
+        return self._candidates.level == "off" or is_open
 
     def end_candidate(self) -> None:
-        """Kill the candidate and whatever it left running; the next job starts a fresh one."""
-        self._end(self._candidate)
-        self._end(self._opponent)
-        self._candidate, self._candidate_subject = None, ""
-        self._opponent = None
+        """Kill the candidate, and its opponent, and whatever they left running; the next job starts fresh ones."""
+        self._candidate.drop()
+        self._opponent.drop()
 
-    # ------------------------------------------------------------------ candidates
+    # ------------------------------------------------------------------ processes
 
-    def _candidate_for(self, job: Job) -> _Seat | _Refused:
-        if self._candidate_subject != _subject(job.solution) or self._candidate is None:
-            self.end_candidate()
-            self._candidate = self._seat(job.solution, job, is_trusted=False)
-            self._candidate_subject = _subject(job.solution)
-        return self._candidate
+    def _candidate_for(self, job: Job) -> CandidateProcess | Outcome:
+        subject = subject_of(job.solution)
+        if not self._candidate.serves(subject):
+            self.end_candidate()  # its opponent too
+        return self._candidate.get(subject, lambda: self._start(job.solution, job))
 
-    def _opponent_for(self, job: Job) -> _Seat | _Refused | None:
-        """Seat the second solution of a job of two; it lives as long as the first."""
-        if job.opponent is None:
-            self._end(self._opponent)
-            self._opponent = None
-        elif not isinstance(self._opponent, _Seat) or self._opponent.subject != _subject(job.opponent):
-            self._end(self._opponent)
-            self._opponent = self._seat(job.opponent, job, is_trusted=False)
-        return self._opponent
+    def _opponent_for(self, job: Job) -> CandidateProcess | Outcome | None:
+        """Start the second solution of a job of two; it lives as long as the first."""
+        opponent = job.opponent
+        if opponent is None:
+            self._opponent.drop()
+            return None
+        return self._opponent.get(subject_of(opponent), lambda: self._start(opponent, job))
 
-    def _reference_for(self, job: Job) -> _Seat | _Refused | None:
+    def _reference_for(self, job: Job) -> CandidateProcess | Outcome | None:
         if not (job.config.profile_baseline or self._config.audit):
             return None
-        if self._reference_subject != job.definition.to_json() or self._reference is None:
-            self._end(self._reference)
-            solution = reference_solution(job.definition)
-            seat = self._seat(solution, job, is_trusted=True)
-            if isinstance(seat, _Refused):
-                seat = _Refused(attributed_to_dataset(seat.outcome))
-            self._reference, self._reference_subject = seat, job.definition.to_json()
-        return self._reference
+        return self._reference.get(
+            job.definition.to_json(), lambda: self._start_reference(job)
+        )
 
-    def _seat(self, solution: Solution, job: Job, *, is_trusted: bool) -> _Seat | _Refused:
-        """Start a candidate, have it build, and hand its channel to the judge."""
-        if is_trusted:
-            return self._seat_in(None, solution, job)
-        if self._rehearsals.is_due(solution, job.workload.uuid):
+    def _start_reference(self, job: Job) -> CandidateProcess | Outcome:
+        started = self._start_process(reference_solution(job.definition), job, is_trusted=True)
+        return started if isinstance(started, CandidateProcess) else attributed_to_dataset(started)
+
+    def _start(self, solution: Solution, job: Job) -> CandidateProcess | Outcome:
+        """Start a solution's process, after a rehearsal where it is due."""
+        if self._candidates.rehearsals.is_due(solution, job.workload.uuid):
             self._rehearse(solution, job)
-        return self._seat_in(self._copy_builds(solution), solution, job)
-
-    def _copy_builds(self, solution: Solution) -> BuildCopy:
-        try:
-            return build_copies.take(self._cache_root, solution)
-        except OSError as error:
-            raise unwritable(self._cache_root, error) from error
+        return self._start_process(solution, job, is_trusted=False)
 
     def _rehearse(self, solution: Solution, job: Job) -> None:
         """Let a solution that compiles at its first calls do so on inputs of no other use, and keep what it made."""
-        candidate = self._seat_in(self._copy_builds(solution), solution, job)
-        if isinstance(candidate, _Refused):
+        candidate = self._start_process(solution, job, is_trusted=False)
+        if not isinstance(candidate, CandidateProcess):
             return
-        key = secrets.randbits(64)
+        alone, key = _Participants(candidate, None, None), secrets.randbits(64)
         try:
-            self._play(job, _Seats(candidate, None, None), key=key, rules=_REHEARSED)
+            self._judged(job, alone, key=key, rules=_REHEARSED)
         finally:
-            self._end(candidate, keeps_builds=True)
-        self._rehearsals.note(solution, job.workload.uuid)
+            self._candidates.end(candidate, self._judge, keeps_builds=True)
+        self._candidates.rehearsals.note(solution, job.workload.uuid)
 
-    def _seat_in(self, builds: BuildCopy | None, solution: Solution, job: Job) -> _Seat | _Refused:
-        """Start a candidate in its own copy of the builds; the reference, which is trusted, has none."""
-        is_trusted = builds is None
-        worker = self._launcher.spawn(
-            "candidate",
-            FromCandidate,
-            is_trusted=is_trusted,
-            policy=self._policy(builds),
-        )
-        self._note_sandbox(worker, is_trusted=is_trusted)
-        request = Build(
-            self._launcher.new_id(),
-            solution=solution.model_dump_json().encode(),
-            signature=job.definition.signature().model_dump_json().encode(),
-            device=self._device,
-            threads=self._threads,
-            cache_root=str(worker.scratch if builds is None else builds.root),
-            scratch=str(worker.scratch),
-            clock=self._config.clock,
-            cache=self._config.cache,
-            arch=self._config.arch,
-            arguments=() if self._config.arch is None else _arguments(solution, job),
-        )
-        answer = self._build(worker, request, solution)
-        if builds is not None:
-            self._keep(builds)
-        if not isinstance(answer, Built):
-            self._launcher.kill(worker)
-            if builds is not None:
-                builds.discard()
-            if isinstance(answer, NotBuilt):
-                require_writable(self._cache_root)  # a disk may be full by now
-            return _Refused(answer)
-        name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
-        judge = self._require_judge()
-        connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
-        judge.channel.send(connect, [worker.channel.fileno()])
-        takes_outputs = solution.spec.destination_passing_style
-        phases = _phases(solution)
-        return _Seat(name, worker, _subject(solution), takes_outputs, phases, solution, builds)
-
-    def _keep(self, builds: BuildCopy) -> None:
-        try:
-            builds.keep()
-        except OSError as error:
-            raise unwritable(self._cache_root, error) from error
-
-    def _policy(self, builds: BuildCopy | None) -> SandboxPolicy:
-        """Hold both sides alike: what shuts a process in must not tell in its times."""
-        return SandboxPolicy(
-            self._level,
-            self._device,
-            build_folder="" if builds is None else str(builds.folder),
-            hidden=self._hidden(),
+    def _start_process(
+        self, solution: Solution, job: Job, *, is_trusted: bool
+    ) -> CandidateProcess | Outcome:
+        return self._candidates.start(
+            solution, job, self._require_judge(), is_trusted=is_trusted, own_arch=self._own_arch
         )
 
-    def _hidden(self) -> tuple[str, ...]:
-        return (*self._roots, str(self._cache_root))
-
-    def _note_sandbox(self, worker: Worker, *, is_trusted: bool) -> None:
-        if not is_trusted:
-            self.sandbox = Sandbox(self._level, worker.missing)
-        if self._config.sandbox == "required":
-            require_all(worker.missing)
-
-    def _build(self, worker: Worker, request: Build, solution: Solution) -> Built | Outcome:
-        limit_s = self._config.build_timeout_seconds
-        try:
-            worker.channel.send(request)
-            answer = self._launcher.receive(
-                worker.channel, deadline_s=time.monotonic() + limit_s, watching=[worker]
-            )
-        except ChannelTimeout:
-            worker.log.drain()
-            return NotBuilt(f"the build took longer than {limit_s:g} s", worker.log.take())
-        except ChannelGarbled as error:
-            return NotBuilt(f"the build broke its answer channel: {error}", worker.log.take())
-        except (WorkerDied, ChannelClosed):
-            self._launcher.wait_for_end(worker, seconds=_END_NOTICE_S)
-            return NotBuilt(f"while building, {worker.ending}", worker.log.take())
-        match answer:
-            case Built() if answer.id == request.id:
-                return answer
-            case BuiltElsewhere(absence=absence):
-                if is_for_another_device(solution, arch=request.arch, own_arch=self._own_arch):
-                    return Skipped(absence)
-                said = f"the build says that it is for another device, and it is not: {absence}"
-                return NotBuilt(said, worker.log.take())
-            case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):
-                lack = missing_toolchain(solution, arch=request.arch) if is_missing else None
-                if lack is not None:
-                    return Skipped(lack)
-                return NotBuilt(message, log + worker.log.take())
-            case Raised(text=text):
-                return NotBuilt(text, worker.log.take())
-            case _:
-                return NotBuilt("the build answered with something else", worker.log.take())
-
-    def _end(self, seat: _Seat | _Refused | None, *, keeps_builds: bool = False) -> None:
-        if not isinstance(seat, _Seat):
-            return
-        if self._judge is not None:
-            with contextlib.suppress(ChannelClosed):  # a judge that is gone needs no telling
-                self._judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
-        self._launcher.kill(seat.worker)
-        if seat.builds is None:
-            return
-        if keeps_builds:
-            self._keep(seat.builds)
-        elif seat.builds.has_grown():
-            self._rehearsals.note(seat.solution)
-        seat.builds.discard()
+    def _end(self, process: CandidateProcess) -> None:
+        self._candidates.end(process, self._judge)
 
     # ------------------------------------------------------------------ one job
 
-    def _play(
-        self, job: Job, seats: _Seats, *, key: int, rules: Mapping[str, Any] = MappingProxyType({})
+    def _judged(
+        self,
+        job: Job,
+        participants: _Participants,
+        *,
+        key: int,
+        rules: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome | Suspect:
-        """Have the judge play a job on the inputs of a key; `rules` stand in for some of its own."""
+        """Have the judge run a job on the inputs of a key; `rules` stand in for some of its own."""
         try:
             files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
         except DatasetError as error:
             return DatasetFault(str(error))
-        request = self._request(job, seats, key, rules, has_files=files is not None)
-        limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
+        request = self._request(job, participants, key, rules, has_files=files is not None)
+        limit_s = max(2, len(list(participants))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request, [] if files is None else [files])
-            result = self._await_result(list(seats), time.monotonic() + limit_s)
+            decision = self._await_decision(list(participants), time.monotonic() + limit_s)
         except ChannelTimeout:
             self._restart_judge()
             return DatasetFault(f"the reference did not return within {limit_s:g} s")
@@ -486,27 +345,35 @@ class Session:
         finally:
             if files is not None:
                 os.close(files)
-        opponent = seats.opponent
-        is_opponents = opponent is not None and getattr(result, "participant", "") == opponent.name
-        if isinstance(result, JobSuspect):
-            seat = opponent if opponent is not None and is_opponents else seats.candidate
-            return Suspect(result, seat.worker.log.take(), is_opponents)
-        if opponent is not None and is_opponents:
-            return OpponentFailed(self._outcome(result, opponent))
-        return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
+        opponent = participants.opponent
+        if opponent is not None and getattr(decision, "participant", "") == opponent.name:
+            found = self._completed(decision, opponent)
+            if isinstance(found, Suspect):
+                return msgspec.structs.replace(found, is_opponents=True)
+            return OpponentFailed(found)
+        found = self._completed(decision, participants.candidate)
+        if isinstance(found, Suspect):
+            return found
+        return unless_it_wants_a_gpu(found, job, self._device)
 
     def _request(
-        self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any], *, has_files: bool
+        self,
+        job: Job,
+        participants: _Participants,
+        key: int,
+        rules: Mapping[str, Any],
+        *,
+        has_files: bool,
     ) -> RunJob:
-        participants = [
+        plans = [
             ParticipantPlan(
-                seat.name,
-                is_reference=seat is seats.reference,
-                is_timed=seat is not seats.reference or job.config.profile_baseline,
-                takes_outputs=seat.takes_outputs,
-                phases=seat.phases,
+                each.name,
+                is_reference=each is participants.reference,
+                is_timed=each is not participants.reference or job.config.profile_baseline,
+                takes_outputs=each.takes_outputs,
+                phases=each.phases,
             )
-            for seat in seats
+            for each in participants
         ]
         config = job.config
         return RunJob(
@@ -514,7 +381,7 @@ class Session:
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
             has_files=has_files,
-            participants=tuple(participants),
+            participants=tuple(plans),
             judgement=msgspec.structs.replace(
                 Judgement(
                     warmup_runs=config.warmup_runs,
@@ -542,13 +409,15 @@ class Session:
             coin=_coin(key),
         )
 
-    def _await_result(self, seats: list[_Seat], deadline_s: float) -> JobResult:
+    def _await_decision(
+        self, participants: list[CandidateProcess], deadline_s: float
+    ) -> Decision:
         """Wait for the judge; tell it at once when a candidate's process ends."""
-        watched = {seat.worker.pid: seat for seat in seats}
-        visible = {seat.worker.computing_pid for seat in seats}
+        watched = {each.worker.pid: each for each in participants}
+        visible = {each.worker.computing_pid for each in participants}
         judge = self._require_judge()
         while True:
-            workers = [judge, *(seat.worker for seat in watched.values())]
+            workers = [judge, *(each.worker for each in watched.values())]
             try:
                 answer: FromJudge = self._launcher.receive(
                     judge.channel, deadline_s=deadline_s, watching=workers
@@ -556,68 +425,65 @@ class Session:
             except WorkerDied as death:
                 if death.worker is judge:
                     raise
-                seat = watched.pop(death.worker.pid)
-                judge.channel.send(Disconnect(self._launcher.new_id(), seat.name))
+                gone = watched.pop(death.worker.pid)
+                judge.channel.send(Disconnect(self._launcher.new_id(), gone.name))
                 continue
             if time.monotonic() > deadline_s:  # asking on and on is no answer
                 raise ChannelTimeout
-            if isinstance(answer, LookAtProcess):
-                numbers = _numbers(answer) if answer.pid in visible else ()
-                judge.channel.send(ProcessObserved(answer.id, numbers))
-                continue
-            if isinstance(answer, Opened | CeilingsLearned):
-                raise ChannelGarbled(f"a job was answered with {type(answer).__name__}")
-            return answer
+            match answer:
+                case LookAtProcess():
+                    numbers = _numbers(answer) if answer.pid in visible else ()
+                    judge.channel.send(ProcessObserved(answer.id, numbers))
+                case JobEnded(outcome=decision):
+                    return decision
+                case JudgeFailed(text=text):
+                    raise WorkerError(f"the judge failed:\n{text}")
+                case Opened() | CeilingsLearned():
+                    raise ChannelGarbled(f"a job was answered with {type(answer).__name__}")
 
-    def _outcome(self, result: JobDecided, candidate: _Seat) -> Outcome:
-        log = candidate.worker.log
-        log.drain()
-        match result:
-            case JobPassed():
-                return Passed(result, log.take())
-            case JobWrong():
-                return Wrong(result, log.take())
-            case JobMisshapen():
-                return Misshapen(result, log.take())
-            case JobRaised(explanation=explanation):
-                worker = candidate.worker
-                return unless_memory_ran_out(
-                    Crashed(explanation, log.take()), worker.granted_bytes, worker.most_bytes()
-                )
-            case JobTimedOut(explanation=explanation):
-                text = log.take()
+    def _completed(self, decision: Decision, process: CandidateProcess) -> Outcome | Suspect:
+        """Add to what the judge decided what only the parent knows: the log, and how a process ended."""
+        worker = process.worker
+        worker.log.drain()
+        match decision:
+            case Passed() | Wrong() | Misshapen() | Suspect():
+                return msgspec.structs.replace(decision, log=worker.log.take())
+            case Crashed():
+                crashed = msgspec.structs.replace(decision, log=worker.log.take())
+                return unless_memory_ran_out(crashed, worker.granted_bytes, worker.most_bytes())
+            case TimedOut():
+                text = worker.log.take()
                 self.end_candidate()
-                return TimedOut(explanation, text)
-            case JobAborted(participant=name, explanation=explanation):
-                return self._after_abort(name, explanation, candidate)
-            case JobSkipped(reason=reason):
-                return Skipped(reason)
-            case ReferenceFailed(explanation=explanation):
-                self._drop_reference()
+                return msgspec.structs.replace(decision, log=text)
+            case Aborted():
+                return self._after_abort(decision, process)
+            case Skipped():
+                return decision
+            case DatasetFault():
+                self._reference.drop()
                 self.end_candidate()  # on such inputs it may have ended, or hang
-                return DatasetFault(explanation)
-            case JudgeFailed(text=text):
-                raise WorkerError(f"the judge failed:\n{text}")
+                return decision
 
-    def _after_abort(self, name: str, explanation: str, candidate: _Seat) -> Outcome:
-        """A candidate's process ended, or its channel broke."""
-        if name != candidate.name:
-            seat = self._reference
-            ending = explanation
-            if isinstance(seat, _Seat):
-                self._launcher.wait_for_end(seat.worker, seconds=_END_NOTICE_S)
-                ending = f"{seat.worker.ending}\n{seat.worker.log.take()}"
-            self._drop_reference()
-            self._has_lost_a_trusted_one = True
-            return DatasetFault(f"while the reference was timed, {ending}")
-        self._launcher.wait_for_end(candidate.worker, seconds=_END_NOTICE_S)
-        if candidate.worker.status is not None:
-            explanation = candidate.worker.ending
-        worker = candidate.worker
+    def _after_abort(self, aborted: Aborted, process: CandidateProcess) -> Outcome:
+        """A participant's process ended, or its channel broke."""
+        if aborted.participant != process.name:
+            return self._after_reference_died(aborted)
+        worker = process.worker
+        self._launcher.wait_for_end(worker, seconds=END_NOTICE_S)
+        explanation = aborted.explanation if worker.status is None else worker.ending
         crashed = Crashed(explanation, worker.log.take())
         granted_bytes, peak_bytes = worker.granted_bytes, worker.most_bytes()
         self.end_candidate()
         return unless_memory_ran_out(crashed, granted_bytes, peak_bytes)
+
+    def _after_reference_died(self, aborted: Aborted) -> DatasetFault:
+        reference, ending = self._reference.process, aborted.explanation
+        if reference is not None:
+            self._launcher.wait_for_end(reference.worker, seconds=END_NOTICE_S)
+            ending = f"{reference.worker.ending}\n{reference.worker.log.take()}"
+        self._reference.drop()
+        self._has_lost_a_trusted_one = True
+        return DatasetFault(f"while the reference was timed, {ending}")
 
     # ------------------------------------------------------------------ the judge
 
@@ -647,7 +513,7 @@ class Session:
     def _after_judge_died(self) -> Outcome:
         """Nothing but the reference ends a judge by a signal, or by a code that is not ours."""
         judge = self._require_judge()
-        self._launcher.wait_for_end(judge, seconds=_END_NOTICE_S)
+        self._launcher.wait_for_end(judge, seconds=END_NOTICE_S)
         ending, said = judge.ending, judge.log.take()
         code = None if judge.status is None else os.waitstatus_to_exitcode(judge.status)
         self._restart_judge()
@@ -662,12 +528,8 @@ class Session:
             self._launcher.kill(self._judge)
         self._judge = None
         self.end_candidate()
-        self._drop_reference()
+        self._reference.drop()
         self.open()
-
-    def _drop_reference(self) -> None:
-        self._end(self._reference)
-        self._reference, self._reference_subject = None, ""
 
 
 def _numbers(asked: LookAtProcess) -> tuple[int, ...]:
@@ -677,29 +539,7 @@ def _numbers(asked: LookAtProcess) -> tuple[int, ...]:
     return tuple(descendants_of(asked.pid))
 
 
-def _subject(solution: Solution) -> str:
-    """What a process serves: this code under this name."""
-    return f"{solution.name} {solution.hash()}"
-
-
 def _coin(key: int) -> int:
     """Derive what decides which timed calls are checked: secret while the job runs, replayable after."""
     digest = hmac.digest(key.to_bytes(8, "little"), b"coin", hashlib.sha256)
     return int.from_bytes(digest[:8], "little") >> 1
-
-
-def _phases(solution: Solution) -> tuple[Phase, ...]:
-    """Name the phases that a solution has, in the order in which they run."""
-    named: dict[Phase, str | None] = {"prepare": solution.spec.prepare, "plan": solution.spec.plan}
-    return tuple(phase for phase, symbol in named.items() if symbol)
-
-
-def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
-    """Describe a call of the solution; nothing where the workload is at fault, which shows later."""
-    try:
-        inputs = plan_inputs(job.definition, job.workload)
-    except DatasetError:
-        return ()
-    outputs = plan_outputs(job.definition, job.workload)
-    into = outputs if solution.spec.destination_passing_style else ()
-    return (*inputs, *(InputPlan(plan, "draw") for plan in into))

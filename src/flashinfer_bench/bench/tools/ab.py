@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.parent.pool import Finished, Pool, Progress
-    from flashinfer_bench.bench.protocol import Errors
+    from flashinfer_bench.bench.outcomes import Errors
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.data import Solution, Workload
 
@@ -151,9 +151,8 @@ def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
 
 
 def _round(finished: Finished, passed: Passed, *, is_swapped: bool) -> Round:
-    result = passed.result
-    first, second = (samples for samples in result.samples if not samples.is_reference)
-    errors = (result.errors, result.opponent_errors or result.errors)
+    first, second = (samples for samples in passed.samples if not samples.is_reference)
+    errors = (passed.errors, passed.opponent_errors or passed.errors)
     old, new = (second, first) if is_swapped else (first, second)
     old_errors, new_errors = errors[::-1] if is_swapped else errors
     return Round(

@@ -14,14 +14,14 @@ from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, Channe
 from flashinfer_bench.bench.sandbox.policy import of_judge, require_all
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.pool import device_lock, device_names
+from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.protocol import (
-    JobSkipped,
+    JobEnded,
     JudgeFailed,
-    LintResult,
+    LintAnswer,
     LintTask,
     Open,
     Opened,
-    ReferenceFailed,
     TaskLinted,
 )
 from flashinfer_bench.compile.reference import reference_solution
@@ -55,7 +55,7 @@ _ONE_LOOK = {
 }
 _KEY = 0  # the same dataset gets the same findings; nobody's solution is judged by it
 
-FromLintingJudge = Opened | LintResult
+FromLintingJudge = Opened | LintAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,12 @@ class _Judge:
         match answer:
             case TaskLinted():
                 return answer
-            case ReferenceFailed(explanation=explanation):
+            case JobEnded(outcome=DatasetFault(explanation=explanation)):
                 return Unsound(explanation)
-            case JobSkipped(reason=reason):
+            case JobEnded(outcome=Skipped(reason=reason)):
                 return Unseen(reason)
+            case JobEnded(outcome=other):
+                raise WorkerError(f"the judge ended a look at a task with {type(other).__name__}")
             case JudgeFailed(text=text):
                 raise WorkerError(f"the judge failed:\n{text}")
             case Opened():

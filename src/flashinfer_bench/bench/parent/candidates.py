@@ -1,0 +1,261 @@
+"""Processes that run one callable each: started in a sandbox, built, connected to the judge, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.outcomes import NotBuilt, Outcome, Skipped
+from flashinfer_bench.bench.parent import build_copies
+from flashinfer_bench.bench.parent.launcher import WorkerDied
+from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
+from flashinfer_bench.bench.protocol import (
+    Build,
+    BuildFailed,
+    Built,
+    BuiltElsewhere,
+    Connect,
+    Disconnect,
+    FromCandidate,
+    Raised,
+)
+from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
+from flashinfer_bench.compile.cache import require_writable, unwritable
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.parent.build_copies import BuildCopy
+    from flashinfer_bench.bench.parent.launcher import Launcher, Worker
+    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.protocol import Phase
+    from flashinfer_bench.bench.sandbox.policy import Level
+    from flashinfer_bench.data import Solution
+
+END_NOTICE_S = 2.0
+"""So long it may take until the fork server says that a process ended whose channel is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateProcess:
+    """A process that runs one callable; the judge is connected to it."""
+
+    name: str
+    worker: Worker
+    takes_outputs: bool
+    phases: tuple[Phase, ...]
+    solution: Solution
+    builds: BuildCopy | None = None
+    """Its own copy of what is kept of its builds; the reference's lie in its temporary folder."""
+
+
+class Slot:
+    """A place for one process that outlives a job, or for the outcome of a build that failed.
+
+    Either is kept for every job on the same subject; another subject ends it.
+    """
+
+    def __init__(self, end: Callable[[CandidateProcess], None]) -> None:
+        self._end = end
+        self._subject: str | None = None
+        self._content: CandidateProcess | Outcome | None = None
+
+    @property
+    def process(self) -> CandidateProcess | None:
+        """The process, where there is one."""
+        return self._content if isinstance(self._content, CandidateProcess) else None
+
+    def serves(self, subject: str) -> bool:
+        """Tell whether it is known what comes of this subject."""
+        return self._subject == subject
+
+    def get(
+        self, subject: str, start: Callable[[], CandidateProcess | Outcome]
+    ) -> CandidateProcess | Outcome:
+        """Give what serves a subject, and start it if nothing does."""
+        if self._content is None or not self.serves(subject):
+            self.drop()
+            self._content = start()
+            self._subject = subject
+        return self._content
+
+    def drop(self) -> None:
+        """End the process, and forget a build that failed."""
+        process, self._content, self._subject = self.process, None, None
+        if process is not None:
+            self._end(process)
+
+
+class Candidates:
+    """Starts and ends candidate processes on one device."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        device: str,
+        threads: int,
+        roots: tuple[str, ...],
+        cache_root: Path,
+        config: BenchmarkConfig,
+    ) -> None:
+        self._launcher = launcher
+        self._device = device
+        self._threads = threads
+        self._cache_root = cache_root
+        self._config = config
+        self.level: Level = "process" if config.sandbox == "required" else config.sandbox
+        self.hidden = (*roots, str(cache_root))
+        """What no process of somebody's code may read."""
+        self.sandbox = Sandbox(self.level)
+        """What was in force for the last candidate that was started."""
+        self.rehearsals = build_copies.Rehearsals(cache_root)
+
+    def start(
+        self,
+        solution: Solution,
+        job: Job,
+        judge: Worker,
+        *,
+        is_trusted: bool,
+        own_arch: str | None,
+    ) -> CandidateProcess | NotBuilt | Skipped:
+        """Start a process in its own copy of the builds; the reference, which is trusted, has none."""
+        builds = None if is_trusted else self._copy_builds(solution)
+        policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
+            self.level,
+            self._device,
+            build_folder="" if builds is None else str(builds.folder),
+            hidden=self.hidden,
+        )
+        worker = self._launcher.spawn(
+            "candidate", FromCandidate, is_trusted=is_trusted, policy=policy
+        )
+        self.note_sandbox(worker, is_trusted=is_trusted)
+        request = Build(
+            self._launcher.new_id(),
+            solution=solution.model_dump_json().encode(),
+            signature=job.definition.signature().model_dump_json().encode(),
+            device=self._device,
+            threads=self._threads,
+            cache_root=str(worker.scratch if builds is None else builds.root),
+            scratch=str(worker.scratch),
+            clock=self._config.clock,
+            cache=self._config.cache,
+            arch=self._config.arch,
+            arguments=() if self._config.arch is None else _arguments(solution, job),
+        )
+        answer = self._build(worker, request, solution, own_arch)
+        if builds is not None:
+            self._keep(builds)
+        if not isinstance(answer, Built):
+            self._launcher.kill(worker)
+            if builds is not None:
+                builds.discard()
+            if isinstance(answer, NotBuilt):
+                require_writable(self._cache_root)  # a disk may be full by now
+            return answer
+        name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
+        connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
+        judge.channel.send(connect, [worker.channel.fileno()])
+        takes_outputs = solution.spec.destination_passing_style
+        return CandidateProcess(name, worker, takes_outputs, _phases(solution), solution, builds)
+
+    def end(
+        self, process: CandidateProcess, judge: Worker | None, *, keeps_builds: bool = False
+    ) -> None:
+        """Kill a process and whatever it left running; the judge, if there is one, hears of it."""
+        if judge is not None:
+            with contextlib.suppress(ChannelClosed):  # a judge that is gone needs no telling
+                judge.channel.send(Disconnect(self._launcher.new_id(), process.name))
+        self._launcher.kill(process.worker)
+        if process.builds is None:
+            return
+        if keeps_builds:
+            self._keep(process.builds)
+        elif process.builds.has_grown():
+            self.rehearsals.note(process.solution)
+        process.builds.discard()
+
+    def note_sandbox(self, worker: Worker, *, is_trusted: bool) -> None:
+        """Note what is in force for a candidate, and refuse less than all of it where all is required."""
+        if not is_trusted:
+            self.sandbox = Sandbox(self.level, worker.missing)
+        if self._config.sandbox == "required":
+            require_all(worker.missing)
+
+    def _copy_builds(self, solution: Solution) -> BuildCopy:
+        try:
+            return build_copies.take(self._cache_root, solution)
+        except OSError as error:
+            raise unwritable(self._cache_root, error) from error
+
+    def _keep(self, builds: BuildCopy) -> None:
+        try:
+            builds.keep()
+        except OSError as error:
+            raise unwritable(self._cache_root, error) from error
+
+    def _build(
+        self, worker: Worker, request: Build, solution: Solution, own_arch: str | None
+    ) -> Built | NotBuilt | Skipped:
+        limit_s = self._config.build_timeout_seconds
+        try:
+            worker.channel.send(request)
+            answer = self._launcher.receive(
+                worker.channel, deadline_s=time.monotonic() + limit_s, watching=[worker]
+            )
+        except ChannelTimeout:
+            worker.log.drain()
+            return NotBuilt(f"the build took longer than {limit_s:g} s", worker.log.take())
+        except ChannelGarbled as error:
+            return NotBuilt(f"the build broke its answer channel: {error}", worker.log.take())
+        except (WorkerDied, ChannelClosed):
+            self._launcher.wait_for_end(worker, seconds=END_NOTICE_S)
+            return NotBuilt(f"while building, {worker.ending}", worker.log.take())
+        match answer:
+            case Built() if answer.id == request.id:
+                return answer
+            case BuiltElsewhere(absence=absence):
+                if is_for_another_device(solution, arch=request.arch, own_arch=own_arch):
+                    return Skipped(absence)
+                said = f"the build says that it is for another device, and it is not: {absence}"
+                return NotBuilt(said, worker.log.take())
+            case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):
+                lack = missing_toolchain(solution, arch=request.arch) if is_missing else None
+                if lack is not None:
+                    return Skipped(lack)
+                return NotBuilt(message, log + worker.log.take())
+            case Raised(text=text):
+                return NotBuilt(text, worker.log.take())
+            case _:
+                return NotBuilt("the build answered with something else", worker.log.take())
+
+
+def subject_of(solution: Solution) -> str:
+    """What a process serves: this code under this name."""
+    return f"{solution.name} {solution.hash()}"
+
+
+def _phases(solution: Solution) -> tuple[Phase, ...]:
+    """Name the phases that a solution has, in the order in which they run."""
+    named: dict[Phase, str | None] = {"prepare": solution.spec.prepare, "plan": solution.spec.plan}
+    return tuple(phase for phase, symbol in named.items() if symbol)
+
+
+def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
+    """Describe a call of the solution; nothing where the workload is at fault, which shows later."""
+    try:
+        inputs = plan_inputs(job.definition, job.workload)
+    except DatasetError:
+        return ()
+    outputs = plan_outputs(job.definition, job.workload)
+    into = outputs if solution.spec.destination_passing_style else ()
+    return (*inputs, *(InputPlan(plan, "draw") for plan in into))

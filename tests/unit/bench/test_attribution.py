@@ -8,9 +8,23 @@ import sys
 
 import pytest
 
-from flashinfer_bench.bench.parent.attribution import unless_memory_ran_out
-from flashinfer_bench.bench.outcomes import Crashed, Skipped, TimedOut
+from flashinfer_bench.bench.parent.attribution import (
+    confirmed,
+    unless_memory_ran_out,
+    with_log,
+)
+from flashinfer_bench.bench.outcomes import (
+    Crashed,
+    Errors,
+    Note,
+    OpponentFailed,
+    Skipped,
+    Suspect,
+    TimedOut,
+    Wrong,
+)
 from flashinfer_bench.tensors import memory
+from tests.unit.bench.values import passed
 
 GB = 10**9
 SAYS = "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 3000000000 bytes."
@@ -72,3 +86,44 @@ def test_the_kernels_account_of_another_process_is_read() -> None:
     assert 64 << 20 <= peak < 1 << 30
     assert (memory.granted_bytes(other.pid), memory.peak_bytes(other.pid)) == (None, 0)
     assert memory.peak_bytes(os.getpid()) > 0
+
+
+def suspect(number: int, *, is_opponents: bool = False) -> Suspect:
+    found = (Note("implausible", f"too fast by {number}"),)
+    return Suspect(
+        Errors(0.0, 0.0, 1.0),
+        found,
+        (),
+        log=f"printed {number}\n",
+        participant="candidate-1",
+        is_opponents=is_opponents,
+    )
+
+
+def test_what_was_suspect_in_every_attempt_is_wrong_and_the_log_says_why_each_time() -> None:
+    wrong = confirmed([suspect(1), suspect(2), suspect(3)])
+
+    assert isinstance(wrong, Wrong)
+    assert wrong.explanation == "seen in each of 3 attempts at the job, each in a fresh process"
+    assert [note.evidence for note in wrong.violations] == ["too fast by 3"]
+    assert wrong.log.splitlines() == [
+        "played again because of implausible: too fast by 1",
+        "played again because of implausible: too fast by 2",
+        "played again because of implausible: too fast by 3",
+        "printed 3",
+    ]
+
+
+def test_what_is_confirmed_of_the_opponent_is_the_opponents_failure() -> None:
+    failed = confirmed([suspect(1), suspect(2, is_opponents=True)])
+
+    assert isinstance(failed, OpponentFailed)
+    assert isinstance(failed.outcome, Wrong)
+
+
+def test_who_is_believed_at_a_later_attempt_keeps_the_reasons_in_the_log() -> None:
+    again = with_log(passed(log="hello\n"), [suspect(1)])
+    crashed = with_log(Crashed("SIGSEGV", "log"), [suspect(1)])
+
+    assert again.log == "played again because of implausible: too fast by 1\nhello\n"
+    assert crashed == Crashed("SIGSEGV", "log")

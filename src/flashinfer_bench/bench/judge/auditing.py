@@ -17,6 +17,8 @@ from flashinfer_bench.bench.judge.participant import KeptSample
 from flashinfer_bench.tensors.outputs import slot_bytes
 
 if TYPE_CHECKING:
+    from flashinfer_bench.bench.judge.calls import CallId
+    from flashinfer_bench.bench.judge.schedule import Block
     from flashinfer_bench.bench.protocol import Judgement
     from flashinfer_bench.bench.judge.participant import Sample, Participant, SlotsOf
 
@@ -44,14 +46,15 @@ class Auditing:
         self._secret_samples = planned + rules.num_trials  # one a block, and the last of each trial
         self._samples: dict[int, _Samples] = {}
 
-    def block(self, participant: Participant, trial: int, calls: range, *, is_last: bool) -> BlockAudit:
-        """Choose the secret sample of a block; `is_last`: whether a trial ends with it."""
-        secret = calls[secret_place(len(calls), participant.toss(trial, calls.start, "keep"))]
-        last = calls[-1] if is_last else None
+    def block(self, participant: Participant, trial: int, block: Block) -> BlockAudit:
+        """Choose the secret sample of a block, and the last one of a trial that ends with it."""
+        calls = block.calls
+        secret = calls[secret_place(len(calls), participant.toss(trial, calls[0], "keep"))]
+        last = calls[-1] if block.is_last else None
         return BlockAudit(self, participant, trial, len(calls), secret, last)
 
     def slots(
-        self, participant: Participant, trial: int, call: int, count: int, *, is_fast: bool = False
+        self, participant: Participant, trial: int, call: CallId, count: int, *, is_fast: bool = False
     ) -> tuple[int, ...]:
         """Choose which calls of a sample are checked, if it is."""
         most = checked_calls(count, self._secret_samples, is_fast=is_fast)
@@ -79,12 +82,14 @@ class BlockAudit:
     _participant: Participant
     _trial: int
     _size: int
-    _secret: int
+    _secret: CallId
     """A call that is checked whatever it takes."""
-    _last: int | None
+    _last: CallId | None
     """The last call of a trial, which is checked too."""
+    kept: list[KeptSample] = field(default_factory=list)
+    """What is to be checked when the block is over."""
 
-    def choice(self, call: int, count: int) -> SlotsOf:
+    def choice(self, call: CallId, count: int) -> SlotsOf:
         """Toss the coins of a sample; what comes back chooses the calls whose outputs are copied by its time."""
         auditing, participant = self._auditing, self._participant
         if not auditing.is_on:
@@ -104,8 +109,8 @@ class BlockAudit:
 
         return slots_of
 
-    def take(self, call: int, sample: Sample) -> None:
-        """Queue what was copied of a sample."""
+    def take(self, call: CallId, sample: Sample) -> None:
+        """Keep what was copied of a sample."""
         participant, samples = self._participant, self._auditing.samples_of(self._participant)
         if not sample.slots:
             return
@@ -113,21 +118,21 @@ class BlockAudit:
         if call not in {self._secret, self._last}:
             samples.fast_copies += 1
             if samples.usual.is_fast(per_call_ns) and not participant.link.is_reference:
-                self._queue_fast(call, sample)
+                self._keep_fast(call, sample)
             return
         if call == self._secret:
             samples.usual.add(per_call_ns)
         if not participant.link.is_reference:
             kept = participant.keep(self._trial, call, sample, asks_peak=call == self._last)
-            participant.queue.append(kept)
+            self.kept.append(kept)
 
     def _has_room(self) -> bool:
-        kept = 1 + sum(len(each.slots) for each in self._participant.queue)
+        kept = 1 + sum(len(each.slots) for each in self.kept)
         return kept * slot_bytes(self._participant.oracle.outputs) <= _MOST_KEPT_BYTES
 
-    def _queue_fast(self, call: int, sample: Sample) -> None:
+    def _keep_fast(self, call: CallId, sample: Sample) -> None:
         """Check it without a word to the candidate, and without a trace: a replay may find others fast."""
-        self._participant.queue.append(
+        self.kept.append(
             KeptSample(
                 self._trial,
                 call,

@@ -9,6 +9,8 @@ import torch
 
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.bench.judge.answers import task_notes
+from flashinfer_bench.bench.judge.calls import FIRST, CallId
+from flashinfer_bench.bench.judge.findings import FAILED
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
@@ -18,7 +20,7 @@ from flashinfer_bench.tensors.outputs import fingerprint
 from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.bench.outcomes import Decision, Note
     from flashinfer_bench.bench.protocol import Judgement
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
 
-_REPEATED_CALL = -1  # numbers of calls that are never timed
-_FIRST_UNUSUAL_CALL = -2
+_REPEATED = CallId("repeated", 0)
 _LONGEST_SAID = 300
 _LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than candidates may take
 _RIGHT = "passed"
@@ -75,13 +76,13 @@ class Checker:
         for asked in suspects:
             if asked.family is None and time.monotonic() < until_s:
                 count = 1 if asked.repeat is not None else asked.count  # repeated ones are alike
-                self._oracle.require_legal(asked.trial, asked.call, count)
+                self._oracle.require_legal(asked.trial, asked.call.seed_number, count)
 
     def check_first(self, participant: Participant, trial: int) -> None:
         """Run the checked call that opens a trial."""
-        sample = participant.sample(trial, call=0, count=1, slots=(0,))
-        kept = participant.keep(trial, 0, sample, asks_peak=True)
-        arguments = self._oracle.inputs_of(trial, 0)[0]
+        sample = participant.sample(trial, FIRST, count=1, slots=(0,))
+        kept = participant.keep(trial, FIRST, sample, asks_peak=True)
+        arguments = self._oracle.inputs_of(trial, FIRST.seed_number)[0]
         self._check_inputs(participant, kept, 0, arguments)
         expected = self._oracle.expected_of_first(trial) if self._judge.needs_expected else ()
         self._hear(participant, kept, Call(arguments, kept.outputs[0], expected))
@@ -90,38 +91,37 @@ class Checker:
 
     def check_repeats(self, participant: Participant, *, most: int) -> None:
         """Run calls on the same inputs, `most` at a time, if the judge wants to see several together."""
-        arguments = self._oracle.inputs_of(0, _REPEATED_CALL)[0]
-        wanted = self._judge.repeats(arguments) if participant.is_good else 0
+        arguments = self._oracle.inputs_of(0, _REPEATED.seed_number)[0]
+        wanted = self._judge.repeats(arguments) if participant.findings.is_good else 0
         returned: list[Outputs] = []
         while len(returned) < wanted:
-            count = 1 if participant.shares_buffers else min(most, wanted - len(returned))
+            count = 1 if participant.findings.shares_buffers else min(most, wanted - len(returned))
             sample = participant.sample(
-                0, _REPEATED_CALL, count, slots=tuple(range(count)), repeat=len(returned)
+                0, _REPEATED, count, slots=tuple(range(count)), repeat=len(returned)
             )
             if sample.shares_buffers and count > 1:  # only the last of these outputs survived
-                participant.shares_buffers = True
+                participant.findings.shares_buffers = True
                 continue
             returned += sample.outputs
         if returned:
             found = self._case(participant).hear_repeats(arguments, returned)
-            participant.verdict = participant.verdict.merged(found.placed("trial 0, repeated calls"))
+            participant.findings.merge(found.placed("trial 0, repeated calls"))
 
-    def check_queue(self, participant: Participant) -> None:
-        """Check what was kept during a block, now that nobody is being timed."""
-        for kept in () if participant.link.is_reference else participant.queue:
-            sets = self._oracle.inputs_of(kept.trial, kept.call, kept.count)
+    def check(self, participant: Participant, samples: Iterable[KeptSample]) -> None:
+        """Check what was kept of samples, now that nobody is being timed; the reference is not checked."""
+        for kept in () if participant.link.is_reference else samples:
+            sets = self._oracle.inputs_of(kept.trial, kept.call.seed_number, kept.count)
             for position, slot in enumerate(kept.slots):
                 self._check_inputs(participant, kept, slot, sets[slot])
                 expected = self._oracle.run(sets[slot]) if self._judge.needs_expected else ()
-                was_good = participant.verdict.is_accepted
+                was_good = participant.findings.verdict.is_accepted
                 self._hear(participant, kept, Call(sets[slot], kept.outputs[position], expected))
-                if was_good and not participant.verdict.is_accepted:
+                if was_good and not participant.findings.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
                         "wrong in a timed call"
                     )
-                    participant.accuse("failed_audit", evidence)
-        participant.queue.clear()
+                    participant.findings.report("failed_audit", evidence)
 
     def task_notes(self) -> tuple[Note, ...]:
         """Say how the task is weak, found out once a workload."""
@@ -136,45 +136,46 @@ class Checker:
 
     def close(self, participant: Participant) -> None:
         """Judge what only all calls of the job together show."""
-        if not participant.is_good:
+        if not participant.findings.is_good:
             return
         found = self._case(participant).close()
-        participant.verdict = participant.verdict.merged(found)
+        participant.findings.merge(found)
         if not found.is_accepted:
-            participant.accuse("failed_audit", found.explanation)
+            participant.findings.report("failed_audit", found.explanation)
 
     def check_unusual(self, participant: Participant, trial: int) -> None:
         """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
         if not any(can_be_unusual(plan) for plan in self._oracle.inputs):
             return
         for number, family in enumerate(FAMILIES):
-            call = _FIRST_UNUSUAL_CALL - number
-            draw = self._oracle.unusual(family, self._judge, self._tolerance, at=(trial, call))
+            call = CallId("unusual", number)
+            at = (trial, call.seed_number)
+            draw = self._oracle.unusual(family, self._judge, self._tolerance, at=at)
             if isinstance(draw, str):
-                participant.unusual[family] = f"skipped: {draw}"
+                participant.findings.unusual[family] = f"skipped: {draw}"
                 continue
-            said = self._try(participant, draw)
+            said = self._try(participant, draw, call)
             if said != _RIGHT:
                 doubt = self._oracle.doubt(draw, self._judge, self._tolerance)
                 said = said if doubt is None else f"skipped: {doubt}"
-            participant.unusual[family] = said
+            participant.findings.unusual[family] = said
 
-    def _try(self, participant: Participant, draw: UnusualDraw) -> str:
+    def _try(self, participant: Participant, draw: UnusualDraw, call: CallId) -> str:
         """Say what became of one family; only a process that ends, or hangs, ends the job."""
-        trial, call = draw.at
+        trial, _ = draw.at
         try:
             (got,) = participant.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
         except JobEndedError as ended:
             if not isinstance(ended.outcome, Crashed | Misshapen):
                 raise
             lines = ended.outcome.explanation.strip().splitlines()
-            return f"failed: {lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
-        arguments = self._oracle.inputs_of(trial, call, family=draw.family)[0]
+            return f"{FAILED}{lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
+        arguments = self._oracle.inputs_of(*draw.at, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)
         verdict = case.hear(Call(arguments, got, draw.expected))
         if verdict.is_accepted:
             return _RIGHT
-        return f"failed: {' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
+        return f"{FAILED}{' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
 
     def _case(self, participant: Participant) -> Case:
         name = participant.link.name
@@ -183,24 +184,24 @@ class Checker:
         return self._cases[name]
 
     def _measure_precision(self, participant: Participant, outputs: Outputs) -> None:
-        participant.precision = self._oracle.precision(self._judge, outputs)
+        participant.findings.precision = self._oracle.precision(self._judge, outputs)
         limit = self._max_precision_ratio
-        ratio = (participant.precision or {}).get("ratio", 0.0)
+        ratio = (participant.findings.precision or {}).get("ratio", 0.0)
         if limit is not None and ratio > limit:
             explanation = (
                 f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
             )
             found = Verdict(is_accepted=False, explanation=explanation)
-            participant.verdict = participant.verdict.merged(found)
+            participant.findings.merge(found)
 
     def _check_inputs(
         self, participant: Participant, kept: KeptSample, slot: int, arguments: Sequence[Any]
     ) -> None:
         if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(arguments):
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
-            participant.accuse("changed_inputs", evidence)
+            participant.findings.report("changed_inputs", evidence)
 
     def _hear(self, participant: Participant, kept: KeptSample, call: Call) -> None:
         verdict = self._case(participant).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
         if kept.is_recorded or not verdict.is_accepted:
-            participant.verdict = participant.verdict.merged(verdict)
+            participant.findings.merge(verdict)

@@ -44,6 +44,8 @@ class Link:
         self, name: str, pid: int, channel: Channel[FromCandidate], parent: Channel[ToJudge]
     ) -> None:
         self.name = name
+        self.now_ns = time.perf_counter_ns
+        self.sleep = time.sleep
         self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
         self.is_reference, self.is_timed, self.takes_outputs = False, True, False
         self.phases: tuple[Phase, ...] = ()

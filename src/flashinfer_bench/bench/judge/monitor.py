@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.timing.accounts import telling_sample_ns
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
 from flashinfer_bench.bench.timing.observed import Observations, Observed, claimed_per_call_ns
@@ -32,7 +32,6 @@ _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
 _FIRST_LOOKS = 11  # at the control, to see how much samples vary here
-_BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
 
 class Monitor:
@@ -52,7 +51,7 @@ class Monitor:
         self._longest_sample_s = 0.0
         self._untimed_ns: float | None = None
 
-    def pause_s(self, participant: Participant, trial: int, call: int) -> float:
+    def pause_s(self, participant: Participant, trial: int, call: CallId) -> float:
         """Say how long a candidate has to wait before this call; mostly not at all.
 
         Long enough, sometimes, for all the work of a sample: who does it now cannot be done when `go` comes.
@@ -70,10 +69,10 @@ class Monitor:
         for participant in others:
             participant.link.cpu.look_for_children()
         busy.link.cpu.look_for_children()
-        started_ns = time.perf_counter_ns()
+        started_ns = busy.link.now_ns()
         before = [participant.link.cpu.read_ns() for participant in others]
         yield
-        wall_ns = float(time.perf_counter_ns() - started_ns)
+        wall_ns = float(busy.link.now_ns() - started_ns)
         for participant, used_ns in zip(others, before, strict=True):
             self._observations[id(participant)].idle.append((wall_ns, participant.link.cpu.read_ns() - used_ns))
 
@@ -105,7 +104,7 @@ class Monitor:
             observations.born.clear()
             observations.controls.clear()
 
-    def run_batches(self, participant: Participant, trial: int, *, most: int) -> Iterator[tuple[int, Sample]]:
+    def run_batches(self, participant: Participant, trial: int, *, most: int) -> Iterator[tuple[CallId, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
         observations = self._observations[id(participant)]
         if self._on_cpu and is_noisy(observations):
@@ -118,14 +117,14 @@ class Monitor:
             observations, on_cpu=self._on_cpu
         ):
             self._serial += 1
-            call = _BATCH_CALLS - 2 * self._serial
+            call, other = (CallId("batch", 2 * self._serial + index) for index in range(2))
             coin = participant.toss(trial, call, "batch")
             low = coin.randint(1, max(1, largest // 6))
             high = coin.randint(max(low + 1, largest - largest // 6), largest)
             first = participant.sample(trial, call, low, slots=_slot_of(participant, coin, low))
             yield call, first
-            second = participant.sample(trial, call - 1, high, slots=_slot_of(participant, coin, high))
-            yield call - 1, second
+            second = participant.sample(trial, other, high, slots=_slot_of(participant, coin, high))
+            yield other, second
             observations.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
                 beside = (self._beside(observations, trial, low), self._beside(observations, trial, high))
@@ -135,10 +134,10 @@ class Monitor:
         """See whether the noise is of the candidate's own making: while nobody has work, it should have none."""
         for _ in range(_SILENCES):
             participant.link.cpu.look_for_children()
-            started_ns, before_ns = time.perf_counter_ns(), participant.link.cpu.read_ns()
-            time.sleep(_SILENCE_S)
+            started_ns, before_ns = participant.link.now_ns(), participant.link.cpu.read_ns()
+            participant.link.sleep(_SILENCE_S)
             used_ns = participant.link.cpu.read_ns() - before_ns
-            observations.silences.append((float(time.perf_counter_ns() - started_ns), used_ns))
+            observations.silences.append((float(participant.link.now_ns() - started_ns), used_ns))
 
     def suspicions(self, participant: Participant) -> list[Suspicion]:
         """Say what speaks against a participant."""
@@ -190,7 +189,7 @@ class Monitor:
     def _reference_sample(self, trial: int, count: int) -> Observed:
         assert self._control is not None
         self._serial += 1
-        return self._control.sample(trial, _CONTROL_CALLS - self._serial, count).observed
+        return self._control.sample(trial, CallId("control", self._serial), count).observed
 
     def _control_sample(
         self, trial: int, count: int, spin_ns: int, *, pauses: bool = False
@@ -199,7 +198,7 @@ class Monitor:
         self._serial += 1
         sample = self._control.sample(
             trial,
-            _CONTROL_CALLS - self._serial,
+            CallId("control", self._serial),
             count,
             pause_s=_SHORTEST_PAUSE_S if pauses else 0.0,
             spin=(spin_ns, self._spins // 4 % 2 == 0),  # a block on all cores, a block on one
@@ -211,4 +210,4 @@ def _slot_of(participant: Participant, coin: random.Random, count: int) -> tuple
     """Choose the call of a batch that is checked, mostly none; the last where all share one buffer."""
     if coin.random() >= _CHECK_PROBABILITY:
         return ()
-    return (count - 1 if participant.shares_buffers else coin.randrange(count),)
+    return (count - 1 if participant.findings.shares_buffers else coin.randrange(count),)

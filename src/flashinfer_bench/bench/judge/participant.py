@@ -1,20 +1,21 @@
-"""One candidate in one job: what it is asked, what it answered, and what was found about it."""
+"""One participant of one job, as the judge drives it: what it is asked, and what it answered."""
 
 from __future__ import annotations
 
 import math
 import random
-import statistics
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Errors, Misshapen, Note, Wrong
+from flashinfer_bench.bench.judge.calls import FIRST, CallId
+from flashinfer_bench.bench.judge.findings import Findings
+from flashinfer_bench.bench.judge.link import JobEndedError
+from flashinfer_bench.bench.judge.timings import Reported, Timings
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Misshapen
 from flashinfer_bench.bench.protocol import (
     Committed,
     Done,
     Finished,
-    QuickChecked,
     Go,
     Inspect,
     Inspected,
@@ -23,20 +24,18 @@ from flashinfer_bench.bench.protocol import (
     OpenTrial,
     OutputFault,
     Prepare,
+    QuickChecked,
     Returned,
     RunPhase,
     Spin,
 )
 from flashinfer_bench.bench.timing.observed import Observed
-from flashinfer_bench.bench.judge.link import JobEndedError
-from flashinfer_bench.judging import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import torch
 
-    from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.outputs import SharedOutputs
@@ -44,18 +43,16 @@ if TYPE_CHECKING:
     # Chooses calls of a sample by its claimed time, in nanoseconds.
     SlotsOf = Callable[[int], tuple[int, ...]]
 
-_LONGEST_EVIDENCE = 500
-_DISCARDED_CALLS = 1 << 40  # numbers of calls that are never made
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class KeptSample:
     """Outputs of a sample copied away, to be checked when the block is over."""
 
     trial: int
-    call: int
+    call: CallId
     count: int
     slots: tuple[int, ...]
     outputs: list[list[torch.Tensor | None]]
@@ -77,6 +74,13 @@ class Sample:
     outputs: list[list[torch.Tensor | None]]
     """What was copied of the outputs in `slots`, for the case that they are kept."""
 
+    @property
+    def reported(self) -> Reported:
+        """What it says a call took."""
+        count = self.observed.count
+        host_ns = None if self.host_ns is None else self.host_ns / count
+        return Reported(self.elapsed_ns / count, host_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
@@ -93,7 +97,7 @@ class Asked:
     """A sample as a candidate was asked for it: what its inputs follow from."""
 
     trial: int
-    call: int
+    call: CallId
     count: int = 1
     repeat: int | None = None
     family: str | None = None
@@ -101,7 +105,7 @@ class Asked:
 
 @dataclass
 class Participant:
-    """One candidate: its link, its shared outputs, and everything found about it so far."""
+    """One participant: its link, its shared outputs, and what it was asked so far."""
 
     coin: int
     link: Link
@@ -113,49 +117,30 @@ class Participant:
     """What the device has; no process can have held more."""
     is_told_late: bool = False
     prepares_twice: bool = False
-    discarded: int = 0
-    """Inputs that were made and not used."""
-    blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
-    host_ns: list[float | None] = field(default_factory=list)
-    typical_ns: float = math.inf
-    shares_buffers: bool = False
-    strided_elements: int = 0
+    findings: Findings = field(default_factory=Findings)
+    timings: Timings = field(default_factory=Timings)
     peak_bytes: int = 0
-    verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
-    violations: dict[str, str] = field(default_factory=dict)
-    queue: list[KeptSample] = field(default_factory=list)
-    precision: dict[str, float] | None = None
-    phases_ms: dict[Phase, list[float]] = field(default_factory=dict)
-    """How long the solution's own phases took in each trial, by the judge's clock."""
-    unusual: dict[str, str] = field(default_factory=dict)
-    """What each family of unusual inputs did."""
+    """The most memory it said it had in use."""
     asked: list[Asked] = field(default_factory=list)
     """The samples of this trial, the newest last."""
+    discarded: int = 0
+    """Inputs that were made and not used."""
 
-    @property
-    def is_good(self) -> bool:
-        """Nothing wrong was found so far."""
-        return self.verdict.is_accepted and not self.violations
-
-    def accuse(self, code: str, evidence: str) -> None:
-        """Note a violation; of each kind the first one found is told."""
-        if len(evidence) > _LONGEST_EVIDENCE:
-            evidence = evidence[:_LONGEST_EVIDENCE] + " …"
-        self.violations.setdefault(code, evidence)
-
-    def open_trial(self, seed: int) -> None:
+    def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
+        self.asked = [Asked(trial, FIRST)]  # its own phases see inputs of every call
+        seed = self.oracle.trial_seed(trial)
         self.link.ask(OpenTrial(self.link.new_id(), seed), Done)
         for phase in self.link.phases:
-            started_ns = time.perf_counter_ns()
+            started_ns = self.link.now_ns()
             self.link.ask(RunPhase(self.link.new_id(), phase), Done)
-            taken_ms = (time.perf_counter_ns() - started_ns) / 1e6
-            self.phases_ms.setdefault(phase, []).append(taken_ms)
+            taken_ms = (self.link.now_ns() - started_ns) / 1e6
+            self.timings.phases_ms.setdefault(phase, []).append(taken_ms)
 
     def sample(
         self,
         trial: int,
-        call: int,
+        call: CallId,
         count: int,
         *,
         slots: tuple[int, ...] = (),
@@ -171,21 +156,22 @@ class Participant:
     def order(
         self,
         trial: int,
-        call: int,
+        call: CallId,
         count: int,
         *,
         repeat: int | None = None,
         family: str | None = None,
     ) -> Ordered:
         """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
-        seed = self.oracle.call_seed(trial, call)
+        seed = self.oracle.call_seed(trial, call.seed_number)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
             self.discarded += 1
-            other = self.oracle.call_seed(trial, _DISCARDED_CALLS + self.discarded)
+            unused = CallId("discarded", self.discarded)
+            other = self.oracle.call_seed(trial, unused.seed_number)
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
         request = Prepare(self.link.new_id(), seed, count, repeat, family)
-        idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
+        idle_ns, asked_ns = self.link.cpu.read_ns(), self.link.now_ns()
         self.link.tell(request)
         return Ordered(request, idle_ns, asked_ns)
 
@@ -206,24 +192,24 @@ class Participant:
         """
         link, cpu, count = self.link, self.link.cpu, ordered.request.count
         link.hear(ordered.request, Done)
-        preparing_ns = time.perf_counter_ns() - ordered.asked_ns
+        preparing_ns = link.now_ns() - ordered.asked_ns
         prepared_ns = cpu.read_ns()
         if pause_s:
-            time.sleep(pause_s)
+            link.sleep(pause_s)
         ready_ns = cpu.read_ns() if pause_s else prepared_ns
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
-        started_ns = time.perf_counter_ns()
+        started_ns = link.now_ns()
         link.tell(order)
         if self.is_told_late:
             link.hear(order, Finished)
-            returned_ns = time.perf_counter_ns()
+            returned_ns = link.now_ns()
             returned = link.hear(order, Returned)
         else:
             returned = link.hear(order, Returned)
-            returned_ns = time.perf_counter_ns()
+            returned_ns = link.now_ns()
         slots = slots(returned.elapsed_ns) if callable(slots) else slots
         committed = link.hear(order, Committed)
-        committing_ns = time.perf_counter_ns() - returned_ns
+        committing_ns = link.now_ns() - returned_ns
         running_cpu_ns = cpu.read_ns() - ready_ns
         is_here = self.device.type == "cpu"  # from a card they are still on their way
         outputs = [self._read(slot, committed.missing) for slot in slots] if is_here else []
@@ -265,106 +251,52 @@ class Participant:
                 self._hear_fault(fault)
         if returned.count != count:
             evidence = f"{count} calls were ordered, {returned.count} came back"
-            self.accuse("tampered_harness", evidence)
+            self.findings.report("tampered_harness", evidence)
         if returned.elapsed_ns <= 0:
             evidence = f"{count} calls are said to have taken {returned.elapsed_ns} ns"
-            self.accuse("implausible", evidence)
+            self.findings.report("implausible", evidence)
         said_ns = max(returned.elapsed_ns, returned.host_ns or 0)
         if said_ns > _MOST_OF_WHAT_WAS_SEEN * observed.outside_ns + _CLOCK_SLACK_NS:
             evidence = (
                 f"{count} calls are said to have taken {said_ns} ns, of {observed.outside_ns:.0f}"
             )
-            self.accuse("implausible", f"{evidence} ns that passed until they were back")
+            self.findings.report("implausible", f"{evidence} ns that passed until they were back")
         if any(number < self.least_outputs for number in committed.missing):
-            self.accuse(
+            self.findings.report(
                 "tampered_harness",
                 f"outputs {committed.missing} are said to be missing",
             )
         elements = sum(math.prod(plan.shape) for plan in self.oracle.outputs)
         if inspected.strided_elements > elements:
             evidence = f"{inspected.strided_elements} of {elements} elements are said to be strided"
-            self.accuse("tampered_harness", evidence)
-        self.strided_elements = max(self.strided_elements, inspected.strided_elements)
+            self.findings.report("tampered_harness", evidence)
+        found = self.findings
+        found.strided_elements = max(found.strided_elements, inspected.strided_elements)
 
-    def checked_slots(self, trial: int, call: int, count: int, *, most: int) -> tuple[int, ...]:
+    def checked_slots(self, trial: int, call: CallId, count: int, *, most: int) -> tuple[int, ...]:
         """Choose which calls of a sample are checked, if it is."""
         coin = self.toss(trial, call, "slots")
         return tuple(sorted(coin.sample(range(count), min(count, most))))
 
-    def keep(self, trial: int, call: int, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
+    def keep(self, trial: int, call: CallId, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the candidate hears of it."""
         slot = self.toss(trial, call, "inputs").choice(sample.slots)
         kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
         if kept.tampering is not None:
-            self.accuse("tampered_harness", kept.tampering)
+            self.findings.report("tampered_harness", kept.tampering)
         if kept.peak_memory_bytes > self.memory_bytes:
             evidence = f"{kept.peak_memory_bytes} bytes are said to have been in use at most"
-            self.accuse("tampered_harness", f"{evidence}; the device has {self.memory_bytes}")
+            self.findings.report("tampered_harness", f"{evidence}; the device has {self.memory_bytes}")
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
         count = sample.observed.count
         printed = (slot, kept.fingerprint)
         return KeptSample(trial, call, count, sample.slots, sample.outputs, printed)
 
-    def toss(self, trial: int, call: int, purpose: str) -> random.Random:
+    def toss(self, trial: int, call: CallId, purpose: str) -> random.Random:
         """Secret, yet the same when a job is replayed: then the same calls are checked."""
-        seed = self.oracle.call_seed(trial, call)
+        seed = self.oracle.call_seed(trial, call.seed_number)
         toss = f"{self.coin} {purpose} {seed} {self.link.is_reference}"
         return random.Random(toss)  # noqa: S311  # the secret is in its seed
-
-    @property
-    def recent_ns(self) -> float:
-        """Time of a call in the last block, or in warm-up."""
-        return statistics.median(self.blocks_ns[-1]) if self.blocks_ns else self.typical_ns
-
-    @property
-    def latency_ns(self) -> float:
-        """Median time of one call, over all samples that count."""
-        samples = [value for block in self.blocks_ns for value in block]
-        return statistics.median(samples) if samples else math.inf
-
-    def forget_block(self) -> None:
-        """Let the samples of the last block not count."""
-        forgotten = len(self.blocks_ns.pop())
-        del self.host_ns[len(self.host_ns) - forgotten :]
-
-    def forget_blocks(self) -> None:
-        """Let no sample so far count."""
-        self.blocks_ns.clear()
-        self.host_ns.clear()
-
-    def errors(self) -> Errors:
-        """Return the largest differences found."""
-        found = self.verdict
-        extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
-        return Errors(
-            found.max_absolute,
-            found.max_relative,
-            found.matched_ratio,
-            self.precision,
-            extra,
-        )
-
-    def notes(self) -> Iterator[Note]:
-        """Yield what is honest but worth knowing."""
-        if self.shares_buffers:
-            yield Note("reused_buffer", "outputs of different calls lie in the same memory")
-        if self.strided_elements:
-            yield Note("unusual_strides", "an output is not contiguous")
-        failed = {name: said for name, said in self.unusual.items() if said.startswith("failed")}
-        if failed:
-            said = "; ".join(f"{name}: {why}" for name, why in failed.items())
-            yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
-
-    def wrong(self, explanation: str) -> Wrong:
-        """Say that this candidate lost the job."""
-        violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
-        return Wrong(
-            self.errors(),
-            explanation,
-            violations,
-            notes=tuple(self.notes()),
-            participant=self.link.name,
-        )
 
     def _hear_fault(self, fault: OutputFault) -> None:
         if self.link.is_reference:
@@ -377,9 +309,10 @@ class Participant:
                 misshapen = Misshapen(fault.code, fault.detail, participant=self.link.name)
                 raise JobEndedError(misshapen)
             case "overlap":
-                self.accuse("overlapping_output", fault.detail)
+                self.findings.report("overlapping_output", fault.detail)
             case "subclass":
-                self.accuse("tensor_subclass", fault.detail)
-                raise JobEndedError(self.wrong(fault.detail))
+                self.findings.report("tensor_subclass", fault.detail)
+                wrong = self.findings.wrong(fault.detail, participant=self.link.name)
+                raise JobEndedError(wrong)
             case "count" | "not_a_tensor" | "device":
                 raise JobEndedError(Crashed(fault.detail, participant=self.link.name))

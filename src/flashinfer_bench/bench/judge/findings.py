@@ -1,0 +1,70 @@
+"""What was found of one participant in one job: right or wrong, broken rules, what is worth knowing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.outcomes import Errors, Note, Wrong
+from flashinfer_bench.judging import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_EVIDENCE = 500
+FAILED = "failed: "
+"""How the account of an unusual call begins that was not right."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found so far."""
+
+    verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
+    violations: dict[str, str] = field(default_factory=dict)
+    precision: dict[str, float] | None = None
+    shares_buffers: bool = False
+    """Whether outputs of different calls lie in the same memory."""
+    strided_elements: int = 0
+    unusual: dict[str, str] = field(default_factory=dict)
+    """What each family of unusual inputs did."""
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing wrong was found so far."""
+        return self.verdict.is_accepted and not self.violations
+
+    def report(self, code: str, evidence: str) -> None:
+        """Note a violation; of each kind the first one found is told."""
+        if len(evidence) > _LONGEST_EVIDENCE:
+            evidence = evidence[:_LONGEST_EVIDENCE] + " …"
+        self.violations.setdefault(code, evidence)
+
+    def merge(self, verdict: Verdict) -> None:
+        """Take in what a judge said of some calls."""
+        self.verdict = self.verdict.merged(verdict)
+
+    def errors(self) -> Errors:
+        """Return the largest differences found."""
+        found = self.verdict
+        extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
+        return Errors(
+            found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
+        )
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what is honest but worth knowing."""
+        if self.shares_buffers:
+            yield Note("reused_buffer", "outputs of different calls lie in the same memory")
+        if self.strided_elements:
+            yield Note("unusual_strides", "an output is not contiguous")
+        failed = {name: said for name, said in self.unusual.items() if said.startswith(FAILED)}
+        if failed:
+            said = "; ".join(f"{name}: {why}" for name, why in failed.items())
+            yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
+
+    def wrong(self, explanation: str, *, participant: str) -> Wrong:
+        """Say that this participant lost the job."""
+        violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
+        notes = tuple(self.notes())
+        return Wrong(self.errors(), explanation, violations, notes, participant=participant)

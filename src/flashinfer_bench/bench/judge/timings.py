@@ -1,0 +1,84 @@
+"""How long the calls of one participant took, as it says, in nanoseconds per call."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.bench.protocol import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a participant says one sample took, per call."""
+
+    call_ns: float
+    host_ns: float | None = None
+    """How long a call kept the host, where that is not what was timed."""
+
+
+@dataclass(slots=True)
+class Timings:
+    """What is known so far."""
+
+    blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
+    host_ns: list[float | None] = field(default_factory=list)
+    warm_up_ns: float = math.inf
+    """What a call took in warm-up."""
+    phases_ms: dict[Phase, list[float]] = field(default_factory=dict)
+    """How long the solution's own phases took in each trial, by the judge's clock."""
+
+    @property
+    def recent_ns(self) -> float:
+        """Time of a call in the last block, or in warm-up."""
+        return statistics.median(self.blocks_ns[-1]) if self.blocks_ns else self.warm_up_ns
+
+    @property
+    def latency_ns(self) -> float:
+        """Median time of one call, over all samples that count."""
+        samples = [value for block in self.blocks_ns for value in block]
+        return statistics.median(samples) if samples else math.inf
+
+    def warmed_up(self, reported: Sequence[Reported]) -> None:
+        """Take in the untimed calls before the first block; the first half, which compiles, says nothing."""
+        if not reported:
+            return
+        half = len(reported) // 2
+        self.warm_up_ns = statistics.median(each.call_ns for each in reported[half:])
+        self.host_ns += [each.host_ns for each in reported[half:]]
+
+    def add_block(self, reported: Sequence[Reported]) -> None:
+        """Take in a block."""
+        self.blocks_ns.append(tuple(each.call_ns for each in reported))
+        self.host_ns += [each.host_ns for each in reported]
+
+    def forget_block(self) -> None:
+        """Let the samples of the last block not count."""
+        forgotten = len(self.blocks_ns.pop())
+        del self.host_ns[len(self.host_ns) - forgotten :]
+
+    def forget_blocks(self) -> None:
+        """Let no sample so far count."""
+        self.blocks_ns.clear()
+        self.host_ns.clear()
+
+    def take_host_ns(self) -> float | None:
+        """Give how long a call kept the host at most, and forget it; None where that is not known."""
+        known = [value for value in self.host_ns if value is not None]
+        self.host_ns.clear()
+        return max(known, default=None)
+
+
+def median_of_known(values: Sequence[float | None]) -> float | None:
+    """Give the median of what is known; None where nothing is.
+
+    >>> median_of_known([1.0, None, 3.0]), median_of_known([None])
+    (2.0, None)
+    """
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

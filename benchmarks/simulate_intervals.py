@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flashinfer_bench.bench.tools.ab import ROUNDS
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import IntervalWithin, Taken
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, order_of_turns
+from flashinfer_bench.bench.tools.ab import ROUNDS
 from flashinfer_bench.bench.verdicts import Ratio, Verdict, ratio_of
 
 if TYPE_CHECKING:

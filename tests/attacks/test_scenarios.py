@@ -12,8 +12,8 @@ from flashinfer_bench.attacks import running, scenarios
 from flashinfer_bench.attacks.outcomes import Ending, ending_of_rounds
 from flashinfer_bench.attacks.scenarios import Stage, companions, play
 from flashinfer_bench.attacks.suite import PREVENTED, VICTIMS, Entry, entries, read_entry
-from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.bench.outcomes import DatasetFault, NotBuilt
+from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.data import TraceSet
 
 (TWINS,) = entries(only=["twins_answers_from_notes"])

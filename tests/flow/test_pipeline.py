@@ -29,8 +29,8 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
-from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.bench.parent.pool import Finished, Progress, Started, Waiting
+from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
     Definition,
     Evaluation,

@@ -25,8 +25,8 @@ from click.testing import CliRunner
 import flashinfer_bench
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.parent import launcher
-from flashinfer_bench.bench.sandbox.isolation import sandbox_levels
 from flashinfer_bench.bench.sandbox import container
+from flashinfer_bench.bench.sandbox.isolation import sandbox_levels
 from flashinfer_bench.cli.main import cli
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.data import Evaluation, Solution, TraceSet

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, VISIBLE, Entry
-from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.record import status_and_log, violations_of
+from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.bench.verdicts import Verdict, ratio_of
 from flashinfer_bench.report.tables import first_line
 

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Skipped
+from flashinfer_bench.bench.parent.pool import (
+    LocalPool,
+    Pool,
+    Progress,
+    device_names,
+    hardware_of,
+)
 from flashinfer_bench.bench.plan import (
     Plan,
     Resume,
@@ -16,13 +23,6 @@ from flashinfer_bench.bench.plan import (
     jobs_for,
     plan,
     skip_reason,
-)
-from flashinfer_bench.bench.parent.pool import (
-    LocalPool,
-    Pool,
-    Progress,
-    device_names,
-    hardware_of,
 )
 from flashinfer_bench.bench.record import Run, begin_run, record, samples_of
 from flashinfer_bench.data import Solution, TraceSet
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.outcomes import Outcome
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.parent.pool import Finished
+    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Trace, Workload
 
 

@@ -164,15 +164,7 @@ class OpponentFailed(_Ending, frozen=True):
 
 
 Decision = (
-    Passed
-    | Wrong
-    | Suspect
-    | Misshapen
-    | Crashed
-    | TimedOut
-    | Aborted
-    | Skipped
-    | DatasetFault
+    Passed | Wrong | Suspect | Misshapen | Crashed | TimedOut | Aborted | Skipped | DatasetFault
 )
 """What the judge decides."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.outcomes import Decision, Note
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Missing
+from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 

@@ -19,9 +19,9 @@ from flashinfer_bench.bench.outcomes import (
     DatasetFault,
     Misshapen,
     NotBuilt,
+    OpponentFailed,
     Outcome,
     Passed,
-    OpponentFailed,
     Skipped,
     TimedOut,
     Wrong,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench import outcomes
-    from flashinfer_bench.bench.parent.pool import Finished
     from flashinfer_bench.bench.outcomes import Errors, Samples
+    from flashinfer_bench.bench.parent.pool import Finished
     from flashinfer_bench.bench.protocol import Opened
 
 _NANOSECONDS_PER_MS = 1e6

@@ -11,8 +11,8 @@ from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload
 from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.tools.ab import Blocks, Limits, Round
     from flashinfer_bench.bench.plan import Plan
+    from flashinfer_bench.bench.tools.ab import Blocks, Limits, Round
     from flashinfer_bench.bench.verdicts import Ratio
     from flashinfer_bench.cli.ab_rounds import Found
     from flashinfer_bench.data import Definition

@@ -12,9 +12,9 @@ from flashinfer_bench.cli.progress import waiting_text
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.tools.ab import Ended, Limits, Round
-    from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.tools.ab import Ended, Limits, Round
     from flashinfer_bench.data import Solution
 
 
@@ -41,8 +41,8 @@ class Found:
 
 def play(benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found: Found) -> None:
     """Run all rounds on one device; one is enough where times mean nothing."""
-    from flashinfer_bench.bench.tools.ab import Limits, run_ab  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.parent.pool import LocalPool  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.tools.ab import Limits, run_ab  # noqa: PLC0415  # pydantic
 
     jobs = _jobs(plan)
     if found.interpreted:

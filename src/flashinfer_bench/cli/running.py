@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
-    from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Trace
 

@@ -134,9 +134,7 @@ class FakeLink:
     def sleep(self, seconds: float) -> None:
         self.machine.now_ns += round(seconds * 1e9)
         is_silence = seconds >= _LEAST_SILENCE_S
-        self.cpu.used_ns += (
-            self.numbers.silence_cpu_ns if is_silence else self.numbers.pause_cpu_ns
-        )
+        self.cpu.used_ns += self.numbers.silence_cpu_ns if is_silence else self.numbers.pause_cpu_ns
 
     def new_id(self) -> int:
         self._next_id += 1
@@ -260,10 +258,10 @@ class FakeShared:
 
 
 def judgement(**changes: Any) -> Judgement:
-    """The rules of a quick job: ten blocks of four samples."""
+    """The rules of a quick job: ten blocks of one sample."""
     rules: dict[str, Any] = {
         "warmup_runs": 2,
-        "iterations": 40,
+        "iterations": 10,
         "num_trials": 1,
         "rtol": 1e-2,
         "atol": 1e-2,

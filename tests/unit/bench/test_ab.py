@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
@@ -15,8 +14,9 @@ from flashinfer_bench.bench.outcomes import (
     Passed,
     Samples,
 )
-from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.parent.pool import Finished, Progress
+from flashinfer_bench.bench.plan import Job
+from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from tests.flow.kernels import HONEST, solution
 from tests.unit.bench.values import OPENED, job
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Sandbox, Missing
-from flashinfer_bench.bench.sandbox import container, allowlist, landlock, seccomp
+from flashinfer_bench.bench.sandbox import allowlist, container, landlock, seccomp
 from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE
+from flashinfer_bench.bench.sandbox.policy import Missing, Sandbox, SandboxPolicy
 
 
 def granted(paths: list[Path], *, hidden: list[Path]) -> dict[str, int]:

@@ -8,11 +8,6 @@ import sys
 
 import pytest
 
-from flashinfer_bench.bench.parent.attribution import (
-    confirmed,
-    unless_memory_ran_out,
-    with_log,
-)
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     Errors,
@@ -22,6 +17,11 @@ from flashinfer_bench.bench.outcomes import (
     Suspect,
     TimedOut,
     Wrong,
+)
+from flashinfer_bench.bench.parent.attribution import (
+    confirmed,
+    unless_memory_ran_out,
+    with_log,
 )
 from flashinfer_bench.tensors import memory
 from tests.unit.bench.values import passed

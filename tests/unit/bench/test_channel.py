@@ -20,7 +20,6 @@ from flashinfer_bench.bench.channel import (
     ChannelTimeout,
     pair,
 )
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.bench.outcomes import Misshapen
 from flashinfer_bench.bench.protocol import (
     Built,
@@ -37,6 +36,7 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
     ToServer,
 )
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from tests.unit.bench.values import OPENED, STEADY, passed
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.bench.candidate import harness
 from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
+from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.planned import TensorPlan
 

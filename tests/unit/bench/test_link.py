@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import pytest
 
 from flashinfer_bench.bench.channel import Channel, pair
+from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.outcomes import Aborted, TimedOut
 from flashinfer_bench.bench.protocol import (
-    ParticipantPlan,
     Disconnect,
     Done,
     FromCandidate,
     LookAtProcess,
     OpenBlock,
+    ParticipantPlan,
     ProcessObserved,
     Returned,
     ToCandidate,
     ToJudge,
 )
-from flashinfer_bench.bench.judge.link import JobEndedError, Link
 
 
 @dataclass

@@ -66,7 +66,9 @@ def lying(observations: Observations, factor: float) -> Observations:
         return replace(each, claimed_ns=each.claimed_ns / factor)
 
     observations.blocks = [tuple(map(claims_less, block)) for block in observations.blocks]
-    observations.batches = [(claims_less(low), claims_less(high)) for low, high in observations.batches]
+    observations.batches = [
+        (claims_less(low), claims_less(high)) for low, high in observations.batches
+    ]
     return observations
 
 
@@ -295,7 +297,11 @@ def test_a_few_bad_blocks_are_noise() -> None:
 
 def test_less_than_six_blocks_confirm_nothing() -> None:
     observations = lying(honest(), 10.0)
-    observations.blocks, observations.controls, observations.batches = observations.blocks[:5], observations.controls[:5], observations.batches[:5]
+    observations.blocks, observations.controls, observations.batches = (
+        observations.blocks[:5],
+        observations.controls[:5],
+        observations.batches[:5],
+    )
 
     assert judged(observations) == []
 
@@ -312,7 +318,10 @@ def noisy() -> Observations:
     """Every fourth control waited for a millisecond."""
     observations = honest()
     for number in range(0, len(observations.controls), 4):
-        waited = (replace(each, outside_ns=each.outside_ns + 1e6) for each in observations.controls[number])
+        waited = (
+            replace(each, outside_ns=each.outside_ns + 1e6)
+            for each in observations.controls[number]
+        )
         observations.controls[number] = tuple(waited)
     return observations
 

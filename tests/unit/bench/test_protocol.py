@@ -16,9 +16,9 @@ from flashinfer_bench.bench.protocol import (
     Built,
     Committed,
     FromCandidate,
-    QuickChecked,
     Inspected,
     Kept,
+    QuickChecked,
     Returned,
 )
 

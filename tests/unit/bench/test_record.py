@@ -17,10 +17,10 @@ from flashinfer_bench.bench.outcomes import (
     DatasetFault,
     Errors,
     Misshapen,
-    Note,
     NotBuilt,
-    Outcome,
+    Note,
     OpponentFailed,
+    Outcome,
     Skipped,
     TimedOut,
     Wrong,
@@ -371,9 +371,7 @@ def test_two_runs_have_two_identities() -> None:
 
 def test_how_a_task_is_weak_is_recorded_and_no_solutions_fault() -> None:
     outcome = passed()
-    noted = msgspec.structs.replace(
-        outcome, task_notes=(Note("constant_inputs", "all the same"),)
-    )
+    noted = msgspec.structs.replace(outcome, task_notes=(Note("constant_inputs", "all the same"),))
     found = evaluation_of(noted, is_strict=True)
 
     assert found.status == "PASSED"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.bench.protocol import Judgement
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.oracle import Oracle
+from flashinfer_bench.bench.protocol import Judgement
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.judging.judges import judge_for

@@ -9,8 +9,8 @@ from hypothesis import settings
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Errors, Note, Outcome, Passed, Samples
-from flashinfer_bench.bench.plan import Job, Target, jobs_for
 from flashinfer_bench.bench.parent.pool import Finished
+from flashinfer_bench.bench.plan import Job, Target, jobs_for
 from flashinfer_bench.bench.protocol import Opened
 from flashinfer_bench.bench.record import Run
 from flashinfer_bench.data import Solution, Workload

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
 from flashinfer_bench.bench.channel import Channel
 from flashinfer_bench.bench.protocol import (
     Build,
@@ -26,7 +27,6 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Finished,
     FromCandidate,
-    QuickChecked,
     Go,
     Inspect,
     Inspected,
@@ -37,6 +37,7 @@ from flashinfer_bench.bench.protocol import (
     OpenWorkload,
     OutputFault,
     Prepare,
+    QuickChecked,
     Raised,
     Returned,
     RunPhase,
@@ -45,7 +46,6 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
-from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
@@ -159,7 +159,9 @@ class _Harness:
         *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
     )
 
-    def __init__(self, runnable: Runnable, device: Device, clock: Clock, integrity: IntegrityCheck) -> None:
+    def __init__(
+        self, runnable: Runnable, device: Device, clock: Clock, integrity: IntegrityCheck
+    ) -> None:
         self._integrity = integrity
         self._call: Callable[..., Any] = runnable.callable
         self._prepare, self._plan = runnable.prepare, runnable.plan

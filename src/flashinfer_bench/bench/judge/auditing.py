@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.judge.participant import KeptSample
 from flashinfer_bench.bench.timing.audits import (
     UsualTime,
     checked_calls,
@@ -13,14 +14,13 @@ from flashinfer_bench.bench.timing.audits import (
     secret_place,
 )
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS
-from flashinfer_bench.bench.judge.participant import KeptSample
 from flashinfer_bench.tensors.outputs import slot_bytes
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.calls import CallId
+    from flashinfer_bench.bench.judge.participant import Participant, Sample, SlotsOf
     from flashinfer_bench.bench.judge.schedule import Block
     from flashinfer_bench.bench.protocol import Judgement
-    from flashinfer_bench.bench.judge.participant import Sample, Participant, SlotsOf
 
 _MOST_KEPT_BYTES = 1 << 30
 """Of outputs in one block: with more, fast samples are checked no more."""
@@ -54,7 +54,13 @@ class Auditing:
         return BlockAudit(self, participant, trial, len(calls), secret, last)
 
     def slots(
-        self, participant: Participant, trial: int, call: CallId, count: int, *, is_fast: bool = False
+        self,
+        participant: Participant,
+        trial: int,
+        call: CallId,
+        count: int,
+        *,
+        is_fast: bool = False,
     ) -> tuple[int, ...]:
         """Choose which calls of a sample are checked, if it is."""
         most = checked_calls(count, self._secret_samples, is_fast=is_fast)
@@ -70,7 +76,7 @@ class Auditing:
         return self._samples.setdefault(id(participant), _Samples())
 
     def is_owed(self, samples: _Samples) -> bool:
-        """Copying moves caches: as much as is copied of one participant's fast samples is copied of the others' samples."""
+        """Copying moves caches: as much as of one participant's fast samples is copied of the others' samples."""
         return samples.fast_copies < max(each.fast_copies for each in self._samples.values())
 
 

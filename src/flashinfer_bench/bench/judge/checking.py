@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.calls import FIRST, CallId
 from flashinfer_bench.bench.judge.findings import FAILED
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
+from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
@@ -22,10 +22,10 @@ from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
+    from flashinfer_bench.bench.judge.participant import KeptSample, Participant
     from flashinfer_bench.bench.outcomes import Decision, Note
     from flashinfer_bench.bench.protocol import Judgement
-    from flashinfer_bench.bench.judge.participant import KeptSample, Participant
-    from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
 
 _REPEATED = CallId("repeated", 0)
@@ -164,7 +164,9 @@ class Checker:
         """Say what became of one family; only a process that ends, or hangs, ends the job."""
         trial, _ = draw.at
         try:
-            (got,) = participant.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
+            (got,) = participant.sample(
+                trial, call, count=1, slots=(0,), family=draw.family
+            ).outputs
         except JobEndedError as ended:
             if not isinstance(ended.outcome, Crashed | Misshapen):
                 raise

@@ -17,12 +17,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.bench.outcomes import MachineState, Note, Passed, Samples, Skipped, Suspect
-from flashinfer_bench.bench.protocol import (
-    Done,
-    OpenBlock,
-    OpenWorkload,
-)
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.checking import Checker
@@ -31,6 +25,12 @@ from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.judge.schedule import Schedule
 from flashinfer_bench.bench.judge.timings import median_of_known
+from flashinfer_bench.bench.outcomes import MachineState, Note, Passed, Samples, Skipped, Suspect
+from flashinfer_bench.bench.protocol import (
+    Done,
+    OpenBlock,
+    OpenWorkload,
+)
 from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, order_of_turns
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
@@ -38,14 +38,14 @@ from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.outcomes import Decision, Roofline
-    from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.bench.judge.link import Link
+    from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.bench.judge.participant import KeptSample, Sample
     from flashinfer_bench.bench.judge.schedule import Block
     from flashinfer_bench.bench.judge.timings import Reported
     from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
-    from flashinfer_bench.bench.judge.oracle import Oracle
+    from flashinfer_bench.bench.outcomes import Decision, Roofline
+    from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
 
@@ -107,7 +107,9 @@ class JobEvaluation:
         self._require_memory()
         self._checker.require_sound_reference()
         self._participants = [self._open(link) for link in self._links]
-        self._timed = [participant for participant in self._participants if participant.link.is_timed]
+        self._timed = [
+            participant for participant in self._participants if participant.link.is_timed
+        ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
         for trial in range(self._rules.num_trials):
             for participant in self._participants:
@@ -185,7 +187,14 @@ class JobEvaluation:
     def _make_monitor(self) -> Monitor:
         return Monitor(
             list(self._judged()),
-            next((participant for participant in self._participants if participant.link.is_reference), None),
+            next(
+                (
+                    participant
+                    for participant in self._participants
+                    if participant.link.is_reference
+                ),
+                None,
+            ),
             trials=self._rules.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
@@ -316,7 +325,9 @@ class JobEvaluation:
         with nullcontext() if monitor is None else monitor.others_idle(participant):
             for call in block.calls:
                 count = schedule.calls_per_sample
-                ordered = participant.order(trial, call, count)  # while inputs are made, coins are tossed
+                ordered = participant.order(
+                    trial, call, count
+                )  # while inputs are made, coins are tossed
                 sample = participant.run(
                     ordered,
                     slots=audit.choice(call, count),
@@ -345,9 +356,7 @@ class JobEvaluation:
             if violations:
                 found = participant.findings
                 notes = tuple(found.notes())
-                return Suspect(
-                    found.errors(), violations, notes, participant=participant.link.name
-                )
+                return Suspect(found.errors(), violations, notes, participant=participant.link.name)
         (participant, *others) = self._judged()
         return Passed(
             errors=participant.findings.errors(),
@@ -366,7 +375,9 @@ class JobEvaluation:
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
             + sum(plan.size_bytes for plan in self._oracle.outputs),
             roofline=self._roofline_of(participant),
-            unaccounted_ns=None if self._monitor is None else self._monitor.unaccounted_ns(participant),
+            unaccounted_ns=None
+            if self._monitor is None
+            else self._monitor.unaccounted_ns(participant),
             machine=MachineState(
                 self._conditions.discarded,
                 self._conditions.ranges,
@@ -385,7 +396,9 @@ class JobEvaluation:
         if not self._rules.is_audited:
             return
         if self._monitor is not None:
-            yield from (Note(each.code, each.evidence) for each in self._monitor.suspicions(participant))
+            yield from (
+                Note(each.code, each.evidence) for each in self._monitor.suspicions(participant)
+            )
         evidence = self._roofline.disbelief(participant.timings.latency_ns)
         if evidence is not None:
             yield Note("implausible", evidence)

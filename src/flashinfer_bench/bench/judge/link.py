@@ -8,18 +8,18 @@ import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.judge.cpu_clock import CpuClock
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, DatasetFault, Decision, TimedOut
 from flashinfer_bench.bench.protocol import (
-    ParticipantPlan,
     Disconnect,
     FromCandidate,
     LookAtProcess,
+    ParticipantPlan,
     ProcessObserved,
     Raised,
     ToCandidate,
     ToJudge,
 )
-from flashinfer_bench.bench.judge.cpu_clock import CpuClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Sequence
 
+    from flashinfer_bench.bench.judge.participant import Participant, Sample
     from flashinfer_bench.bench.timing.observed import Suspicion
-    from flashinfer_bench.bench.judge.participant import Sample, Participant
 
 _PAUSE_PROBABILITY = 0.15
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 1e-3
@@ -35,10 +35,16 @@ _FIRST_LOOKS = 11  # at the control, to see how much samples vary here
 
 
 class Monitor:
-    """Observes the judged participants of a job; the control is the reference's process, which nobody else can touch."""
+    """Observes the judged participants; the control is the reference's process, which nobody else can touch."""
 
     def __init__(
-        self, judged: Sequence[Participant], control: Participant | None, *, trials: int, cores: int, on_cpu: bool
+        self,
+        judged: Sequence[Participant],
+        control: Participant | None,
+        *,
+        trials: int,
+        cores: int,
+        on_cpu: bool,
     ) -> None:
         self._observations = {id(participant): Observations() for participant in judged}
         self._peers: list[tuple[Observed, ...]] = []
@@ -74,7 +80,9 @@ class Monitor:
         yield
         wall_ns = float(busy.link.now_ns() - started_ns)
         for participant, used_ns in zip(others, before, strict=True):
-            self._observations[id(participant)].idle.append((wall_ns, participant.link.cpu.read_ns() - used_ns))
+            self._observations[id(participant)].idle.append(
+                (wall_ns, participant.link.cpu.read_ns() - used_ns)
+            )
 
     def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
         """Take in a block of a judged participant, and see what the control shows for samples as long as these."""
@@ -104,7 +112,9 @@ class Monitor:
             observations.born.clear()
             observations.controls.clear()
 
-    def run_batches(self, participant: Participant, trial: int, *, most: int) -> Iterator[tuple[CallId, Sample]]:
+    def run_batches(
+        self, participant: Participant, trial: int, *, most: int
+    ) -> Iterator[tuple[CallId, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
         observations = self._observations[id(participant)]
         if self._on_cpu and is_noisy(observations):
@@ -127,7 +137,10 @@ class Monitor:
             yield other, second
             observations.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
-                beside = (self._beside(observations, trial, low), self._beside(observations, trial, high))
+                beside = (
+                    self._beside(observations, trial, low),
+                    self._beside(observations, trial, high),
+                )
                 observations.control_batches.append(beside)
 
     def _listen(self, participant: Participant, observations: Observations) -> None:
@@ -176,7 +189,9 @@ class Monitor:
         reference_ns = max((each.claimed_ns / each.count for each in peers), default=math.inf)
         if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
             return self._reference_sample(trial, count)
-        return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(observations))))
+        return self._control_sample(
+            trial, count, max(1, round(count * claimed_per_call_ns(observations)))
+        )
 
     def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
         """Have a reference that is not timed do as much once; one that takes long is left alone."""

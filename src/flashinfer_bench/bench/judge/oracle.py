@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.bench.judge import precise
+from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.data import RandomInput

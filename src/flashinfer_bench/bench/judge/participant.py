@@ -278,7 +278,9 @@ class Participant:
         coin = self.toss(trial, call, "slots")
         return tuple(sorted(coin.sample(range(count), min(count, most))))
 
-    def keep(self, trial: int, call: CallId, sample: Sample, *, asks_peak: bool = False) -> KeptSample:
+    def keep(
+        self, trial: int, call: CallId, sample: Sample, *, asks_peak: bool = False
+    ) -> KeptSample:
         """Keep the sample just taken, whose outputs were copied before the candidate hears of it."""
         slot = self.toss(trial, call, "inputs").choice(sample.slots)
         kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
@@ -286,7 +288,9 @@ class Participant:
             self.findings.report("tampered_harness", kept.tampering)
         if kept.peak_memory_bytes > self.memory_bytes:
             evidence = f"{kept.peak_memory_bytes} bytes are said to have been in use at most"
-            self.findings.report("tampered_harness", f"{evidence}; the device has {self.memory_bytes}")
+            self.findings.report(
+                "tampered_harness", f"{evidence}; the device has {self.memory_bytes}"
+            )
         self.peak_bytes = max(self.peak_bytes, kept.peak_memory_bytes)
         count = sample.observed.count
         printed = (slot, kept.fingerprint)

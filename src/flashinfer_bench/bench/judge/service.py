@@ -17,6 +17,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.judge.evaluation import JobEvaluation
+from flashinfer_bench.bench.judge.link import JobEndedError, Link
+from flashinfer_bench.bench.judge.oracle import Oracle, ReferenceFailedError
+from flashinfer_bench.bench.judge.task_lint import lint
+from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
@@ -35,13 +40,8 @@ from flashinfer_bench.bench.protocol import (
     RunJob,
     ToJudge,
 )
-from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
-from flashinfer_bench.bench.judge.link import JobEndedError, Link
-from flashinfer_bench.bench.judge.evaluation import JobEvaluation
-from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
-from flashinfer_bench.bench.judge.task_lint import lint
-from flashinfer_bench.bench.judge.oracle import ReferenceFailedError, Oracle
+from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.ceiling_probe import measure

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.outcomes import Note
-from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
+from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
@@ -19,8 +19,8 @@ from flashinfer_bench.tensors.outputs import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.protocol import LintTask, Variation
     from flashinfer_bench.bench.judge.oracle import Oracle
+    from flashinfer_bench.bench.protocol import LintTask, Variation
 
 _GATE_FACTOR = 10.0  # as in the definition gate
 _OTHER_SEED = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Roofline
 from flashinfer_bench.bench.timing.roofline import Work, disbelief, sol_fraction
-from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.oracle import Oracle

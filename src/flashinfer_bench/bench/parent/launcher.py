@@ -37,8 +37,8 @@ from flashinfer_bench.tensors import memory
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Missing
     from flashinfer_bench.bench.protocol import Role
+    from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 
 _START_DEADLINE_S = 180.0
 _ANSWER_DEADLINE_S = 30.0

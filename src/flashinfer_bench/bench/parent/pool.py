@@ -16,9 +16,9 @@ from filelock import FileLock, Timeout
 
 from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.bench.parent.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.parent.session import Session
+from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.tensors import machine

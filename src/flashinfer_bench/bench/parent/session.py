@@ -278,9 +278,7 @@ class Session:
     def _reference_for(self, job: Job) -> CandidateProcess | Outcome | None:
         if not (job.config.profile_baseline or self._config.audit):
             return None
-        return self._reference.get(
-            job.definition.to_json(), lambda: self._start_reference(job)
-        )
+        return self._reference.get(job.definition.to_json(), lambda: self._start_reference(job))
 
     def _start_reference(self, job: Job) -> CandidateProcess | Outcome:
         started = self._start_process(reference_solution(job.definition), job, is_trusted=True)
@@ -409,9 +407,7 @@ class Session:
             coin=_coin(key),
         )
 
-    def _await_decision(
-        self, participants: list[CandidateProcess], deadline_s: float
-    ) -> Decision:
+    def _await_decision(self, participants: list[CandidateProcess], deadline_s: float) -> Decision:
         """Wait for the judge; tell it at once when a candidate's process ends."""
         watched = {each.worker.pid: each for each in participants}
         visible = {each.worker.computing_pid for each in participants}

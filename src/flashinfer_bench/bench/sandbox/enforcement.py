@@ -13,14 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.sandbox import allowlist, capabilities, landlock, limits, seccomp
 from flashinfer_bench.bench.sandbox.policy import Missing
-from flashinfer_bench.bench.sandbox import capabilities, allowlist, landlock, limits, seccomp
 from flashinfer_bench.tensors import system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from flashinfer_bench.bench.sandbox.policy import SandboxPolicy, Measure
+    from flashinfer_bench.bench.sandbox.policy import Measure, SandboxPolicy
 
 MEASURES: dict[Measure, str] = {
     "files": "reads only the system, Python and toolchains; writes only its own folders",

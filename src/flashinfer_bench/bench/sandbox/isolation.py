@@ -8,9 +8,9 @@ import tempfile
 
 import msgspec
 
-from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.enforcement import MEASURES
+from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.data import settings
 from flashinfer_bench.report.doctor import SandboxLevel, SandboxMeasure
 

@@ -8,8 +8,8 @@ import tempfile
 
 import msgspec
 
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.bench.sandbox import allowlist, enforcement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.data import settings
 
 
@@ -18,9 +18,7 @@ def main() -> None:
     readable = allowlist.readable(settings.environment_copy())
     folder = tempfile.gettempdir()
     policy = SandboxPolicy("process", "cpu", scratch=folder, build_folder=folder)
-    os.write(
-        sys.stdout.fileno(), msgspec.json.encode(enforcement.enter(policy, readable=readable))
-    )
+    os.write(sys.stdout.fileno(), msgspec.json.encode(enforcement.enter(policy, readable=readable)))
 
 
 if __name__ == "__main__":

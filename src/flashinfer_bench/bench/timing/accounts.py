@@ -134,7 +134,9 @@ def spare_cpu_ns(observations: Observations, *, cores: int) -> tuple[float, floa
     )
     one_core = control if cores == 1 else control[: (len(control) + 1) // 2]
     reference = [
-        each.running_cpu_ns - cores * each.claimed_ns for group in observations.peers for each in group
+        each.running_cpu_ns - cores * each.claimed_ns
+        for group in observations.peers
+        for each in group
     ]
     trusted = [each for each in (one_core, reference) if each]
     if not trusted:

@@ -54,7 +54,9 @@ _BACKGROUND_SHARE, _BACKGROUND_NS = 0.1, 1_000_000.0
 """Of a core, while others are timed: timers and threads that go to sleep."""
 
 
-def suspicions(observations: Observations, *, cores: int, on_cpu: bool = True) -> Iterator[Suspicion]:
+def suspicions(
+    observations: Observations, *, cores: int, on_cpu: bool = True
+) -> Iterator[Suspicion]:
     """Yield what speaks against a candidate, where it holds for the median of at least six blocks.
 
     `cores`: how many processors it may use at a time. `on_cpu`: whether the work is done by the processor.
@@ -80,7 +82,10 @@ def _early(observations: Observations) -> Iterator[Suspicion]:
     if not observations.blocks:
         return
     claimed_ns, per_call_ns = claimed_per_sample_ns(observations), claimed_per_call_ns(observations)
-    samples, calls = account(observations, PREPARING_CPU), account_per_call(observations, PREPARING_CPU)
+    samples, calls = (
+        account(observations, PREPARING_CPU),
+        account_per_call(observations, PREPARING_CPU),
+    )
     waited = account(observations, PREPARING)
     if waited.is_overdrawn(claimed_ns):  # by children that were gone before anyone could look
         yield Suspicion(
@@ -126,7 +131,9 @@ def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator
             f"{us(together.typical_ns)} more, together, than in the trusted processes",
         )
         return
-    born = [cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in observations.born]
+    born = [
+        cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in observations.born
+    ]
     if is_surely_above(born):
         used_ns = statistics.median(cpu_ns for _, cpu_ns in observations.born)
         yield Suspicion(
@@ -231,7 +238,10 @@ def _late_on_a_card(observations: Observations) -> Iterator[Suspicion]:
 
 def _idle(observations: Observations) -> Iterator[Suspicion]:
     """Look for work while others were timed, and while nobody was."""
-    for times, when in ((observations.idle, "others were timed"), (observations.silences, "nobody was timed")):
+    for times, when in (
+        (observations.idle, "others were timed"),
+        (observations.silences, "nobody was timed"),
+    ):
         over = [cpu_ns - _BACKGROUND_SHARE * wall_ns - _BACKGROUND_NS for wall_ns, cpu_ns in times]
         if is_above(over, 0.0):
             share = statistics.median(cpu_ns / max(1.0, wall_ns) for wall_ns, cpu_ns in times)

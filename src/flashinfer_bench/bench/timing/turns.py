@@ -65,9 +65,7 @@ def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
     return [base + (index < longer) for index in range(count)]
 
 
-def order_of_turns(
-    participants: Sequence[Whoever], *, seed: str | None = None
-) -> list[Whoever]:
+def order_of_turns(participants: Sequence[Whoever], *, seed: str | None = None) -> list[Whoever]:
     """Shuffle who comes first in a block, anew for each block; a seed makes it repeatable.
 
     This is what makes an interval over block ratios hold on a machine that is busy: whatever disturbs it, and

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed, OpponentFailed
+from flashinfer_bench.bench.outcomes import DatasetFault, OpponentFailed, Outcome, Passed
 from flashinfer_bench.bench.timing.statistics import block_ratios, median_ratio
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
@@ -23,9 +23,9 @@ from flashinfer_bench.bench.timing.stopping import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.bench.parent.pool import Finished, Pool, Progress
     from flashinfer_bench.bench.outcomes import Errors
+    from flashinfer_bench.bench.parent.pool import Finished, Pool, Progress
+    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.data import Solution, Workload
 

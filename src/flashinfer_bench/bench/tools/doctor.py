@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 
 from flashinfer_bench.bench.sandbox.isolation import sandbox_levels
+from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns
 from flashinfer_bench.bench.tools.noise import (
     DeviceBusyError,
     noise_in_this_process,
     noise_in_workers,
 )
-from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns
 from flashinfer_bench.compile.builder import BUILDERS
 from flashinfer_bench.compile.compiler import compiler_command
 from flashinfer_bench.compile.cuda import find_toolkit

@@ -7,12 +7,12 @@ import statistics
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
-from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.parent.pool import LocalPool, Waiting, hardware_of
-from flashinfer_bench.bench.tools.quick import compare
+from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.record import status_and_log
 from flashinfer_bench.bench.timing.statistics import noise
+from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
+from flashinfer_bench.bench.tools.quick import compare
 from flashinfer_bench.bench.verdicts import ratio_of
 from flashinfer_bench.data import (
     AxisVar,

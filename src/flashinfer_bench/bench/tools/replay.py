@@ -14,8 +14,8 @@ from flashinfer_bench.data import TraceSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace
 
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.benchmark import Benchmark, Step
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
-from flashinfer_bench.bench.sandbox.policy import of_judge, require_all
+from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.pool import device_lock, device_names
-from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.protocol import (
     JobEnded,
     JudgeFailed,
@@ -24,6 +23,7 @@ from flashinfer_bench.bench.protocol import (
     Opened,
     TaskLinted,
 )
+from flashinfer_bench.bench.sandbox.policy import of_judge, require_all
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.data import Trace, TraceSet, settings
 from flashinfer_bench.errors import DatasetError, WorkerError
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.data import Definition, Solution, Workload
 
 _OPEN_DEADLINE_S = 120.0

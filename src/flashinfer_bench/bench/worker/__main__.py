@@ -7,8 +7,8 @@
 import sys
 from pathlib import Path
 
-from flashinfer_bench.bench.worker.startup import serve_contained
 from flashinfer_bench.bench.worker.server import serve
+from flashinfer_bench.bench.worker.startup import serve_contained
 
 if __name__ == "__main__":
     if sys.argv[1] == "contained":

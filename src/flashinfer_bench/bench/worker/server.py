@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed
-from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.bench.protocol import (
     Exited,
     FromServer,
@@ -36,8 +35,9 @@ from flashinfer_bench.bench.protocol import (
     Spawned,
     ToServer,
 )
+from flashinfer_bench.bench.sandbox import allowlist, container, limits
+from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.bench.worker import startup
-from flashinfer_bench.bench.sandbox import container, allowlist, limits
 from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.bench.sandbox import allowlist, enforcement
+from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ change.
 | `not_stopped` | nothing stops it; the reason is in the list below |
 
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
-it. *Needs a sandbox* means that isolation level `off` does not stop it; see [what holds a solution](sandbox.md).
+it. *Needs a sandbox* means that isolation level `off` does not stop it; see [the sandbox](sandbox.md).
 
 The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two are played beside
 each other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of

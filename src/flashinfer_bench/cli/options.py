@@ -149,7 +149,7 @@ def sandbox_option(command: Decorated) -> Decorated:
     return click.option(
         "--sandbox",
         type=click.Choice(["process", "container", "required", "off"]),
-        help="How solutions are held (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
+        help="How solutions are sandboxed (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
     )(command)
 
 

@@ -67,7 +67,7 @@ class Finished:
     outcome: Outcome
     device: Opened
     sandbox: Sandbox = _SANDBOX
-    """What held the solution."""
+    """What was in force around the solution."""
     attempt: Attempt = _FIRST
     """The attempt that counted."""
 

@@ -1,4 +1,4 @@
-"""How a process with somebody's code is held: the level asked for, where it may write, and what is not in force."""
+"""The sandbox of a process with somebody's code: the level, where it may write, and what is not in force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Measure = Literal["files", "network", "signals", "processes", "capabilities", "l
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True):
-    """What the fork server must know to hold a process before a line of anybody's code runs in it."""
+    """What the fork server must know to put a process into its sandbox before a line of anybody's code runs in it."""
 
     level: Level
     device: str
@@ -35,7 +35,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What held a solution."""
+    """What was in force around a solution."""
 
     level: Level
     missing: tuple[Missing, ...] = ()
@@ -47,7 +47,7 @@ class Sandbox(msgspec.Struct, frozen=True):
 
 
 def of_judge(level: Level, device: str, hidden: tuple[str, ...]) -> SandboxPolicy:
-    """Hold a judge, which runs references: like a solution, but in no container."""
+    """Give the policy of a judge, which runs references: that of a solution, but in no container."""
     own: Level = "off" if level == "off" else "process"
     return SandboxPolicy(own, device, hidden=hidden, is_judge=True)
 

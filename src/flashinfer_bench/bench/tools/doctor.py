@@ -330,7 +330,7 @@ def _advice_on_isolation(levels: tuple[SandboxLevel, ...]) -> list[str]:
         "run them with --sandbox container" if container.missing is None else container.missing
     )
     return [
-        f"solutions are held without {', '.join(missing)}; for code you do not trust: {instead}"
+        f"solutions are sandboxed without {', '.join(missing)}; for code you do not trust: {instead}"
     ]
 
 

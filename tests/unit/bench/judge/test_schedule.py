@@ -9,7 +9,7 @@ import pytest
 from flashinfer_bench.bench.judge.calls import FIRST, MOST_OF_A_BLOCK, CallId, Kind
 from flashinfer_bench.bench.judge.schedule import Block, Schedule
 from flashinfer_bench.tensors.unusual import FAMILIES
-from tests.unit.bench.fake_links import judgement
+from tests.unit.bench.judge.fake_links import judgement
 
 LONG_NS, SHORT_NS = 1_000_000.0, 2_000.0
 SAMPLE_NS = 30_000.0

@@ -27,7 +27,7 @@ from flashinfer_bench.bench.protocol import (
     Spin,
 )
 from flashinfer_bench.tensors.conditions import Conditions
-from tests.unit.bench.fake_links import (
+from tests.unit.bench.judge.fake_links import (
     HONEST,
     FakeLink,
     FakeOracle,

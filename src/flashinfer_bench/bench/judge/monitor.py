@@ -31,6 +31,7 @@ _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
+_UNTIMED_PEERS = 3
 _FIRST_LOOKS = 11  # at the control, to see how much samples vary here
 
 
@@ -47,7 +48,6 @@ class Monitor:
         on_cpu: bool,
     ) -> None:
         self._observations = {id(participant): Observations() for participant in judged}
-        self._peers: list[tuple[Observed, ...]] = []
         self._judged = tuple(judged)
         self._control = control
         pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
@@ -92,7 +92,8 @@ class Monitor:
         self._longest_sample_s = max(self._longest_sample_s, typical_s)
         block = tuple(sample.observed for sample in samples)
         if participant is self._control:
-            self._peers.append(block)
+            for judged in self._observations.values():
+                judged.peers.append(block)
         observations = self._observations.get(id(participant))
         if observations is None or not samples:
             return
@@ -102,12 +103,14 @@ class Monitor:
         observations.blocks.append(block)
         observations.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
-            self._peers.append(self._untimed_peers(trial, block[0].count) if self._on_cpu else ())
+            observations.peers.append(
+                self._untimed_peers(trial, block[0].count) if self._on_cpu else ()
+            )
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
-        self._peers.clear()
         for observations in self._observations.values():
+            observations.peers.clear()
             observations.blocks.clear()
             observations.born.clear()
             observations.controls.clear()
@@ -137,10 +140,7 @@ class Monitor:
             yield other, second
             observations.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
-                beside = (
-                    self._beside(observations, trial, low),
-                    self._beside(observations, trial, high),
-                )
+                beside = self._pair_beside(participant, trial, low, high)
                 observations.control_batches.append(beside)
 
     def _listen(self, participant: Participant, observations: Observations) -> None:
@@ -152,16 +152,18 @@ class Monitor:
             used_ns = participant.link.cpu.read_ns() - before_ns
             observations.silences.append((float(participant.link.now_ns() - started_ns), used_ns))
 
+    def observations(self, participant: Participant) -> Observations:
+        """Give what was observed of a participant so far."""
+        return self._observations[id(participant)]
+
     def suspicions(self, participant: Participant) -> list[Suspicion]:
         """Say what speaks against a participant."""
-        return list(suspicions(self._all_of(participant), cores=self._cores, on_cpu=self._on_cpu))
+        observations = self.observations(participant)
+        return list(suspicions(observations, cores=self._cores, on_cpu=self._on_cpu))
 
     def unaccounted_ns(self, participant: Participant) -> float | None:
         """Say how much work per call could lie beside what a participant claims, unseen."""
-        return unaccounted(self._all_of(participant), on_cpu=self._on_cpu)
-
-    def _all_of(self, participant: Participant) -> Observations:
-        return replace(self._observations[id(participant)], peers=self._peers)
+        return unaccounted(self.observations(participant), on_cpu=self._on_cpu)
 
     def sample_ns(self, trial: int) -> float:
         """Say how long samples have to be here and now, so that work beside them can be seen."""
@@ -183,9 +185,20 @@ class Monitor:
         self._spins += 1
         return self._control_sample(trial, block[0].count, max(1, spin_ns), pauses=pauses)
 
+    def _pair_beside(
+        self, participant: Participant, trial: int, low: int, high: int
+    ) -> tuple[Observed, Observed]:
+        """Have trusted processes take as many calls; what the candidate computes meanwhile is no excuse for it."""
+        observations, cpu = self.observations(participant), participant.link.cpu
+        before_ns = cpu.read_ns()
+        first = self._beside(observations, trial, low)
+        second = self._beside(observations, trial, high)
+        disturbed_ns = cpu.read_ns() - before_ns
+        return first, replace(second, outside_ns=second.outside_ns - disturbed_ns)
+
     def _beside(self, observations: Observations, trial: int, count: int) -> Observed:
         """Have as many calls prepared, run and committed as a batch has; a slow reference only spins."""
-        peers = self._peers[-1] if self._peers else ()
+        peers = observations.peers[-1] if observations.peers else ()
         reference_ns = max((each.claimed_ns / each.count for each in peers), default=math.inf)
         if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
             return self._reference_sample(trial, count)
@@ -194,12 +207,13 @@ class Monitor:
         )
 
     def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
-        """Have a reference that is not timed do as much once; one that takes long is left alone."""
+        """Have a reference that is not timed do as much, the first time unseen; one that takes long is left alone."""
         if self._untimed_ns is None:
             self._untimed_ns = self._reference_sample(trial, 1).claimed_ns
         if self._untimed_ns * count >= _LONGEST_BATCH_BESIDE_NS:
             return ()
-        return (self._reference_sample(trial, count),)
+        samples = [self._reference_sample(trial, count) for _ in range(1 + _UNTIMED_PEERS)]
+        return tuple(samples[1:])
 
     def _reference_sample(self, trial: int, count: int) -> Observed:
         assert self._control is not None

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     # Chooses calls of a sample by its claimed time, in nanoseconds.
     SlotsOf = Callable[[int], tuple[int, ...]]
 
+_SETTLING_S, _MOST_SETTLINGS, _SETTLED_NS = 4e-3, 5, 100_000
+"""A team of OpenMP threads spins for some milliseconds after its work, and slows down whatever comes next."""
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
@@ -166,6 +168,7 @@ class Participant:
         seed = self.oracle.call_seed(trial, call.seed_number)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
+            self._settle()
             self.discarded += 1
             unused = CallId("discarded", self.discarded)
             other = self.oracle.call_seed(trial, unused.seed_number)
@@ -174,6 +177,14 @@ class Participant:
         idle_ns, asked_ns = self.link.cpu.read_ns(), self.link.now_ns()
         self.link.tell(request)
         return Ordered(request, idle_ns, asked_ns)
+
+    def _settle(self) -> None:
+        """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
+        for _ in range(_MOST_SETTLINGS):
+            before_ns = self.link.cpu.read_ns()
+            self.link.sleep(_SETTLING_S)
+            if self.link.cpu.read_ns() - before_ns < _SETTLED_NS:
+                return
 
     def run(
         self,

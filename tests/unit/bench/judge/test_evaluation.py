@@ -433,3 +433,21 @@ def test_a_job_that_does_not_fit_is_skipped_before_anybody_is_asked(
 
     assert type(found).__name__ == "Skipped"
     assert links[1].asked == []
+
+
+def test_a_second_look_has_inputs_made_twice_and_begins_at_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was made first is of no call; a process that still computes is waited for, five times at most."""
+    quiet, busy = pair(), pair(replace(HONEST, silence_cpu_ns=100_000))
+    rules = judgement(is_audited=False, prepares_twice=True)
+
+    found = evaluate(*quiet, rules=rules, monkeypatch=monkeypatch)
+    evaluate(*busy, rules=rules, monkeypatch=monkeypatch)
+
+    assert isinstance(found, Passed)
+    prepared = [each.seed for each in quiet[1].asked if isinstance(each, Prepare)]
+    unused, used = prepared[::2], prepared[1::2]
+    assert len(set(prepared)) == len(prepared)
+    assert min(unused) > max(used)
+    assert busy[1].machine.now_ns - quiet[1].machine.now_ns == 4 * 4_000_000 * len(used)

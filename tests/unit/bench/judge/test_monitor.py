@@ -1,0 +1,105 @@
+"""What the judge's outside view keeps of a job: figures of trusted processes, and of whom they stand beside."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+from flashinfer_bench.bench.judge.calls import CallId
+from flashinfer_bench.bench.judge.findings import Findings
+from flashinfer_bench.bench.judge.monitor import Monitor
+from flashinfer_bench.bench.judge.participant import Participant, Sample
+from flashinfer_bench.bench.timing.observed import Observed
+
+CALL_NS = 10_000.0
+
+
+@dataclass
+class Clock:
+    """A processor clock that goes on by so much whenever it is read."""
+
+    step_ns: int = 0
+    now_ns: int = 0
+
+    def read_ns(self) -> int:
+        self.now_ns += self.step_ns
+        return self.now_ns
+
+    def look_for_children(self) -> None: ...
+
+    def born_ns(self) -> int:
+        return 0
+
+
+@dataclass(eq=False)
+class PlainParticipant:
+    """A participant whose samples take what its calls take."""
+
+    is_timed: bool = True
+    clock: Clock = field(default_factory=Clock)
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def link(self) -> Any:
+        return SimpleNamespace(cpu=self.clock, is_timed=self.is_timed, now_ns=lambda: 0)
+
+    def sample(self, trial: int, call: CallId, count: int, **_: object) -> Sample:
+        del trial, call
+        return samples_of(count, 1)[0]
+
+    def toss(self, trial: int, call: CallId, purpose: str) -> random.Random:
+        return random.Random(f"{trial} {call} {purpose}")
+
+
+def samples_of(count: int, number: int) -> list[Sample]:
+    claimed_ns = CALL_NS * count
+    observed = Observed(count, claimed_ns, claimed_ns)
+    each = cast("Sample", SimpleNamespace(observed=observed, elapsed_ns=claimed_ns, slots=()))
+    return [each] * number
+
+
+def monitor(*judged: PlainParticipant, control: PlainParticipant) -> Monitor:
+    participants = [cast("Participant", participant) for participant in judged]
+    return Monitor(participants, cast("Participant", control), trials=3, cores=2, on_cpu=True)
+
+
+def test_with_an_untimed_reference_each_participant_has_peers_of_its_own_blocks() -> None:
+    old, new, reference = PlainParticipant(), PlainParticipant(), PlainParticipant(is_timed=False)
+    monitored = monitor(old, new, control=reference)
+
+    for size in (1, 2, 3):
+        for participant in (old, new):
+            monitored.add_block(cast("Participant", participant), 0, samples_of(size, 4))
+
+    for participant in (old, new):
+        kept = monitored.observations(cast("Participant", participant))
+        counts = [group[0].count for group in kept.peers]
+        assert counts == [block[0].count for block in kept.blocks] == [1, 2, 3]
+
+
+def test_a_timed_reference_is_everybodys_peer() -> None:
+    participant, reference = PlainParticipant(), PlainParticipant()
+    monitored = monitor(participant, control=reference)
+
+    for each in (reference, participant):
+        monitored.add_block(cast("Participant", each), 0, samples_of(2, 4))
+
+    assert [
+        len(group) for group in monitored.observations(cast("Participant", participant)).peers
+    ] == [4]
+
+
+def test_what_a_candidate_computes_while_trusted_batches_run_is_no_excuse() -> None:
+    excesses = []
+    for step_ns in (0, 500_000):
+        participant, reference = PlainParticipant(clock=Clock(step_ns)), PlainParticipant()
+        monitored = monitor(participant, control=reference)
+        monitored.add_block(cast("Participant", reference), 0, samples_of(2, 4))
+        monitored.add_block(cast("Participant", participant), 0, samples_of(2, 4))
+        list(monitored.run_batches(cast("Participant", participant), 0, most=64))
+        pairs = monitored.observations(cast("Participant", participant)).control_batches
+        excesses.append({high.excess_ns - low.excess_ns for low, high in pairs})
+
+    assert excesses == [{0.0}, {-500_000.0}]

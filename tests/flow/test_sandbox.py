@@ -401,7 +401,8 @@ def change_server(patch: pytest.MonkeyPatch, change: str) -> None:
     """Start fork servers in which one thing is otherwise."""
     code = (
         "import sys; from pathlib import Path; "
-        f"from flashinfer_bench.bench.worker import limits, seccomp, server; {change}; "
+        "from flashinfer_bench.bench.sandbox import limits, seccomp; "
+        f"from flashinfer_bench.bench.worker import server; {change}; "
         "server.serve(int(sys.argv[1]), Path(sys.argv[2]))"
     )
     patch.setattr(

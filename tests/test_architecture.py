@@ -26,7 +26,7 @@ PARENT_MODULES = [
     "flashinfer_bench.bench.protocol",
     "flashinfer_bench.bench.record",
     "flashinfer_bench.bench.session",
-    "flashinfer_bench.bench.timing.statistics",
+    "flashinfer_bench.stats.blocks",
     "flashinfer_bench.compile",
     "flashinfer_bench.data",
     "flashinfer_bench.errors",

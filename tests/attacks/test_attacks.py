@@ -10,7 +10,7 @@ import pytest
 
 from flashinfer_bench.attacks.running import Setting, run_suite
 from flashinfer_bench.attacks.suite import FAMILIES, Entry, entries
-from flashinfer_bench.report.attacks import AttackReport, AttackRow
+from flashinfer_bench.attacks.results import AttackReport, AttackRow
 
 pytest.importorskip("torch", reason="running solutions needs torch")
 

@@ -23,7 +23,7 @@ from flashinfer_bench.attacks.suite import (
 from flashinfer_bench.cli.attack_test import _FAMILIES
 from flashinfer_bench.data import EvaluationStatus, TraceSet
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.attacks import AttackRow
+from flashinfer_bench.attacks.results import AttackRow
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUITE = entries()

@@ -11,32 +11,31 @@ import pytest
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.kernelbench import fetched_page
 from flashinfer_bench.kernelbench.fetching import Fetched
-from flashinfer_bench.report.decompose_batch import (
+from flashinfer_bench.kernelbench.batch_results import (
     BatchReport,
     BatchRow,
     MergeReport,
-    batch_page,
-    row_line,
     totals_of,
 )
-from flashinfer_bench.report.decompose_verify import (
+from flashinfer_bench.report.decompose_batch import batch_page, row_line
+from flashinfer_bench.decompose.verify.findings import (
     Coverage,
     Finding,
     Rung,
     VerifyReport,
-    verify_page,
 )
+from flashinfer_bench.report.decompose_verify import verify_page
 from flashinfer_bench.report.decomposition import decomposition_page
-from flashinfer_bench.report.kernelbench import (
+from flashinfer_bench.kernelbench.reports import (
     AgainstBaseline,
     BaselineReport,
     EvalReport,
     FastShare,
     ProblemReport,
     SampleReport,
-    eval_page,
 )
-from flashinfer_bench.report.tables import Page, page_text
+from flashinfer_bench.report.kernelbench import eval_page
+from flashinfer_bench.text.tables import Page, page_text
 from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
 
 Compare = Callable[[str, str], None]

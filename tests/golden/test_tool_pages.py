@@ -17,7 +17,7 @@ from flashinfer_bench.data import (
     Performance,
 )
 from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
-from flashinfer_bench.report.doctor import (
+from flashinfer_bench.bench.doctor_report import (
     ClockState,
     DeviceState,
     DoctorReport,
@@ -26,16 +26,15 @@ from flashinfer_bench.report.doctor import (
     Isolation,
     Language,
     MachineState,
-    NoiseFloor,
     Process,
-    SandboxLevel,
-    SandboxMeasure,
     Tool,
-    doctor_page,
 )
+from flashinfer_bench.bench.isolation import SandboxLevel, SandboxMeasure
+from flashinfer_bench.bench.noise import NoiseFloor
+from flashinfer_bench.report.doctor import doctor_page
 from flashinfer_bench.report.replay import ReplayReport, compare_evaluations, replay_page
 from flashinfer_bench.report.run import Fault, SkippedJob
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 Compare = Callable[[str, str], None]
 

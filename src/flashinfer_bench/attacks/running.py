@@ -22,7 +22,7 @@ from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.data import TraceSet, save_json_file
 from flashinfer_bench.data.layout import Layout
-from flashinfer_bench.report.attacks import AttackReport, AttackRow
+from flashinfer_bench.attacks.results import AttackReport, AttackRow
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Solution

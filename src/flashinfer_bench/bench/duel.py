@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed, RivalFailed
-from flashinfer_bench.bench.timing.statistics import block_ratios, median_ratio
+from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.stats.intervals import median_ratio
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
     IntervalWithin,

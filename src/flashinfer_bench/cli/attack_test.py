@@ -12,7 +12,7 @@ from flashinfer_bench.cli.options import given, json_option, log_level_option, s
 from flashinfer_bench.report.attacks import attack_line, attacks_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.attacks import AttackRow
+    from flashinfer_bench.attacks.results import AttackRow
 
 _FAMILIES = (
     *("replay", "clock", "theft", "wrong", "plays", "twins", "workloads", "rounds", "allowances"),

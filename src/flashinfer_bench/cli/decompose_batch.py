@@ -15,19 +15,14 @@ from flashinfer_bench.cli.decompose_options import limit_options, overrides_opti
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
-from flashinfer_bench.report.decompose_batch import (
-    BatchReport,
-    MergeReport,
-    batch_page,
-    row_line,
-    totals_of,
-)
+from flashinfer_bench.kernelbench.batch_results import BatchReport, MergeReport, totals_of
+from flashinfer_bench.report.decompose_batch import batch_page, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.kernelbench.batch import Plan
-    from flashinfer_bench.report.decompose_batch import BatchRow
+    from flashinfer_bench.kernelbench.batch_results import BatchRow
 
 _LEAST_MEMORY = 1 << 30  # importing torch alone takes a third of it
 

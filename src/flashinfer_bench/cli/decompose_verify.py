@@ -14,7 +14,7 @@ from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.decompose_verify import VerifyReport
+    from flashinfer_bench.decompose.verify.findings import VerifyReport
 
 _JOB = "flashinfer_bench.decompose.verify:verify_directory"
 
@@ -92,7 +92,7 @@ def _verified(directory: Path, options: dict[str, Any], *, seconds: float) -> Ve
     import msgspec  # noqa: PLC0415  # with the command
 
     from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
-    from flashinfer_bench.report.decompose_verify import VerifyReport  # noqa: PLC0415
+    from flashinfer_bench.decompose.verify.findings import VerifyReport  # noqa: PLC0415
 
     task = Task(_JOB, (directory,), options, name=str(directory))
     limits = Limits(seconds=seconds, memory_bytes=options["memory_limit_bytes"])

@@ -19,8 +19,8 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.report import exports
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import paragraph
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,8 +16,8 @@ from flashinfer_bench.cli.sol_execbench import nothing_left
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import heading
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import heading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

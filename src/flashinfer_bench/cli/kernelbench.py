@@ -17,12 +17,12 @@ from flashinfer_bench.cli.options import (
     sampling_options,
 )
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import heading, paragraph
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import heading, paragraph
 
 if TYPE_CHECKING:
     from flashinfer_bench.kernelbench.fetching import Fetched
-    from flashinfer_bench.report.tables import Page
+    from flashinfer_bench.text.tables import Page
 
 
 @click.group(

@@ -18,8 +18,8 @@ from flashinfer_bench.cli.options import (
     new_folder_option,
 )
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import heading
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import heading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

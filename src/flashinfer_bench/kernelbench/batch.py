@@ -19,7 +19,7 @@ from flashinfer_bench.decompose.requests import Request
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.sources import local_sources
-from flashinfer_bench.report.decompose_batch import BatchRow
+from flashinfer_bench.kernelbench.batch_results import BatchRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -29,8 +29,8 @@ from flashinfer_bench.kernelbench.tasks import (
     definition_of,
     workload_of,
 )
-from flashinfer_bench.report.kernelbench import EvalReport
-from flashinfer_bench.report.numbers import count_text
+from flashinfer_bench.kernelbench.reports import EvalReport
+from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.report.run import Fault
 from flashinfer_bench.tensors.machine import physical_cores
 

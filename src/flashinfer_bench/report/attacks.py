@@ -1,16 +1,17 @@
-"""How every attack and look-alike ended, as a value and as a page."""
+"""How every attack and look-alike ended, as a page."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import count_text, duration_text
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.numbers import count_text, duration_text
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from flashinfer_bench.attacks.results import AttackReport, AttackRow
 
 _COLUMNS = (
     Column("attack"),
@@ -21,56 +22,6 @@ _COLUMNS = (
     Column("evidence"),
 )
 _WIDEST_EVIDENCE = 88
-
-
-@dataclass(frozen=True, slots=True)
-class AttackRow:
-    """How one attack or look-alike ended on this machine."""
-
-    name: str
-    title: str
-    family: str
-    expected: tuple[str, ...]
-    got: str
-    """Status and codes; empty where it did not run."""
-    evidence: str
-    as_documented: bool | None
-    """Whether it ended as the docs say; None where it did not run."""
-    is_stopped: bool | None
-    """Whether a hostile one won nothing; None for look-alikes and for what did not run."""
-    not_run_because: str | None
-    elapsed_s: float
-
-    @property
-    def is_hostile(self) -> bool:
-        """Whether it is an attack."""
-        return self.family != "honest"
-
-
-@dataclass(frozen=True, slots=True)
-class AttackReport:
-    """The whole suite on one machine."""
-
-    device: str
-    hardware: str
-    torch: str
-    sandbox: str
-    date: str
-    """UTC, ISO 8601."""
-    rows: tuple[AttackRow, ...]
-    leftovers: tuple[str, ...]
-    """What was still there when all jobs had ended."""
-    elapsed_s: float
-
-    @property
-    def surprises(self) -> tuple[AttackRow, ...]:
-        """What did not end as documented."""
-        return tuple(row for row in self.rows if row.as_documented is False)
-
-    @property
-    def is_as_documented(self) -> bool:
-        """Whether everything ended as documented, and nothing was left behind."""
-        return not self.surprises and not self.leftovers
 
 
 def attacks_page(report: AttackReport) -> Page:
@@ -90,6 +41,7 @@ def attacks_page(report: AttackReport) -> Page:
 def attack_line(row: AttackRow) -> str:
     """Say in one line how one of them ended, for those who watch.
 
+    >>> from flashinfer_bench.attacks.results import AttackRow
     >>> row = AttackRow("noop", "", "wrong", ("RUNTIME_ERROR",), "RUNTIME_ERROR", "", True, True, None, 0.2)
     >>> attack_line(row)
     'ok   noop: RUNTIME_ERROR'

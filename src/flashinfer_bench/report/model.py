@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.stats.intervals import Interval
+from flashinfer_bench.text.numbers import (
     NOTHING,
-    Interval,
     count_text,
     latency_text,
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from flashinfer_bench.bench.timing.statistics import series_interval
+from flashinfer_bench.stats.intervals import series_interval
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
     IntervalWithin,

@@ -32,7 +32,7 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     Seen,
 )
-from flashinfer_bench.bench.timing.statistics import block_ratios
+from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
 from flashinfer_bench.bench.timing.turns import (
     FAR_BELOW,

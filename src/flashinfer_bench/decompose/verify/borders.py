@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.verify.sources import Draws
     from flashinfer_bench.decompose.verify.subject import Subject
     from flashinfer_bench.decompose.verify.values import Mark
-    from flashinfer_bench.report.decompose_verify import Finding
+    from flashinfer_bench.decompose.verify.findings import Finding
 
 
 def find_near(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.verify.layout import Layout
     from flashinfer_bench.decompose.verify.progress import Ladder
     from flashinfer_bench.decompose.verify.subject import Subject
-    from flashinfer_bench.report.decompose_verify import Severity
+    from flashinfer_bench.decompose.verify.findings import Severity
 
 
 def compare(

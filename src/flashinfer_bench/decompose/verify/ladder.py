@@ -27,7 +27,7 @@ from flashinfer_bench.decompose.verify.shrink import shrunk
 from flashinfer_bench.decompose.verify.sources import Draws
 from flashinfer_bench.decompose.verify.subject import Subject, on_path
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
+from flashinfer_bench.decompose.verify.findings import Finding, Rung, VerifyReport
 
 if TYPE_CHECKING:
     from pathlib import Path

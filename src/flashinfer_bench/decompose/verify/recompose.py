@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.verify.layout import TreeNode
     from flashinfer_bench.decompose.verify.sources import Draws
-    from flashinfer_bench.report.decompose_verify import Finding
+    from flashinfer_bench.decompose.verify.findings import Finding
 
 
 @dataclass(frozen=True)

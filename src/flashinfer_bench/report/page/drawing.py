@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
     latency_text,

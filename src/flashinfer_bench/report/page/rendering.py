@@ -15,7 +15,7 @@ from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import utc_minute
 from flashinfer_bench.report.page.roofline import bytes_text
 from flashinfer_bench.report.page.sources import highlighted, line_numbers
-from flashinfer_bench.report.tables import first_line, visible
+from flashinfer_bench.text.tables import first_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

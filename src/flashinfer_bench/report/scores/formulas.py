@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import Interval
+from flashinfer_bench.stats.intervals import Interval
 from flashinfer_bench.report.scores import measures
 from flashinfer_bench.report.scores.names import Family, ScoreName
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+from flashinfer_bench.stats.intervals import Interval
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
 
 Attempts = Mapping[str, Sequence[float | None]]
 """Ratios by problem, one entry an attempt."""

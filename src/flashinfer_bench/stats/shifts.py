@@ -7,12 +7,12 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.intervals import CONFIDENCE, likeness, median_ratio
+from flashinfer_bench.stats.intervals import CONFIDENCE, likeness, median_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 _MOST_EXACT_PAIRS = 1000
 

@@ -1,33 +1,53 @@
-"""Is one thing faster than another? Ratios with intervals in, a verdict out; plain numbers only."""
+"""Is one thing faster than another? Ratios with intervals in, a verdict out."""
 
 from __future__ import annotations
 
+import enum
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.timing.statistics import (
-    Interval,
-    median_interval,
-    median_ratio,
-    series_interval,
-)
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.numbers import geometric_mean, mean_interval
-from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
+from flashinfer_bench.stats.intervals import median_interval, median_ratio, series_interval
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "THRESHOLD",
-    "Ratio",
-    "Verdict",
-    "overall",
-    "ratio_of",
-    "require_threshold",
-    "verdict",
-]
+    from flashinfer_bench.stats.intervals import Interval
+
+THRESHOLD = 0.02
+"""Differences up to this share are no difference worth a word."""
+
+
+class Verdict(enum.StrEnum):
+    """What a ratio's interval allows to be said."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    UNDECIDED = "UNDECIDED"
+
+
+def verdict(interval: Interval | None, *, threshold: float = THRESHOLD) -> Verdict:
+    """Say what an interval of a speedup allows.
+
+    Faster: all of it lies above 1 + threshold. Slower: all of it lies below 1 / (1 + threshold), so that
+    exchanging the two exchanges the verdicts. Same: all of it lies between the two. Everything else, no
+    interval included, is undecided.
+
+    >>> str(verdict((1.03, 1.08))), str(verdict((0.99, 1.01))), str(verdict((0.97, 1.04)))
+    ('FASTER', 'SAME', 'UNDECIDED')
+    """
+    if interval is None:
+        return Verdict.UNDECIDED
+    low, high = interval
+    above, below = 1 + threshold, 1 / (1 + threshold)
+    if low > above:
+        return Verdict.FASTER
+    if high < below:
+        return Verdict.SLOWER
+    return Verdict.SAME if below <= low and high <= above else Verdict.UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +64,7 @@ def ratio_of(rounds: Sequence[Sequence[float]], *, threshold: float = THRESHOLD)
     """Sum up block ratios, round by round; every round had processes of its own.
 
     With six rounds or more, each round's median is one observation, and value and interval are over those:
-    blocks of one pair of processes are alike in what luck that pair had. With fewer they are over all
+    what differs from one pair of processes to the next is alike in all blocks of a pair. With fewer they are over all
     blocks, and the interval knows nothing of what differs from one process to the next.
     """
     medians = [median_ratio(ratios) for ratios in rounds if ratios]

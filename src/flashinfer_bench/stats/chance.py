@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
 
 _GAINS = (10.0, 100.0, 1000.0)
 """How much more often than by chance a repeating sampler may repeat itself; the stake is split evenly."""
@@ -28,16 +24,16 @@ def ranks_stray(draws: int, rate: float) -> float:
     return math.sqrt(math.log(2 / rate) / (2 * draws))
 
 
-def total_variation_strays(shares: torch.Tensor, draws: int, rate: float) -> torch.Tensor:
-    """Bound each row's total variation distance between n draws and what they were drawn from.
+def shares_stray(draws: int, rate: float) -> float:
+    """Bound by how much a total variation distance between n draws and their distribution exceeds its expectation.
 
-    `shares` is (rows, cells), each row a distribution. The expected distance is at most
-    ½ Σ √(p (1 − p) / n), as E|X| ≤ √E[X²]; one draw moves the distance by at most 1/n, so by McDiarmid's
-    inequality (Surveys in Combinatorics, 1989) it exceeds its expectation by t with probability
-    ≤ exp(−2 n t²).
+    One draw moves the distance by at most 1/n, so by McDiarmid's inequality (Surveys in Combinatorics, 1989) it
+    exceeds its expectation by t with probability ≤ exp(−2 n t²).
+
+    >>> round(shares_stray(draws=100, rate=1e-6), 3)
+    0.263
     """
-    expected = (shares * (1 - shares) / draws).clamp(min=0).sqrt().sum(-1) / 2
-    return expected + math.sqrt(math.log(1 / rate) / (2 * draws))
+    return math.sqrt(math.log(1 / rate) / (2 * draws))
 
 
 @dataclass

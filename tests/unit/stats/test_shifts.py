@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashinfer_bench.report.shifts import least_confidence, quotient, series_shift, shift
+from flashinfer_bench.stats.shifts import least_confidence, quotient, series_shift, shift
 
 SPEEDS = st.lists(st.floats(min_value=0.1, max_value=10.0), min_size=4, max_size=9)
 

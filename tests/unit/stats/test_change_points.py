@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from flashinfer_bench.report.change_points import (
+from flashinfer_bench.stats.change_points import (
     FALSE_ALARMS,
     change_points,
     least_runs,

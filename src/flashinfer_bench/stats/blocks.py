@@ -1,33 +1,14 @@
-"""What samples say: medians, order-statistic intervals, spread. Plain numbers in, plain numbers out."""
+"""What blocks of samples say: quartiles, spread, ratios block by block."""
 
 from __future__ import annotations
 
 import statistics
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.intervals import (
-    CONFIDENCE,
-    median_interval,
-    median_ratio,
-    neighbour_correlation,
-    series_interval,
-)
-from flashinfer_bench.report.numbers import Interval
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "CONFIDENCE",
-    "Interval",
-    "block_ratios",
-    "median_interval",
-    "median_ratio",
-    "neighbour_correlation",
-    "noise",
-    "quartiles",
-    "series_interval",
-]
+    from flashinfer_bench.stats.intervals import Interval
 
 
 def quartiles(values: Sequence[float]) -> Interval:

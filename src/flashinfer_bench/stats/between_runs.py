@@ -1,4 +1,4 @@
-"""How much runs of the same code differ beyond what the blocks within them tell, and intervals that know it.
+"""Between-run variance: how much runs of the same code differ beyond what the blocks within them tell.
 
 Whatever the machine, runs of equal code were found 0.8 to 4.1 times as far apart as the intervals within them
 say, mostly two to three times, on kernels of 4 µs to 1 ms, on a GPU and on busy processors, while the differences
@@ -11,20 +11,21 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import geometric_mean
+from flashinfer_bench.stats.intervals import CONFIDENCE
+from flashinfer_bench.stats.means import geometric_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
     Uncertain = tuple[float, Interval | None]
 
-CONFIDENCE = 0.95
 ASSUMED = 3.0
 """How many times as far apart as their intervals say, before anything tells."""
 MOST_ASSUMED = 0.15
@@ -32,7 +33,8 @@ MOST_ASSUMED = 0.15
 ASSUMED_WEIGHT = 4
 """For how many observations of a factor the assumed one stands."""
 
-_NORMAL_95 = 1.959964
+_NORMAL = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""Standard errors that an interval reaches to either side."""
 _AS_GOOD_AS_NORMAL = 1000
 _LEAST_ERROR = 2e-4
 """A clock that ticks coarsely makes intervals of no width; one such reference must not widen all others."""
@@ -50,7 +52,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Luck:
+class BetweenRunVariance:
     """How many times as far apart as their intervals say runs of the same code are."""
 
     factor: float
@@ -70,19 +72,19 @@ class Luck:
         """Add what runs differ by to a 95% reach within them; what is wide already knows most of it."""
         between = min(
             math.sqrt(self.factor**2 - 1) * within,
-            _NORMAL_95 * MOST_ASSUMED * self.factor / ASSUMED,
+            _NORMAL * MOST_ASSUMED * self.factor / ASSUMED,
         )
-        student = student_quantile(CONFIDENCE, self.freedom) / _NORMAL_95
-        shared = math.hypot(student * between, _NORMAL_95 * self.moved)
+        student = student_quantile(CONFIDENCE, self.freedom) / _NORMAL
+        shared = math.hypot(student * between, _NORMAL * self.moved)
         reach = math.hypot(student * within, shared)
         return reach, 1.0 if self.moved else shared / reach if reach else 0.0
 
 
-def luck(evidence: Evidence, *, moved: float = 0.0) -> Luck:
+def between_run_variance(evidence: Evidence, *, moved: float = 0.0) -> BetweenRunVariance:
     """Weigh what was observed with what is assumed (the scale of a normal sample, with its conjugate prior)."""
     freedom = ASSUMED_WEIGHT + evidence.freedom
     square = (ASSUMED_WEIGHT * ASSUMED**2 + evidence.squares) / freedom
-    return Luck(math.sqrt(max(1.0, square)), freedom, evidence.freedom, moved)
+    return BetweenRunVariance(math.sqrt(max(1.0, square)), freedom, evidence.freedom, moved)
 
 
 def of_references(references: Mapping[str, Sequence[Uncertain]]) -> Evidence:
@@ -120,7 +122,7 @@ class Part:
     group: str
 
 
-def mean_with_luck(parts: Sequence[Part]) -> tuple[float | None, Interval | None]:
+def mean_of_parts(parts: Sequence[Part]) -> tuple[float | None, Interval | None]:
     """Average ratios geometrically; the interval is None unless each has one.
 
     On the logarithmic scale noise within runs adds in squares; what runs differ by adds up within a group, for
@@ -165,7 +167,7 @@ def _logarithms(values: Iterable[Uncertain]) -> list[tuple[float, float]]:
     return [
         (
             math.log(value),
-            max(_LEAST_ERROR, math.log(interval[1] / interval[0]) / (2 * _NORMAL_95)),
+            max(_LEAST_ERROR, math.log(interval[1] / interval[0]) / (2 * _NORMAL)),
         )
         for value, interval in values
         if interval is not None and interval[0] > 0

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
+"""Of every interval that does not say otherwise."""
 
 _MOST_LIKENESS = 0.9
 _BIAS_TERMS = 4

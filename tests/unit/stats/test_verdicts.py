@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashinfer_bench.bench.verdicts import (
+from flashinfer_bench.stats.verdicts import (
     Ratio,
     Verdict,
     overall,
@@ -77,9 +77,9 @@ def test_few_rounds_leave_the_interval_to_the_blocks() -> None:
 
 def test_processes_that_differ_widen_an_interval_that_blocks_alone_leave_narrow() -> None:
     steady = [[1.0] * 10 for _ in range(5)]
-    lucky = [[1.3] * 10]
+    another = [[1.3] * 10]
 
-    ratio = ratio_of(steady + lucky)
+    ratio = ratio_of(steady + another)
 
     assert ratio.value == 1.0
     assert ratio.interval == (1.0, 1.3)

@@ -7,17 +7,17 @@ import random
 
 import pytest
 
-from flashinfer_bench.report.compare.luck import (
+from flashinfer_bench.stats.between_runs import (
     ASSUMED,
     Evidence,
     Part,
-    luck,
-    mean_with_luck,
+    between_run_variance,
+    mean_of_parts,
     of_references,
     of_repeats,
     student_quantile,
 )
-from flashinfer_bench.report.numbers import Interval
+from flashinfer_bench.stats.intervals import Interval
 
 
 def _near(value: float, share: float = 0.02) -> tuple[float, Interval]:
@@ -72,7 +72,7 @@ def test_repeated_runs_say_how_far_apart_runs_lie() -> None:
 
 
 def test_an_interval_reaches_as_far_as_the_machine_moved() -> None:
-    known = luck(Evidence(), moved=math.log(1.2))
+    known = between_run_variance(Evidence(), moved=math.log(1.2))
 
     (low, high), shared = known.stretched(*_near(1 / 1.2, 0.001))
 
@@ -88,19 +88,19 @@ def test_a_clock_that_ticks_coarsely_does_not_widen_all() -> None:
         {str(index): [each] for index, each in enumerate([*ticking, *[_near(1.0)] * 20])}
     )
 
-    assert luck(found).factor < 3
+    assert between_run_variance(found).factor < 3
 
 
 def test_without_evidence_a_factor_is_assumed_and_evidence_replaces_it() -> None:
     calm, wild = Evidence(60.0, 60), Evidence(60 * 36.0, 60)
 
-    assert (luck(Evidence()).factor, luck(Evidence()).observed) == (ASSUMED, 0)
-    assert luck(calm).factor == pytest.approx(1.0, abs=0.25)
-    assert luck(wild).factor == pytest.approx(6.0, abs=0.3)
+    assert (between_run_variance(Evidence()).factor, between_run_variance(Evidence()).observed) == (ASSUMED, 0)
+    assert between_run_variance(calm).factor == pytest.approx(1.0, abs=0.25)
+    assert between_run_variance(wild).factor == pytest.approx(6.0, abs=0.3)
 
 
 def test_intervals_are_never_made_narrower() -> None:
-    found = luck(Evidence(0.0, 100))
+    found = between_run_variance(Evidence(0.0, 100))
 
     assert found.factor == 1.0
     (low, high), shared = found.stretched(1.0, (0.9, 1.1))
@@ -109,18 +109,18 @@ def test_intervals_are_never_made_narrower() -> None:
     assert shared == 0.0
 
 
-def test_jobs_that_share_their_luck_do_not_average_it_away() -> None:
+def test_what_jobs_of_a_group_share_is_not_averaged_away() -> None:
     together = [Part(1.0, (0.9, 1 / 0.9), 1.0, "one")] * 25
     apart = [Part(1.0, (0.9, 1 / 0.9), 1.0, str(index)) for index in range(25)]
     noise = [Part(1.0, (0.9, 1 / 0.9), 0.0, "one")] * 25
 
-    assert mean_with_luck(together)[1] == pytest.approx((0.9, 1 / 0.9))
-    assert mean_with_luck(apart)[1] == pytest.approx((0.9**0.2, 0.9**-0.2))
-    assert mean_with_luck(noise)[1] == pytest.approx((0.9**0.2, 0.9**-0.2))
+    assert mean_of_parts(together)[1] == pytest.approx((0.9, 1 / 0.9))
+    assert mean_of_parts(apart)[1] == pytest.approx((0.9**0.2, 0.9**-0.2))
+    assert mean_of_parts(noise)[1] == pytest.approx((0.9**0.2, 0.9**-0.2))
 
 
 def test_one_part_without_an_interval_leaves_the_mean_without_one() -> None:
-    assert mean_with_luck([Part(2.0, (1.9, 2.1), 0.5, "a"), Part(0.5, None, 0.0, "a")]) == (
+    assert mean_of_parts([Part(2.0, (1.9, 2.1), 0.5, "a"), Part(0.5, None, 0.0, "a")]) == (
         pytest.approx(1.0),
         None,
     )
@@ -133,14 +133,14 @@ def test_the_stretched_interval_covers_runs_that_differ_three_times_as_much() ->
         names = map(str, range(9))
         references = {name: [_near(math.exp(draw.gauss(0, 0.03)), 0.0196)] for name in names}
         value, interval = _near(math.exp(draw.gauss(0, 0.03)), 0.0196)
-        (low, high), _ = luck(of_references(references)).stretched(value, interval)
+        (low, high), _ = between_run_variance(of_references(references)).stretched(value, interval)
         hits += low <= 1.0 <= high
 
     assert 0.93 <= hits / 400 <= 0.985
 
 
 def test_an_interval_that_is_wide_already_is_not_made_three_times_as_wide() -> None:
-    narrow, wide = (luck(Evidence()).stretched(*_near(1.0, share))[0][1] for share in (0.01, 0.4))
+    narrow, wide = (between_run_variance(Evidence()).stretched(*_near(1.0, share))[0][1] for share in (0.01, 0.4))
 
     assert math.log(narrow) / 0.01 == pytest.approx(ASSUMED * 2.7764 / 1.96, rel=1e-3)
     assert math.log(wide) / 0.4 < 1.25 * 2.7764 / 1.96

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flashinfer_bench.report.tables import (
+from flashinfer_bench.text.tables import (
     Column,
     columns_of,
     first_line,

@@ -8,13 +8,13 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.shifts import shift
-from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
+from flashinfer_bench.stats.shifts import shift
+from flashinfer_bench.stats.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 FALSE_ALARMS = 0.05
 """Share of histories without a change that get a mark, at most."""

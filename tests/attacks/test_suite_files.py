@@ -20,7 +20,7 @@ from flashinfer_bench.attacks.suite import (
     entries,
     read_entry,
 )
-from flashinfer_bench.cli.attack_test import _FAMILIES
+from flashinfer_bench.attacks.command import _FAMILIES
 from flashinfer_bench.data import EvaluationStatus, TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.attacks.results import AttackRow

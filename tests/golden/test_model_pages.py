@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.kernelbench import fetched_page
+from flashinfer_bench.kernelbench.commands.kernelbench import fetched_page
 from flashinfer_bench.kernelbench.fetching import Fetched
 from flashinfer_bench.kernelbench.batch_results import (
     BatchReport,
@@ -17,15 +17,15 @@ from flashinfer_bench.kernelbench.batch_results import (
     MergeReport,
     totals_of,
 )
-from flashinfer_bench.report.decompose_batch import batch_page, row_line
+from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 from flashinfer_bench.decompose.verify.findings import (
     Coverage,
     Finding,
     Rung,
     VerifyReport,
 )
-from flashinfer_bench.report.decompose_verify import verify_page
-from flashinfer_bench.report.decomposition import decomposition_page
+from flashinfer_bench.decompose.screens.verification import verify_page
+from flashinfer_bench.decompose.screens.decomposition import decomposition_page
 from flashinfer_bench.kernelbench.reports import (
     AgainstBaseline,
     BaselineReport,
@@ -34,7 +34,7 @@ from flashinfer_bench.kernelbench.reports import (
     ProblemReport,
     SampleReport,
 )
-from flashinfer_bench.report.kernelbench import eval_page
+from flashinfer_bench.kernelbench.screens.evaluation import eval_page
 from flashinfer_bench.text.tables import Page, page_text
 from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
 

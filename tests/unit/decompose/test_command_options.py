@@ -7,8 +7,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from flashinfer_bench.cli.decompose import decompose
-from flashinfer_bench.cli.decompose_options import limit_options
+from flashinfer_bench.decompose.commands.decompose import decompose
+from flashinfer_bench.decompose.commands.options import limit_options
 
 SHARED = {
     "memory_limit_bytes": {"file", "batch", "verify"},

@@ -1,4 +1,4 @@
-"""`flashinfer-bench kernelbench`: other people's problems, brought here and judged here."""
+"""Bring KernelBench's problems, and judge and time candidates for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
-from flashinfer_bench.cli.kernelbench_eval import EvalOptions, evaluate
+from flashinfer_bench.kernelbench.commands.evaluation import EvalOptions, evaluate
 from flashinfer_bench.cli.options import (
     clock_options,
     json_option,

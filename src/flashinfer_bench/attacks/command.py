@@ -1,4 +1,4 @@
-"""`flashinfer-bench attack-test`: mount every known attack here, and see each one fail."""
+"""Mount every known attack on this machine, and show how each one ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import given, json_option, log_level_option, sandbox_option
-from flashinfer_bench.report.attacks import attack_line, attacks_page
+from flashinfer_bench.attacks.screen import attack_line, attacks_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.attacks.results import AttackRow

@@ -1,4 +1,4 @@
-"""`flashinfer-bench decompose batch`: a whole level of models, several at once, resumable."""
+"""Take many models apart, several at once within memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.decompose_options import limit_options, overrides_option, writing_options
+from flashinfer_bench.decompose.commands.options import limit_options, overrides_option, writing_options
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.kernelbench.batch_results import BatchReport, MergeReport, totals_of
-from flashinfer_bench.report.decompose_batch import batch_page, row_line
+from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

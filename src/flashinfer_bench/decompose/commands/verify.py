@@ -1,4 +1,4 @@
-"""`flashinfer-bench decompose verify`: whether a decomposition, made by anyone, is its model."""
+"""Verify that a decomposition is the model it was made from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.decompose_options import limit_options, overrides_option
+from flashinfer_bench.decompose.commands.options import limit_options, overrides_option
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 
@@ -82,7 +82,7 @@ def verify(
         document = {"schema_version": 1, "exit_code": report.exit_code, "verification": report}
         screen.show_json(document)
     else:
-        from flashinfer_bench.report.decompose_verify import verify_page  # noqa: PLC0415
+        from flashinfer_bench.decompose.screens.verification import verify_page  # noqa: PLC0415
 
         screen.show(verify_page(report))
     click.get_current_context().exit(report.exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.kernelbench.batch_results import FAILED
 from flashinfer_bench.text.numbers import count_text, duration_text, percent_text
 from flashinfer_bench.text.tables import (
     Block,

@@ -16,7 +16,7 @@ from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.kernelbench.library import find
 from flashinfer_bench.kernelbench.samples import Candidate, candidates_in, misnamed_in
-from flashinfer_bench.report.kernelbench import eval_page
+from flashinfer_bench.kernelbench.screens.evaluation import eval_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step

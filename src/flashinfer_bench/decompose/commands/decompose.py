@@ -1,4 +1,4 @@
-"""`flashinfer-bench decompose`: a PyTorch model into layers, fusions and kernels."""
+"""Take a PyTorch model apart into layers, fusions and kernels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, Group
-from flashinfer_bench.cli.decompose_options import limit_options, overrides_option, writing_options
+from flashinfer_bench.decompose.commands.options import limit_options, overrides_option, writing_options
+from flashinfer_bench.decompose.commands.verify import verify
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.decompose.screens.decomposition import decomposition_page
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,12 +21,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.process import Limits
     from flashinfer_bench.decompose.requests import Request
     from flashinfer_bench.report.model import ModelWorth
-
-_LAZY = {
-    "verify": "flashinfer_bench.cli.decompose_verify",
-    "batch": "flashinfer_bench.cli.decompose_batch",
-}
-
 
 class _WithDefault(Group):
     """A group whose own arguments go to a command that is not named: `decompose FILE`."""
@@ -39,21 +35,8 @@ class _WithDefault(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Take what is no command's name for the file of the unnamed command."""
-        is_named = args[0] in {*self.commands, *_LAZY}
+        is_named = args[0] in self.list_commands(ctx)
         return super().resolve_command(ctx, args if is_named else [_FILE, *args])
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, those that are loaded later too."""
-        return [*super().list_commands(ctx), *_LAZY]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command when it is chosen."""
-        import importlib  # noqa: PLC0415  # with the command
-
-        if cmd_name in _LAZY:
-            found: click.Command = getattr(importlib.import_module(_LAZY[cmd_name]), cmd_name)
-            return found
-        return super().get_command(ctx, cmd_name)
 
 
 _FILE = "file"
@@ -72,6 +55,9 @@ def decompose() -> None:
 
     `decompose MODEL.py` is short for `decompose file MODEL.py`.
     """
+
+
+decompose.add_command(verify)
 
 
 @decompose.command(
@@ -172,7 +158,6 @@ def _measured(dataset: Path, device: str) -> Sequence[ModelWorth]:
 
 
 def _show(report: dict[str, Any], worths: Sequence[ModelWorth], *, as_json: bool) -> None:
-    from flashinfer_bench.report.decomposition import decomposition_page  # noqa: PLC0415  # with the command
     from flashinfer_bench.report.model import model_page  # noqa: PLC0415  # with the command
 
     if as_json:

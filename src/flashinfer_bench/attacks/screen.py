@@ -1,4 +1,4 @@
-"""How every attack and look-alike ended, as a page."""
+"""What the suite of attacks shows: a line for each as it ends, and a page."""
 
 from __future__ import annotations
 

@@ -7,16 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from flashinfer_bench.cli import screen
-from flashinfer_bench.data import (
-    ClockInfo,
-    Correctness,
-    DeviceInfo,
-    Environment,
-    Evaluation,
-    Performance,
-)
-from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
 from flashinfer_bench.bench.doctor_report import (
     ClockState,
     DeviceState,
@@ -31,6 +21,16 @@ from flashinfer_bench.bench.doctor_report import (
 )
 from flashinfer_bench.bench.isolation import SandboxLevel, SandboxMeasure
 from flashinfer_bench.bench.noise import NoiseFloor
+from flashinfer_bench.cli import screen
+from flashinfer_bench.data import (
+    ClockInfo,
+    Correctness,
+    DeviceInfo,
+    Environment,
+    Evaluation,
+    Performance,
+)
+from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
 from flashinfer_bench.report.doctor import doctor_page
 from flashinfer_bench.report.replay import ReplayReport, compare_evaluations, replay_page
 from flashinfer_bench.report.run import Fault, SkippedJob

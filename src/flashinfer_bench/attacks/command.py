@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flashinfer_bench.attacks.screen import attack_line, attacks_page
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import given, json_option, log_level_option, sandbox_option
-from flashinfer_bench.attacks.screen import attack_line, attacks_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.attacks.results import AttackRow

@@ -15,10 +15,10 @@ from flashinfer_bench.text.tables import first_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.stats.verdicts import Ratio
-    from flashinfer_bench.data import Evaluation, Performance, Trace
     from flashinfer_bench.attacks.results import AttackRow
+    from flashinfer_bench.bench.benchmark import Step
+    from flashinfer_bench.data import Evaluation, Performance, Trace
+    from flashinfer_bench.stats.verdicts import Ratio
 
 LOOT = "loot: "
 """A thief that got what it wanted prints a line that begins with this."""

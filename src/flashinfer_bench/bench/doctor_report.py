@@ -21,6 +21,7 @@ class Language:
     remark: str | None
     """What to know about it on this machine."""
 
+
 @dataclass(frozen=True, slots=True)
 class DeviceState:
     """A place where kernels run, or could."""
@@ -29,6 +30,7 @@ class DeviceState:
     hardware: str
     remark: str | None
 
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A program or package that runs depend on; no version where it is missing."""
@@ -36,6 +38,7 @@ class Tool:
     name: str
     version: str | None
     place: str | None
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -46,6 +49,7 @@ class Folder:
     exists: bool
     is_writable: bool
     free_bytes: int | None
+
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
@@ -58,12 +62,14 @@ class ClockState:
     overhead_ns: float
     """What it says about a call that does nothing."""
 
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """Another program that computes."""
 
     name: str
     processors: float
+
 
 @dataclass(frozen=True, slots=True)
 class MachineState:
@@ -80,6 +86,7 @@ class MachineState:
     has_turbo: bool | None
     huge_pages: str | None
 
+
 @dataclass(frozen=True, slots=True)
 class Isolation:
     """What a sandbox could be made of, and what it holds when it is tried."""
@@ -88,6 +95,7 @@ class Isolation:
     landlock_abi: int
     has_seccomp_filters: bool
     levels: tuple[SandboxLevel, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Installation:
@@ -98,6 +106,7 @@ class Installation:
     """Name and version of all that provide the import name."""
     other_copies: tuple[str, ...]
     """Folders on the path that would be imported if this one were not there."""
+
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:

@@ -25,6 +25,7 @@ class SandboxMeasure:
     meaning: str
     missing: str | None
 
+
 @dataclass(frozen=True, slots=True)
 class SandboxLevel:
     """A level of isolation, and what stands in its way."""

@@ -13,8 +13,6 @@ from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.pool import LocalPool, Waiting, hardware_of
 from flashinfer_bench.bench.quick import compare
 from flashinfer_bench.bench.record import status_and_log
-from flashinfer_bench.stats.blocks import noise
-from flashinfer_bench.stats.verdicts import ratio_of
 from flashinfer_bench.data import (
     AxisVar,
     BuildSpec,
@@ -26,6 +24,8 @@ from flashinfer_bench.data import (
     Workload,
 )
 from flashinfer_bench.errors import DeviceError
+from flashinfer_bench.stats.blocks import noise
+from flashinfer_bench.stats.verdicts import ratio_of
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.pool import Progress

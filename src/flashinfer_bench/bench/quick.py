@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.bench.choices import clock_name, is_cold_on
-from flashinfer_bench.stats import blocks as spread
-from flashinfer_bench.stats.intervals import series_interval
 from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample, order_of_turns
 from flashinfer_bench.bench.timing.wall import (
     Clock,
@@ -26,11 +24,13 @@ from flashinfer_bench.bench.timing.wall import (
     WallClock,
     overhead_ns,
 )
-from flashinfer_bench.stats.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.stats import blocks as spread
+from flashinfer_bench.stats.intervals import series_interval
+from flashinfer_bench.stats.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
+from flashinfer_bench.tensors.machine import last_level_cache_bytes
 from flashinfer_bench.text.numbers import latency_text, percent_text, speedup_text
 from flashinfer_bench.text.tables import Column, table
-from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -27,8 +27,6 @@ from flashinfer_bench.bench.outcomes import (
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
-from flashinfer_bench.stats import blocks as spread
-from flashinfer_bench.stats.intervals import median_ratio, series_interval
 from flashinfer_bench.data import (
     ClockInfo,
     Correctness,
@@ -44,6 +42,8 @@ from flashinfer_bench.data import (
     Trace,
 )
 from flashinfer_bench.data.hub import commit_of
+from flashinfer_bench.stats import blocks as spread
+from flashinfer_bench.stats.intervals import median_ratio, series_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

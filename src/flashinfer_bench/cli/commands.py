@@ -76,7 +76,9 @@ class Group(click.Group):
 
     def summaries(self, ctx: click.Context) -> dict[str, str]:
         """Give the whole first sentence of each command; of wings nothing is loaded for it."""
-        own = {name: super(Group, self).get_command(ctx, name) for name in super().list_commands(ctx)}
+        own = {
+            name: super(Group, self).get_command(ctx, name) for name in super().list_commands(ctx)
+        }
         found = {name: each.get_short_help_str(_ANY_LENGTH) for name, each in own.items() if each}
         brought = sorted(wings.brought(self.entry_group).items())
         return found | {name: each.summary for name, each in brought if name not in found}

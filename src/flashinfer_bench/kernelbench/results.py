@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.record import samples_of
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
-from flashinfer_bench.report.jobs import JobResult, solution_results
 from flashinfer_bench.kernelbench.reports import (
     NOT_MEASURED,
     AgainstBaseline,
@@ -18,6 +16,8 @@ from flashinfer_bench.kernelbench.reports import (
     ProblemReport,
     SampleReport,
 )
+from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
+from flashinfer_bench.report.jobs import JobResult, solution_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

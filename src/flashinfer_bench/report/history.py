@@ -8,6 +8,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
+from flashinfer_bench.report.standing import instant
+from flashinfer_bench.stats.between_runs import (
+    BetweenRunVariance,
+    Evidence,
+    Part,
+    between_run_variance,
+    mean_of_parts,
+    of_repeats,
+)
 from flashinfer_bench.stats.change_points import (
     FALSE_ALARMS,
     ChangePoint,
@@ -15,19 +25,8 @@ from flashinfer_bench.stats.change_points import (
     least_runs,
     least_side,
 )
-from flashinfer_bench.stats.between_runs import (
-    Evidence,
-    BetweenRunVariance,
-    Part,
-    between_run_variance,
-    mean_of_parts,
-    of_repeats,
-)
-from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
-from flashinfer_bench.stats.intervals import Interval
 from flashinfer_bench.stats.means import geometric_mean
 from flashinfer_bench.stats.shifts import quotient
-from flashinfer_bench.report.standing import instant
 from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.stats.between_runs import Uncertain
+    from flashinfer_bench.stats.intervals import Interval
 
 _DAY = len("2026-01-02")
 
@@ -239,7 +239,10 @@ def _described(
 
 
 def _against(
-    first: Mapping[str, TraceRow], run: Mapping[str, TraceRow], basis: Basis, known: BetweenRunVariance
+    first: Mapping[str, TraceRow],
+    run: Mapping[str, TraceRow],
+    basis: Basis,
+    known: BetweenRunVariance,
 ) -> tuple[float | None, Interval | None]:
     shared = sorted(
         uuid
@@ -272,4 +275,6 @@ def _variance(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenR
             if not is_timed(row, basis):
                 continue
             by_code[row.solution_hash][uuid].append(recorded(row, basis))
-    return between_run_variance(sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence()))
+    return between_run_variance(
+        sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence())
+    )

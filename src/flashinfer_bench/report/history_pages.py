@@ -11,8 +11,8 @@ from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.stats.change_points import ChangePoint
     from flashinfer_bench.report.history import History, HistoryRun, Series
+    from flashinfer_bench.stats.change_points import ChangePoint
 
 _COLUMNS = (
     Column("run"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.best import largest
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
-from flashinfer_bench.stats.intervals import Interval
 from flashinfer_bench.text.numbers import (
     error_text,
     latency_text,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.data import Solution, Trace
+    from flashinfer_bench.stats.intervals import Interval
 
 _COLUMNS = (
     Column("solution"),

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.stats.intervals import Interval
 from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.profile import KernelUse
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.standing import Standing, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 _COLUMNS = (
     Column("kernel"),

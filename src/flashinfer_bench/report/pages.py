@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.scores.names import Family
+from flashinfer_bench.report.scores.pages import score_blocks
 from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
@@ -12,8 +14,6 @@ from flashinfer_bench.text.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.scores.names import Family
-from flashinfer_bench.report.scores.pages import score_blocks
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:

@@ -94,7 +94,10 @@ def test_a_clock_that_ticks_coarsely_does_not_widen_all() -> None:
 def test_without_evidence_a_factor_is_assumed_and_evidence_replaces_it() -> None:
     calm, wild = Evidence(60.0, 60), Evidence(60 * 36.0, 60)
 
-    assert (between_run_variance(Evidence()).factor, between_run_variance(Evidence()).observed) == (ASSUMED, 0)
+    assert (between_run_variance(Evidence()).factor, between_run_variance(Evidence()).observed) == (
+        ASSUMED,
+        0,
+    )
     assert between_run_variance(calm).factor == pytest.approx(1.0, abs=0.25)
     assert between_run_variance(wild).factor == pytest.approx(6.0, abs=0.3)
 
@@ -140,7 +143,10 @@ def test_the_stretched_interval_covers_runs_that_differ_three_times_as_much() ->
 
 
 def test_an_interval_that_is_wide_already_is_not_made_three_times_as_wide() -> None:
-    narrow, wide = (between_run_variance(Evidence()).stretched(*_near(1.0, share))[0][1] for share in (0.01, 0.4))
+    narrow, wide = (
+        between_run_variance(Evidence()).stretched(*_near(1.0, share))[0][1]
+        for share in (0.01, 0.4)
+    )
 
     assert math.log(narrow) / 0.01 == pytest.approx(ASSUMED * 2.7764 / 1.96, rel=1e-3)
     assert math.log(wide) / 0.4 < 1.25 * 2.7764 / 1.96

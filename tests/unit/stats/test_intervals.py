@@ -61,8 +61,7 @@ def test_the_interval_covers_the_true_median_as_often_as_it_claims(count: int) -
     draw = random.Random(20_26)
     true_median = 2.0**0.5  # of the skewed distribution below
     intervals = [
-        median_interval([(1 - draw.random()) ** -0.5 for _ in range(count)])
-        for _ in range(2000)
+        median_interval([(1 - draw.random()) ** -0.5 for _ in range(count)]) for _ in range(2000)
     ]
 
     covered = sum(low <= true_median <= high for low, high in intervals)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.stats.verdicts import (
     Ratio,
     Verdict,
@@ -12,7 +13,6 @@ from flashinfer_bench.stats.verdicts import (
     require_threshold,
     verdict,
 )
-from flashinfer_bench.errors import UsageError
 from tests.unit.bench.values import STEADY
 
 RATIOS = st.floats(min_value=0.01, max_value=100.0)

@@ -15,8 +15,8 @@ from flashinfer_bench.data.rules.words import (
     parameters,
     takes,
 )
-from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.data.shapes import AxisExpr
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,9 +19,9 @@ from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.rules.layout import is_file_name, parts
 from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
-from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ from flashinfer_bench.data.layout import name as file_name
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
 from flashinfer_bench.data.rules.words import listed
-from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -61,9 +61,7 @@ def traces_have_solutions(dataset: Snapshot) -> Iterator[Fault]:
     for (path, name), lines in _grouped(_evaluated(dataset), lambda each: each.solution).items():
         if name not in dataset.solutions:
             hint = did_you_mean(name, dataset.solutions)
-            message = (
-                f"{count_text(len(lines), 'trace')} of solution {name!r}, which does not exist{hint}"
-            )
+            message = f"{count_text(len(lines), 'trace')} of solution {name!r}, which does not exist{hint}"
             yield Fault(message, path, lines[0].line, _owner(dataset, lines[0]))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
 from flashinfer_bench.data.rules.words import did_you_mean, listed
-from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.data.workload import (
     RandomInput,
     SafetensorsInput,
@@ -16,6 +15,7 @@ from flashinfer_bench.data.workload import (
     uuid_of,
     workload_uuid,
 )
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,13 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, Group
-from flashinfer_bench.decompose.commands.options import limit_options, overrides_option, writing_options
-from flashinfer_bench.decompose.commands.verify import verify
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.decompose.commands.options import (
+    limit_options,
+    overrides_option,
+    writing_options,
+)
+from flashinfer_bench.decompose.commands.verify import verify
 from flashinfer_bench.decompose.screens.decomposition import decomposition_page
 from flashinfer_bench.errors import UsageError
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.process import Limits
     from flashinfer_bench.decompose.requests import Request
     from flashinfer_bench.report.model import ModelWorth
+
 
 class _WithDefault(Group):
     """A group whose own arguments go to a command that is not named: `decompose FILE`."""

@@ -9,8 +9,8 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.decompose.commands.options import limit_options, overrides_option
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.decompose.commands.options import limit_options, overrides_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 
 if TYPE_CHECKING:

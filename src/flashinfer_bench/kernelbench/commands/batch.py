@@ -11,11 +11,15 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.decompose.commands.options import limit_options, overrides_option, writing_options
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.decompose.commands.options import (
+    limit_options,
+    overrides_option,
+    writing_options,
+)
 from flashinfer_bench.errors import UsageError, WorkerError
-from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.kernelbench.batch_results import BatchReport, MergeReport, totals_of
+from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.kernelbench.evaluating import Settings
+    from flashinfer_bench.kernelbench.reports import EvalReport
     from flashinfer_bench.kernelbench.results import Ended
     from flashinfer_bench.report.jobs import JobResult
-    from flashinfer_bench.kernelbench.reports import EvalReport
 
 _KNOWN_BASELINES = ("eager", "compile")
 _KERNELBENCH_SEED = 42

@@ -9,13 +9,13 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
-from flashinfer_bench.kernelbench.commands.evaluation import EvalOptions, evaluate
 from flashinfer_bench.cli.options import (
     clock_options,
     json_option,
     log_level_option,
     sampling_options,
 )
+from flashinfer_bench.kernelbench.commands.evaluation import EvalOptions, evaluate
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import heading, paragraph

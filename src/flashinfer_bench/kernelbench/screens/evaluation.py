@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.check import log_lines
 from flashinfer_bench.report.jobs import INTERPRETED, INTERPRETED_LEGEND
+from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
     count_text,
     error_text,
@@ -13,7 +14,6 @@ from flashinfer_bench.text.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import ACROSS, Change
+from flashinfer_bench.stats.verdicts import Verdict, verdict
 from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
@@ -14,7 +15,6 @@ from flashinfer_bench.text.numbers import (
     speedup_text,
 )
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
-from flashinfer_bench.stats.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

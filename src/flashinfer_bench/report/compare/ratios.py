@@ -9,8 +9,8 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.stats.between_runs import Part, mean_of_parts
 from flashinfer_bench.report.compare.sides import identity
+from flashinfer_bench.stats.between_runs import Part, mean_of_parts
 from flashinfer_bench.stats.intervals import series_interval
 from flashinfer_bench.stats.shifts import quotient, series_shift, shift
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.stats.between_runs import BetweenRunVariance, Uncertain
     from flashinfer_bench.report.compare.sides import Samples
+    from flashinfer_bench.stats.between_runs import BetweenRunVariance, Uncertain
     from flashinfer_bench.stats.intervals import Interval
 
 _USUAL_BLOCKS = 12

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.stats.intervals import Interval
     from flashinfer_bench.report.standing import Tallies, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 UNKNOWN_AUTHOR = "(unknown)"
 

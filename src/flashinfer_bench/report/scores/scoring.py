@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.stats.intervals import Interval
     from flashinfer_bench.report.scores.ranking import Rank
     from flashinfer_bench.report.standing import Tallies, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
 

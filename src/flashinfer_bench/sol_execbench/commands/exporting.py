@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ from flashinfer_bench.cli.options import (
     log_level_option,
 )
 from flashinfer_bench.sol_execbench.commands.results import output_option, require_something, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(

@@ -33,7 +33,7 @@ MOST_ASSUMED = 0.15
 ASSUMED_WEIGHT = 4
 """For how many observations of a factor the assumed one stands."""
 
-_NORMAL = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_NORMAL = round(statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2), 6)
 """Standard errors that an interval reaches to either side."""
 _AS_GOOD_AS_NORMAL = 1000
 _LEAST_ERROR = 2e-4

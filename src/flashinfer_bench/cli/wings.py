@@ -5,12 +5,18 @@ or in `flashinfer_bench.commands.NAME` what is to stand below the command NAME, 
 
 Of our own wings a source tree is asked first: a checkout, and what is installed from it with `pip install -e`, has the
 commands that its `pyproject.toml` names, however old the installed metadata are.
+
+Metadata are read here and not by `importlib.metadata`, whose import alone takes a third of the time of `--help`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import os
+import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,22 +26,27 @@ from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from importlib.metadata import EntryPoint
+
+    EntryPoints = Mapping[str, Mapping[str, str]]
+    """Values by group and name."""
 
 GROUP = "flashinfer_bench.commands"
-_OURS = "flashinfer-bench"
-
 REMEDY = (
     "the installed metadata of flashinfer-bench are older than its code and do not name it: "
     "install it again"
 )
+_OURS = "flashinfer-bench"
 
 
 class Brought(NamedTuple):
     """A command that a wing registered."""
 
-    entry: EntryPoint
+    name: str
+    value: str
+    """Where it is: `module:attribute`."""
     distribution: str
+    metadata: Path | None = None
+    """Folder of the distribution's metadata."""
 
     @property
     def is_ours(self) -> bool:
@@ -45,61 +56,59 @@ class Brought(NamedTuple):
     @property
     def summary(self) -> str:
         """What the overview says: the first line of its module's docstring, which is read and not run."""
-        said = _first_line(self.entry.value.partition(":")[0].strip())
+        said = _docstring_line(self.value.partition(":")[0].strip())
         if self.is_ours:
             return said
-        return f"{said or self._distribution_summary()} ({self.distribution})".strip()
+        return f"{said or _summary_in(self.metadata)} ({self.distribution})".strip()
 
     def load(self) -> click.Command:
         """Import the command; `UsageError` names the distribution whose command cannot be."""
+        module, _, attribute = self.value.partition("[")[0].replace(" ", "").partition(":")
         try:
-            found = self.entry.load()
+            found: object = importlib.import_module(module)
+            for name in attribute.split("."):
+                found = getattr(found, name)
         except Exception as error:
             if self.is_ours:
                 raise
             raise self._unusable(f"{type(error).__name__}: {error}") from error
         if not isinstance(found, click.Command):
-            raise self._unusable(f"{self.entry.value} is no click command")
+            raise self._unusable(f"{self.value} is no click command")
         return found
 
     def _unusable(self, why: str) -> UsageError:
         return UsageError(
-            f"the command {self.entry.name!r} is brought by {self.distribution} and cannot be loaded: {why}; "
+            f"the command {self.name!r} is brought by {self.distribution} and cannot be loaded: {why}; "
             f"update it, or `pip uninstall {self.distribution}`"
         )
-
-    def _distribution_summary(self) -> str:
-        return "" if self.entry.dist is None else self.entry.dist.metadata["Summary"] or ""
 
 
 def brought(group: str = GROUP) -> dict[str, Brought]:
     """Find all commands of a group by name; ours come before others of the same name."""
-    found = {each.entry.name: each for each in _ours(group)}
+    found = {each.name: each for each in _ours(group)}
     for each in _others(group):
-        found.setdefault(each.entry.name, each)
+        found.setdefault(each.name, each)
     return found
 
 
 def find(name: str, group: str = GROUP) -> click.Command | None:
     """Load the command of this name; None where nobody brings it, `UsageError` where two others do."""
     for each in _ours(group):
-        if each.entry.name == name:
+        if each.name == name:
             return each.load()
-    found = {each.distribution: each for each in _others(group) if each.entry.name == name}
+    found = [each for each in _others(group) if each.name == name]
     if len(found) > 1:
-        raise UsageError(f"{' and '.join(found)} both bring a command {name!r}: uninstall one")
-    return next(iter(found.values())).load() if found else None
+        names = " and ".join(each.distribution for each in found)
+        raise UsageError(f"{names} both bring a command {name!r}: uninstall one")
+    return found[0].load() if found else None
 
 
 def _ours(group: str) -> Iterator[Brought]:
-    from importlib.metadata import EntryPoint  # noqa: PLC0415  # slow; other commands do without
-
-    source = _entry_points_of_source_tree(Path(__file__).parents[3])
+    source = _source_tree(Path(__file__).parents[3])
     if source is None:
         yield from (each for each in _installed(group) if each.is_ours)
     else:
-        for name, value in source.get(group, {}).items():
-            yield Brought(EntryPoint(name, value, group), _OURS)
+        yield from (Brought(*each, _OURS) for each in source.get(group, {}).items())
 
 
 def _others(group: str) -> Iterator[Brought]:
@@ -107,19 +116,46 @@ def _others(group: str) -> Iterator[Brought]:
 
 
 def _installed(group: str) -> list[Brought]:
-    from importlib.metadata import entry_points  # noqa: PLC0415  # slow; other commands do without
-
-    found = [Brought(each, _name_of(each)) for each in entry_points(group=group)]
-    return sorted(found, key=lambda each: (each.distribution, each.entry.name))
-
-
-def _name_of(entry: EntryPoint) -> str:
-    name = None if entry.dist is None else entry.dist.metadata["Name"]
-    return "a distribution without a name" if name is None else name.lower().replace("_", "-")
+    """Find what distributions on the path registered, in the order of their names."""
+    return [
+        Brought(*each, distribution, metadata)
+        for distribution, (metadata, found) in sorted(_distributions(tuple(sys.path)).items())
+        for each in sorted(found.get(group, {}).items())
+    ]
 
 
 @functools.cache
-def _entry_points_of_source_tree(folder: Path) -> Mapping[str, Mapping[str, str]] | None:
+def _distributions(path: tuple[str, ...]) -> Mapping[str, tuple[Path, EntryPoints]]:
+    """Read the entry points of every distribution, by its name; the first of a name on the path counts."""
+    found: dict[str, tuple[Path, EntryPoints]] = {}
+    for folder in path:
+        with contextlib.suppress(OSError):
+            for entry in sorted(os.listdir(folder or os.curdir)):  # noqa: PTH208  # names alone are faster
+                stem, dot, kind = entry.rpartition(".")
+                name = stem.partition("-")[0].replace("_", "-").lower()
+                if dot and kind in {"dist-info", "egg-info"} and name not in found:
+                    metadata = Path(folder, entry)
+                    found[name] = metadata, _entry_points(metadata)
+    return found
+
+
+def _entry_points(metadata: Path) -> EntryPoints:
+    """Read `entry_points.txt` (packaging.python.org/en/latest/specifications/entry-points)."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    with contextlib.suppress(OSError, UnicodeError):
+        text = (metadata / "entry_points.txt").read_text(encoding="utf-8")
+        group = ""
+        for line in map(str.strip, text.splitlines() if GROUP in text else ()):
+            name, is_entry, value = line.partition("=")
+            if line.startswith("["):
+                group = line.strip("[] ")
+            elif is_entry and not line.startswith(("#", ";")):
+                found[group][name.strip()] = value.strip()
+    return found
+
+
+@functools.cache
+def _source_tree(folder: Path) -> EntryPoints | None:
     """Read what a source tree registers; None where the folder is none of this package."""
     try:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")
@@ -131,16 +167,26 @@ def _entry_points_of_source_tree(folder: Path) -> Mapping[str, Mapping[str, str]
         project = tomllib.loads(text).get("project", {})
     except tomllib.TOMLDecodeError:
         return None
-    found: Mapping[str, Mapping[str, str]] = project.get("entry-points", {})
+    found: EntryPoints = project.get("entry-points", {})
     return found if project.get("name") == _OURS else None
 
 
-def _first_line(module: str) -> str:
+def _summary_in(metadata: Path | None) -> str:
+    """Read the one line that a distribution says of itself."""
+    for name in ("METADATA", "PKG-INFO"):
+        with contextlib.suppress(OSError, UnicodeError):
+            for line in Path(metadata or "", name).read_text(encoding="utf-8").splitlines():
+                if line.startswith("Summary:"):
+                    return line.partition(":")[2].strip()
+    return ""
+
+
+def _docstring_line(module: str) -> str:
     """Read the first line of a module's docstring; empty where there is none to be had."""
     import ast  # noqa: PLC0415  # for overviews only
     import tokenize  # noqa: PLC0415
 
-    before = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
+    before = {tokenize.COMMENT, tokenize.NL}
     for file in _files_of(module):
         with contextlib.suppress(OSError, SyntaxError, ValueError, tokenize.TokenError):
             with tokenize.open(file) as source:

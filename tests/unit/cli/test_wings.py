@@ -203,12 +203,12 @@ def test_code_that_is_newer_than_its_metadata_and_no_checkout_says_so(place: Pat
 
 def test_a_source_tree_of_another_project_is_not_asked(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "something-else"\n')
-    assert wings._entry_points_of_source_tree(tmp_path) is None
+    assert wings._source_tree(tmp_path) is None
 
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "pyproject.toml").write_text("[project\n")
-    assert wings._entry_points_of_source_tree(tmp_path / "other") is None
-    assert wings._entry_points_of_source_tree(tmp_path / "nowhere") is None
+    assert wings._source_tree(tmp_path / "other") is None
+    assert wings._source_tree(tmp_path / "nowhere") is None
 
 
 def test_what_stands_in_pyproject_is_what_there_is() -> None:
@@ -216,9 +216,7 @@ def test_what_stands_in_pyproject_is_what_there_is() -> None:
 
     assert {*COMMANDS, *groups[wings.GROUP]} == set(ORDER)
     for group, entries in groups.items():
-        found = {
-            name: each.entry.value for name, each in wings.brought(group).items() if each.is_ours
-        }
+        found = {name: each.value for name, each in wings.brought(group).items() if each.is_ours}
         assert found == entries
 
 

@@ -15,6 +15,7 @@ import contextlib
 import functools
 import importlib
 import os
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -36,6 +37,8 @@ REMEDY = (
     "install it again"
 )
 _OURS = "flashinfer-bench"
+_DOCSTRING = r"""(?:\s|#.*\n)*[rRuU]?("{3}|'{3}|"|')\s*(.+?)\s*(?:\1|\n|\Z)"""
+"""At the start of a file: what quotes it, then its first line."""
 
 
 class Brought(NamedTuple):
@@ -183,17 +186,11 @@ def _summary_in(metadata: Path | None) -> str:
 
 def _docstring_line(module: str) -> str:
     """Read the first line of a module's docstring; empty where there is none to be had."""
-    import ast  # noqa: PLC0415  # for overviews only
-    import tokenize  # noqa: PLC0415
-
-    before = {tokenize.COMMENT, tokenize.NL}
     for file in _files_of(module):
-        with contextlib.suppress(OSError, SyntaxError, ValueError, tokenize.TokenError):
-            with tokenize.open(file) as source:
-                tokens = tokenize.generate_tokens(source.readline)
-                first = next(each for each in tokens if each.type not in before)
-            if first.type == tokenize.STRING:
-                return str(ast.literal_eval(first.string)).strip().partition("\n")[0]
+        with contextlib.suppress(OSError, UnicodeError):
+            found = re.match(_DOCSTRING, file.read_text(encoding="utf-8"))
+            if found:
+                return found[2]
     return ""
 
 

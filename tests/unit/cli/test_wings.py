@@ -241,3 +241,23 @@ def test_the_first_line_of_our_wings_modules_is_what_their_commands_say(
 def test_nobody_brings_what_is_no_command() -> None:
     assert wings.find("no-such-command") is None
     assert cli.get_command(click.Context(cli), "no-such-command") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ('"""Say more."""\n', "Say more."),
+        ('# coding: utf-8\n\n"""Say more.\n\nMuch more.\n"""\n', "Say more."),
+        ("r'''\nSay \"more\"'''\n", 'Say "more"'),
+        ("'Say more.'\n", "Say more."),
+        ("import click\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_line_of_a_docstring_is_found_without_running_the_module(
+    source: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "with_a_docstring.py").write_text(source)
+
+    assert wings._docstring_line("with_a_docstring") == line

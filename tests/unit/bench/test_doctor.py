@@ -8,10 +8,9 @@ import pytest
 
 from flashinfer_bench.bench import doctor
 from flashinfer_bench.bench.doctor import examine, torch_cuda
-from flashinfer_bench.bench.noise import DeviceBusyError, noise_in_this_process
+from flashinfer_bench.bench.noise import DeviceBusyError, NoiseFloor, noise_in_this_process
 from flashinfer_bench.compile.builder import BUILDERS
 from flashinfer_bench.errors import DeviceError
-from flashinfer_bench.report.doctor import NoiseFloor
 from flashinfer_bench.tensors import system
 
 QUIET = NoiseFloor("worker processes", 1.0, (0.99, 1.01), 0.01, 6, 0.1)

@@ -14,7 +14,7 @@ from flashinfer_bench.bench.timing.observed import (
     unsteadiness_ns,
     us,
 )
-from flashinfer_bench.bench.timing.statistics import median_interval
+from flashinfer_bench.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

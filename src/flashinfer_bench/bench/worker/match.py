@@ -32,7 +32,6 @@ from flashinfer_bench.bench.protocol import (
     Samples,
     Seen,
 )
-from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
 from flashinfer_bench.bench.timing.turns import (
     FAR_BELOW,
@@ -47,6 +46,7 @@ from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.side import Asked, Sample, Side
 from flashinfer_bench.bench.worker.watch import Watch
+from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:

@@ -31,15 +31,16 @@ from simulate_intervals import (
     _per_process,
 )
 
-from flashinfer_bench.bench.timing.statistics import block_ratios, series_interval
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.change_points import FALSE_ALARMS, change_points
 from flashinfer_bench.report.compare.comparing import compare
 from flashinfer_bench.report.compare.gates import check_gates, parse_gate
 from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.compare.result import Kind
 from flashinfer_bench.report.compare.sides import Side
-from flashinfer_bench.report.verdicts import Verdict
+from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.stats.change_points import FALSE_ALARMS, change_points
+from flashinfer_bench.stats.intervals import series_interval
+from flashinfer_bench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.stopping import IntervalWithin, Taken
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, order_of_turns
 from flashinfer_bench.bench.tools.ab import ROUNDS
-from flashinfer_bench.bench.verdicts import Ratio, Verdict, ratio_of
+from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.stats.verdicts import Ratio, Verdict, ratio_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,9 @@ from flashinfer_bench.bench.timing.audits import (
     miss_probability,
     secret_place,
 )
-from flashinfer_bench.bench.timing.statistics import block_ratios, median_ratio
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes
+from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.stats.intervals import median_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

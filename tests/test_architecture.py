@@ -26,7 +26,6 @@ PARENT_MODULES = [
     "flashinfer_bench.bench.protocol",
     "flashinfer_bench.bench.record",
     "flashinfer_bench.bench.parent.session",
-    "flashinfer_bench.bench.timing.statistics",
     "flashinfer_bench.compile",
     "flashinfer_bench.data",
     "flashinfer_bench.errors",
@@ -37,9 +36,11 @@ PARENT_MODULES = [
     "flashinfer_bench.tracing",
     "flashinfer_bench.intercept",
     "flashinfer_bench.__main__",
+    "flashinfer_bench.attacks.command",
     *(
-        f"flashinfer_bench.cli.{path.stem}"
-        for path in sorted((SOURCE / "cli").glob("*.py"))
+        ".".join(("flashinfer_bench", *path.relative_to(SOURCE).with_suffix("").parts))
+        for folder in ("cli", "stats", "text", "*/commands", "*/screens")
+        for path in sorted(SOURCE.glob(f"{folder}/*.py"))
         if path.stem != "__init__"
     ),
 ]

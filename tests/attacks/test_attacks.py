@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from flashinfer_bench.attacks.results import AttackReport, AttackRow
 from flashinfer_bench.attacks.running import Setting, run_suite
 from flashinfer_bench.attacks.suite import FAMILIES, Entry, entries
-from flashinfer_bench.report.attacks import AttackReport, AttackRow
 
 pytest.importorskip("torch", reason="running solutions needs torch")
 

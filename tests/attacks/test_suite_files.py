@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from flashinfer_bench.attacks.command import _FAMILIES
 from flashinfer_bench.attacks.outcomes import Ending, ended
+from flashinfer_bench.attacks.results import AttackRow
 from flashinfer_bench.attacks.suite import (
     FAMILIES,
     NOT_STOPPED,
@@ -20,10 +22,8 @@ from flashinfer_bench.attacks.suite import (
     entries,
     read_entry,
 )
-from flashinfer_bench.cli.attack_test import _FAMILIES
 from flashinfer_bench.data import EvaluationStatus, TraceSet
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.attacks import AttackRow
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUITE = entries()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.cli.main import COMMANDS
+from flashinfer_bench.cli.main import ORDER
 from flashinfer_bench.data import Definition, Trace, pack
 
 REPOSITORY = Path(__file__).parents[2]
@@ -131,4 +131,4 @@ def test_the_readme_names_every_command() -> None:
 
     named = set(re.findall(r"`(?:flashinfer-bench )?([a-z-]+)", table))
 
-    assert not set(COMMANDS) - named
+    assert not set(ORDER) - named

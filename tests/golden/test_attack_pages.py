@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from flashinfer_bench.attacks.results import AttackReport, AttackRow
+from flashinfer_bench.attacks.screen import attack_line, attacks_page
 from flashinfer_bench.cli import screen
-from flashinfer_bench.report.attacks import AttackReport, AttackRow, attack_line, attacks_page
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 Compare = Callable[[str, str], None]
 

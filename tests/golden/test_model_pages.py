@@ -9,35 +9,34 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.kernelbench import fetched_page
-from flashinfer_bench.kernelbench.fetching import Fetched
-from flashinfer_bench.report.decompose_batch import (
-    BatchReport,
-    BatchRow,
-    MergeReport,
-    batch_page,
-    row_line,
-    totals_of,
-)
-from flashinfer_bench.report.decompose_verify import (
+from flashinfer_bench.decompose.screens.decomposition import decomposition_page
+from flashinfer_bench.decompose.screens.verification import verify_page
+from flashinfer_bench.decompose.verify.findings import (
     Coverage,
     Finding,
     Rung,
     VerifyReport,
-    verify_page,
 )
-from flashinfer_bench.report.decomposition import decomposition_page
-from flashinfer_bench.report.kernelbench import (
+from flashinfer_bench.kernelbench.batch_results import (
+    BatchReport,
+    BatchRow,
+    MergeReport,
+    totals_of,
+)
+from flashinfer_bench.kernelbench.commands.kernelbench import fetched_page
+from flashinfer_bench.kernelbench.fetching import Fetched
+from flashinfer_bench.kernelbench.reports import (
     AgainstBaseline,
     BaselineReport,
     EvalReport,
     FastShare,
     ProblemReport,
     SampleReport,
-    eval_page,
 )
-from flashinfer_bench.report.tables import Page, page_text
+from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
+from flashinfer_bench.kernelbench.screens.evaluation import eval_page
 from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
+from flashinfer_bench.text.tables import Page, page_text
 
 Compare = Callable[[str, str], None]
 

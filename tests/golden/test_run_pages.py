@@ -14,7 +14,7 @@ from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results
 from flashinfer_bench.report.run import Fault, RunReport, SkippedJob, run_page
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 Compare = Callable[[str, str], None]
 GPU = "NVIDIA H200"

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from flashinfer_bench.cli.main import cli
-from flashinfer_bench.report.numbers import latency_text, speedup_text
 from flashinfer_bench.report.page.leaderboard import OFFERED
 from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.text.numbers import latency_text, speedup_text
 
 REPOSITORY = Path(__file__).parents[2]
 DATASETS = {

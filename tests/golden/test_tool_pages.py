@@ -7,6 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from flashinfer_bench.bench.sandbox.isolation import SandboxLevel, SandboxMeasure
+from flashinfer_bench.bench.tools.doctor_report import (
+    ClockState,
+    DeviceState,
+    DoctorReport,
+    Folder,
+    Installation,
+    Isolation,
+    Language,
+    MachineState,
+    Process,
+    Tool,
+)
+from flashinfer_bench.bench.tools.noise import NoiseFloor
 from flashinfer_bench.cli import screen
 from flashinfer_bench.data import (
     ClockInfo,
@@ -17,25 +31,10 @@ from flashinfer_bench.data import (
     Performance,
 )
 from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
-from flashinfer_bench.report.doctor import (
-    ClockState,
-    DeviceState,
-    DoctorReport,
-    Folder,
-    Installation,
-    Isolation,
-    Language,
-    MachineState,
-    NoiseFloor,
-    Process,
-    SandboxLevel,
-    SandboxMeasure,
-    Tool,
-    doctor_page,
-)
+from flashinfer_bench.report.doctor import doctor_page
 from flashinfer_bench.report.replay import ReplayReport, compare_evaluations, replay_page
 from flashinfer_bench.report.run import Fault, SkippedJob
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 Compare = Callable[[str, str], None]
 

@@ -88,7 +88,7 @@ class ApplyStats:
         return asdict(self)
 
     def __str__(self) -> str:
-        from flashinfer_bench.report.numbers import count_text, latency_text  # noqa: PLC0415  # for people only
+        from flashinfer_bench.text.numbers import count_text, latency_text  # noqa: PLC0415  # for people only
 
         time = latency_text(abs(self.time_saved_ms))
         saved = (

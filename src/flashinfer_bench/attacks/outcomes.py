@@ -9,16 +9,16 @@ from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, VISIB
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.record import status_and_log, violations_of
 from flashinfer_bench.bench.tools.ab import Ended, Round
-from flashinfer_bench.bench.verdicts import Verdict, ratio_of
-from flashinfer_bench.report.tables import first_line
+from flashinfer_bench.stats.verdicts import Verdict, ratio_of
+from flashinfer_bench.text.tables import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.attacks.results import AttackRow
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.verdicts import Ratio
     from flashinfer_bench.data import Evaluation, Performance, Trace
-    from flashinfer_bench.report.attacks import AttackRow
+    from flashinfer_bench.stats.verdicts import Ratio
 
 LOOT = "loot: "
 """A thief that got what it wanted prints a line that begins with this."""

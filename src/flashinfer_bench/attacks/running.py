@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from flashinfer_bench.attacks.outcomes import Ending, ended
+from flashinfer_bench.attacks.results import AttackReport, AttackRow
 from flashinfer_bench.attacks.scenarios import Stage, companions, play, play_honest_twin
 from flashinfer_bench.attacks.suite import PASSED, PREVENTED, VICTIMS, Entry
 from flashinfer_bench.attacks.suite import entries as suite
@@ -22,7 +23,6 @@ from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.data import TraceSet, save_json_file
 from flashinfer_bench.data.layout import Layout
-from flashinfer_bench.report.attacks import AttackReport, AttackRow
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Solution

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig, ResolvedEvalConfig
     from flashinfer_bench.bench.tools.quick import Comparison, Measurement, compare, measure
-    from flashinfer_bench.bench.verdicts import Verdict
+    from flashinfer_bench.stats.verdicts import Verdict
 
 __all__ = [
     "Benchmark",
@@ -30,7 +30,7 @@ _HOMES = {
     "EvalConfig": "flashinfer_bench.bench.config",
     "Measurement": "flashinfer_bench.bench.tools.quick",
     "ResolvedEvalConfig": "flashinfer_bench.bench.config",
-    "Verdict": "flashinfer_bench.bench.verdicts",
+    "Verdict": "flashinfer_bench.stats.verdicts",
     "compare": "flashinfer_bench.bench.tools.quick",
     "measure": "flashinfer_bench.bench.tools.quick",
 }

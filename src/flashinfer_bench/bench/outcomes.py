@@ -49,7 +49,7 @@ class Roofline(msgspec.Struct, frozen=True):
     ceilings: dict[str, float]
 
 
-class MachineState(msgspec.Struct, frozen=True):
+class MachineConditions(msgspec.Struct, frozen=True):
     """What the machine was like: blocks that did not count, ranges of gauges, what disturbed blocks that do."""
 
     blocks_discarded: int = 0
@@ -76,7 +76,7 @@ class Passed(_Ending, frozen=True):
     roofline: Roofline | None = None
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
-    machine: MachineState = MachineState()
+    machine: MachineConditions = MachineConditions()
     task_notes: tuple[Note, ...] = ()
     """How the task itself is weak: not the solution's fault."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"

@@ -27,7 +27,6 @@ from flashinfer_bench.bench.outcomes import (
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
-from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.data import (
     ClockInfo,
     Correctness,
@@ -43,6 +42,8 @@ from flashinfer_bench.data import (
     Trace,
 )
 from flashinfer_bench.data.hub import commit_of
+from flashinfer_bench.stats import blocks as spread
+from flashinfer_bench.stats.intervals import median_ratio, series_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,7 +200,7 @@ def _performance(result: Passed, device: Opened) -> Performance:
     roofline = result.roofline
     return Performance(
         latency_ms=statistics.median(samples_ms),
-        latency_interval_ms=spread.series_interval(middles_ms),
+        latency_interval_ms=series_interval(middles_ms),
         quartiles_ms=spread.quartiles(samples_ms),
         sample_count=len(samples_ms),
         noise=spread.noise(samples_ms),
@@ -241,9 +242,9 @@ def _against_reference(solution: Samples, reference: Samples | None) -> dict[str
     ratios = spread.block_ratios(reference.blocks_ns, solution.blocks_ns)
     return {
         "reference_latency_ms": statistics.median(_flat_ms(reference)),
-        "reference_interval_ms": spread.series_interval(_block_medians_ms(reference)),
-        "speedup_factor": spread.median_ratio(ratios) if ratios else None,
-        "speedup_interval": spread.series_interval(ratios),
+        "reference_interval_ms": series_interval(_block_medians_ms(reference)),
+        "speedup_factor": median_ratio(ratios) if ratios else None,
+        "speedup_interval": series_interval(ratios),
     }
 
 

@@ -13,9 +13,9 @@ from flashinfer_bench.report.run import Fault, SkippedJob
 if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.bench.tools.ab import Blocks, Limits, Round
-    from flashinfer_bench.bench.verdicts import Ratio
     from flashinfer_bench.cli.ab_rounds import Found
     from flashinfer_bench.data import Definition
+    from flashinfer_bench.stats.verdicts import Ratio
 
 _NANOSECONDS_PER_MS = 1e6
 
@@ -35,7 +35,7 @@ class Question:
 
 def ab_report(question: Question, definition: Definition, plan: Plan, found: Found) -> AbReport:
     """Sum the rounds up; without a verdict where times mean nothing."""
-    from flashinfer_bench.bench.verdicts import Verdict, overall, ratio_of  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.stats.verdicts import Verdict, overall, ratio_of  # noqa: PLC0415  # pydantic
 
     threshold = question.threshold
     ratios = [

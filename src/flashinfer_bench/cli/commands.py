@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashinfer_bench.cli import wings
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,20 +54,39 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands under one name, with examples."""
+    """Commands under one name, with examples; wings may bring more of them."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
 
+    @property
+    def entry_group(self) -> str:
+        """The group of entry points that wings register commands in."""
+        return f"{wings.GROUP}.{self.name}"
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands: those of this group, then what wings bring."""
+        own = super().list_commands(ctx)
+        return [*own, *sorted(wings.brought(self.entry_group).keys() - set(own))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find a command; one of a wing is loaded by this."""
+        return super().get_command(ctx, cmd_name) or wings.find(cmd_name, self.entry_group)
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Give the whole first sentence of each command; of wings nothing is loaded for it."""
+        own = {
+            name: super(Group, self).get_command(ctx, name) for name in super().list_commands(ctx)
+        }
+        found = {name: each.get_short_help_str(_ANY_LENGTH) for name, each in own.items() if each}
+        brought = sorted(wings.brought(self.entry_group).items())
+        return found | {name: each.summary for name, each in brought if name not in found}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name each command with its whole first sentence."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        rows = [
-            (name, each.get_short_help_str(_ANY_LENGTH)) for name, each in found.items() if each
-        ]
+        """Write the overview."""
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl(list(self.summaries(ctx).items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.errors import MissingPackageError, UsageError, WorkerError
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import heading, paragraph
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import heading, paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

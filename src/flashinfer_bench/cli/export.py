@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashinfer_bench.cli import log, screen, sol_execbench
+from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, Group, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
@@ -19,8 +19,8 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.report import exports
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import paragraph
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -184,6 +184,3 @@ def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> Non
     planned = plan_merge(dataset_paths(local), form())
     require_kept(planned.merged, "rename one of each")
     write_merged(planned, output, as_json=as_json)
-
-
-export.add_command(sol_execbench.write)

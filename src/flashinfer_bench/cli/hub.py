@@ -9,7 +9,7 @@ from flashinfer_bench.cli.commands import Command, Group
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.data import hub as hub_module
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.tables import Column, heading, paragraph, table
+from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
 _BYTES_PER_MB = 1e6
 _LEAST_BYTES = 50_000

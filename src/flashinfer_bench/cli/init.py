@@ -10,7 +10,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import log_level_option
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.tables import heading, paragraph
+from flashinfer_bench.text.tables import heading, paragraph
 
 _FOLDERS = ("definitions", "solutions", "workloads", "traces")
 _IGNORED = """\

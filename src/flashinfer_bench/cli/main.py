@@ -1,4 +1,4 @@
-"""The `flashinfer-bench` command: its commands by name, each loaded when it is chosen."""
+"""The `flashinfer-bench` command: its commands by name, those of wings too, each loaded when it is chosen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from flashinfer_bench.cli import wings
 from flashinfer_bench.cli.boundary import faults_in_one_line
 from flashinfer_bench.cli.commands import Group, write_lines
 
@@ -28,17 +29,10 @@ COMMANDS = {
     "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
-    "attack-test": Entry(
-        "attack_test", "Mount every known attack on this machine, and show how each one ends."
-    ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
     "trace": Entry(
         "trace",
         "Run a program, and record its kernels' calls as workloads and as a model's profile.",
-    ),
-    "decompose": Entry("decompose", "Take a PyTorch model apart into layers, fusions and kernels."),
-    "kernelbench": Entry(
-        "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),
     "import": Entry("importing", "Make a dataset of what lies in another format.", "import_"),
     "hub": Entry(
@@ -59,6 +53,13 @@ COMMANDS = {
 }
 
 
+ORDER = (
+    *("run", "report", "export", "check", "ab", "doctor", "attack-test", "replay", "trace"),
+    *("decompose", "kernelbench", "import", "hub", "init", "new", "pack", "unpack", "schema"),
+    *("validate", "validate-render"),
+)
+"""Of the overview; what it does not know comes last, by name."""
+
 EXAMPLES = (
     "flashinfer-bench run --local examples/dataset",
     "flashinfer-bench report summary --local examples/dataset",
@@ -77,14 +78,29 @@ EXIT_CODES = (
 class CommandLine(Group):
     """Knows its commands by name; `--help` loads none of them."""
 
+    @property
+    def entry_group(self) -> str:
+        """The group of entry points that wings register commands in."""
+        return wings.GROUP
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Name the commands, in the order of the overview."""
-        return list(COMMANDS)
+        known = {name: place for place, name in enumerate(ORDER)}
+        return sorted(
+            {*COMMANDS, *wings.brought()}, key=lambda name: (known.get(name, len(known)), name)
+        )
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Give what the overview says of each command."""
+        brought = wings.brought()
+        return {
+            name: (COMMANDS.get(name) or brought[name]).summary for name in self.list_commands(ctx)
+        }
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command."""
         if cmd_name not in COMMANDS:
-            return None
+            return super().get_command(ctx, cmd_name)
         entry = COMMANDS[cmd_name]
         module = importlib.import_module(f"flashinfer_bench.cli.{entry.module}")
         command: click.Command = getattr(module, entry.attribute or cmd_name.replace("-", "_"))
@@ -95,15 +111,13 @@ class CommandLine(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a mistyped one is an error that suggests the nearest."""
         name = args[0]
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        if name not in COMMANDS and not name.startswith("-") and near:
-            ctx.fail(f"No such command {name!r}; did you mean {near[0]!r}?")
+        if name not in COMMANDS and not name.startswith("-") and not self.get_command(ctx, name):
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            if name in ORDER:
+                ctx.fail(f"No such command {name!r}: {wings.REMEDY}")
+            if near:
+                ctx.fail(f"No such command {name!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the overview from the table, loading nothing."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples and the exit codes."""

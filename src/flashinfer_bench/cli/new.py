@@ -12,7 +12,7 @@ from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.definition_files import DefinitionOptions, make_definition
 from flashinfer_bench.cli.options import log_level_option
 from flashinfer_bench.errors import UnknownNameError, UsageError
-from flashinfer_bench.report.tables import heading, paragraph
+from flashinfer_bench.text.tables import heading, paragraph
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Solution, TraceSet

@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.report.jobs import job_line
-from flashinfer_bench.report.numbers import duration_text
+from flashinfer_bench.text.numbers import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from flashinfer_bench.report.compare.gates import check_gates, parse_gate
 from flashinfer_bench.report.compare.pages import compare_page
 from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.compare.sides import Side
-from flashinfer_bench.report.verdicts import THRESHOLD
+from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
     from flashinfer_bench.report.compare.gates import GateResult

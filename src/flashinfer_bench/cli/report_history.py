@@ -12,7 +12,7 @@ from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.history import histories
 from flashinfer_bench.report.history_pages import history_page
-from flashinfer_bench.report.verdicts import THRESHOLD
+from flashinfer_bench.stats.verdicts import THRESHOLD
 
 
 @click.command(

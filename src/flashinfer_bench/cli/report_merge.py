@@ -12,13 +12,13 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.tables import Column, heading, paragraph, table
+from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.data.merging import Merge, Merged
-    from flashinfer_bench.report.tables import Page
+    from flashinfer_bench.text.tables import Page
 
 _REMEDY = (
     "rename one of each, or take the first dataset's with --on-conflict keep-first: "

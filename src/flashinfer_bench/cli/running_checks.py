@@ -177,7 +177,7 @@ def _run(
 def how_it_ended(step: Step) -> str:
     """Say in a few words how a job ended; `passed` if it did."""
     from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.report.tables import first_line  # noqa: PLC0415
+    from flashinfer_bench.text.tables import first_line  # noqa: PLC0415
 
     if step.trace is not None and step.trace.evaluation is not None:
         evaluation = step.trace.evaluation

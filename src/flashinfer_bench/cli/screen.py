@@ -13,10 +13,10 @@ import click
 import msgspec
 
 from flashinfer_bench.data import settings
-from flashinfer_bench.report.tables import fitted, in_ascii, page_text
+from flashinfer_bench.text.tables import fitted, in_ascii, page_text
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.tables import Block, Page
+    from flashinfer_bench.text.tables import Block, Page
 
 
 _WIDTH = 100

@@ -16,8 +16,8 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, local_option, log_level_option
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.tables import page_text
 from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
+from flashinfer_bench.text.tables import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.ir import Level, Node, Trace
     from flashinfer_bench.decompose.requests import Request
-    from flashinfer_bench.report.decompose_verify import VerifyReport
+    from flashinfer_bench.decompose.verify.findings import VerifyReport
 
 VERIFICATION = "verification/summary.json"
 """What the verification that ends `decompose` found, below the decomposition's folder."""

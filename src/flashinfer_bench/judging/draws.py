@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging.chance import (
-    RepetitionBet,
-    ranks_stray,
-    total_variation_strays,
-)
 from flashinfer_bench.judging.ranked import RankedRows, Reading, Thresholds
 from flashinfer_bench.judging.verdict import Verdict
+from flashinfer_bench.stats.chance import RepetitionBet, ranks_stray, shares_stray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -250,6 +246,16 @@ class _Look:
         is_off = self.distance > rules.sampling_tvd_threshold + chance
         allowed = rules.sampling_rank_tolerance + ranks_stray(draws, rate)
         return (is_off | (_gaps(self.ranks) > allowed)) & ~self.is_ambiguous
+
+
+def total_variation_strays(shares: torch.Tensor, draws: int, rate: float) -> torch.Tensor:
+    """Bound each row's total variation distance between n draws and what they were drawn from.
+
+    `shares` is (rows, cells), each row a distribution. The expected distance is at most
+    ½ Σ √(p (1 − p) / n), as E|X| ≤ √E[X²].
+    """
+    expected = (shares * (1 - shares) / draws).clamp(min=0).sqrt().sum(-1) / 2
+    return expected + shares_stray(draws, rate)
 
 
 def _about_repeats(looks: Sequence[_Look], rules: SamplingRules) -> Verdict:

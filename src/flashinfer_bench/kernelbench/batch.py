@@ -17,9 +17,9 @@ from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
 from flashinfer_bench.decompose.requests import Request
 from flashinfer_bench.errors import BenchError
+from flashinfer_bench.kernelbench.batch_results import BatchRow
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.sources import local_sources
-from flashinfer_bench.report.decompose_batch import BatchRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,6 +11,7 @@ from flashinfer_bench.data import Trace, TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.descriptions import Description, describe_each
 from flashinfer_bench.kernelbench.library import label_of
+from flashinfer_bench.kernelbench.reports import EvalReport
 from flashinfer_bench.kernelbench.results import (
     COMPILE,
     EAGER,
@@ -29,10 +30,9 @@ from flashinfer_bench.kernelbench.tasks import (
     definition_of,
     workload_of,
 )
-from flashinfer_bench.report.kernelbench import EvalReport
-from flashinfer_bench.report.numbers import count_text
 from flashinfer_bench.report.run import Fault
 from flashinfer_bench.tensors.machine import physical_cores
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

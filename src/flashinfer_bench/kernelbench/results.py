@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.record import samples_of
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
-from flashinfer_bench.report.jobs import JobResult, solution_results
-from flashinfer_bench.report.kernelbench import (
+from flashinfer_bench.kernelbench.reports import (
     NOT_MEASURED,
     AgainstBaseline,
     BaselineReport,
@@ -18,6 +16,8 @@ from flashinfer_bench.report.kernelbench import (
     ProblemReport,
     SampleReport,
 )
+from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
+from flashinfer_bench.report.jobs import JobResult, solution_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.kernelbench.samples import Candidate
     from flashinfer_bench.kernelbench.tasks import Task
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 EAGER, COMPILE = "eager", "compile"
 _PASSED = "PASSED"

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.check import log_lines
-from flashinfer_bench.report.numbers import (
-    Interval,
+from flashinfer_bench.report.run import fault_blocks, skipped_blocks
+from flashinfer_bench.text.numbers import (
     count_text,
     error_text,
     latency_text,
     speedup_text,
 )
-from flashinfer_bench.report.run import fault_blocks, skipped_blocks
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.report.run import Fault, SkippedJob
+    from flashinfer_bench.stats.intervals import Interval
 
 _COLUMNS = (
     Column("workload"),

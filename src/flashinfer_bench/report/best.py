@@ -7,13 +7,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import Interval, error_text, geometric_mean, mean_interval
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
+from flashinfer_bench.text.numbers import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.standing import Standing, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import latency_text
+from flashinfer_bench.text.numbers import latency_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 COLLISION = "*"
 _PLOT_ROWS = 9

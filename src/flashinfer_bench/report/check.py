@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, axes_text, share_of_light_text
-from flashinfer_bench.report.numbers import count_text, error_text, latency_text, speedup_text
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
-from flashinfer_bench.report.tables import (
+from flashinfer_bench.text.numbers import count_text, error_text, latency_text, speedup_text
+from flashinfer_bench.text.tables import (
     Block,
     Column,
     Page,

@@ -1,169 +1,29 @@
-"""What a machine can build, run and time, as a value and as a page."""
+"""What a machine can build, run and time, as a page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import latency_text, speedup_text
-from flashinfer_bench.report.tables import Block, Page, heading, paragraph, printable
+from flashinfer_bench.text.numbers import latency_text, speedup_text
+from flashinfer_bench.text.tables import Block, Page, heading, paragraph, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.bench.sandbox.isolation import SandboxLevel
+    from flashinfer_bench.bench.tools.doctor_report import (
+        ClockState,
+        DeviceState,
+        DoctorReport,
+        Folder,
+        Installation,
+        Isolation,
+        Language,
+        Tool,
+    )
 
 _GIGABYTE = 1e9
 _NANOSECONDS_PER_MS = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Language:
-    """One language with one binding."""
-
-    language: str
-    binding: str | None
-    missing: str | None
-    """What is not installed and how to get it; None where it can be built."""
-    remark: str | None
-    """What to know about it on this machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceState:
-    """A place where kernels run, or could."""
-
-    name: str
-    hardware: str
-    remark: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A program or package that runs depend on; no version where it is missing."""
-
-    name: str
-    version: str | None
-    place: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder that is read or written."""
-
-    purpose: str
-    path: str
-    exists: bool
-    is_writable: bool
-    free_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClockState:
-    """The wall clock."""
-
-    resolution_ns: float
-    """What the system promises."""
-    smallest_step_ns: float
-    """What was seen."""
-    overhead_ns: float
-    """What it says about a call that does nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    """The same kernel against itself: what differs is noise."""
-
-    where: str
-    """`worker processes` or `this process`."""
-    ratio: float | None
-    interval: Interval | None
-    spread: float
-    """Interquartile range of the samples over their median."""
-    rounds: int
-    latency_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """Another program that computes."""
-
-    name: str
-    processors: float
-
-
-@dataclass(frozen=True, slots=True)
-class MachineState:
-    """What else the machine does, and how it manages power and memory."""
-
-    cores: int
-    usable_cpus: int
-    cpu_quota: float | None
-    memory_bytes: int
-    available_bytes: int
-    load: tuple[float, float, float]
-    busiest: tuple[Process, ...]
-    governor: str | None
-    has_turbo: bool | None
-    huge_pages: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxMeasure:
-    """One thing a solution is kept from, and why not where that fails."""
-
-    name: str
-    meaning: str
-    missing: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxLevel:
-    """A level of isolation, and what stands in its way."""
-
-    name: str
-    missing: str | None
-    measures: tuple[SandboxMeasure, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Isolation:
-    """What a sandbox could be made of, and what it holds when it is tried."""
-
-    has_user_namespaces: bool
-    landlock_abi: int
-    has_seccomp_filters: bool
-    levels: tuple[SandboxLevel, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """Where this package comes from, and who else provides its name."""
-
-    imported_from: str
-    distributions: tuple[str, ...]
-    """Name and version of all that provide the import name."""
-    other_copies: tuple[str, ...]
-    """Folders on the path that would be imported if this one were not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorReport:
-    """Everything that was looked at."""
-
-    can_run: bool
-    languages: tuple[Language, ...]
-    devices: tuple[DeviceState, ...]
-    tools: tuple[Tool, ...]
-    folders: tuple[Folder, ...]
-    clock: ClockState
-    noise: NoiseFloor | None
-    noise_failure: str | None
-    """Why the noise could not be measured where kernels run."""
-    machine: MachineState
-    isolation: Isolation
-    installation: Installation
-    advice: tuple[str, ...]
 
 
 def doctor_page(report: DoctorReport) -> Page:

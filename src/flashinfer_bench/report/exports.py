@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashinfer_bench.errors import DatasetError, MissingPackageError, UnknownNameError, UsageError
-from flashinfer_bench.report.tables import printable, visible
+from flashinfer_bench.text.tables import printable, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

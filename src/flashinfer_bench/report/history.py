@@ -8,32 +8,33 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.change_points import (
+from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
+from flashinfer_bench.report.standing import instant
+from flashinfer_bench.stats.between_runs import (
+    BetweenRunVariance,
+    Evidence,
+    Part,
+    between_run_variance,
+    mean_of_parts,
+    of_repeats,
+)
+from flashinfer_bench.stats.change_points import (
     FALSE_ALARMS,
     ChangePoint,
     change_points,
     least_runs,
     least_side,
 )
-from flashinfer_bench.report.compare.luck import (
-    Evidence,
-    Luck,
-    Part,
-    luck,
-    mean_with_luck,
-    of_repeats,
-)
-from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
-from flashinfer_bench.report.numbers import Interval, geometric_mean
-from flashinfer_bench.report.shifts import quotient
-from flashinfer_bench.report.standing import instant
-from flashinfer_bench.report.verdicts import THRESHOLD
+from flashinfer_bench.stats.means import geometric_mean
+from flashinfer_bench.stats.shifts import quotient
+from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.luck import Uncertain
+    from flashinfer_bench.stats.between_runs import Uncertain
+    from flashinfer_bench.stats.intervals import Interval
 
 _DAY = len("2026-01-02")
 
@@ -210,7 +211,7 @@ def _described(
     runs: Sequence[Sequence[TraceRow]], table: Sequence[Mapping[str, TraceRow]], basis: Basis
 ) -> tuple[HistoryRun, ...]:
     timed = [each for each in table if each]
-    known = _luck(timed, basis)
+    known = _variance(timed, basis)
     common = set.intersection(*(set(each) for each in timed)) if timed else set()
     described: list[HistoryRun] = []
     for rows, passed in zip(runs, table, strict=True):
@@ -238,7 +239,10 @@ def _described(
 
 
 def _against(
-    first: Mapping[str, TraceRow], run: Mapping[str, TraceRow], basis: Basis, known: Luck
+    first: Mapping[str, TraceRow],
+    run: Mapping[str, TraceRow],
+    basis: Basis,
+    known: BetweenRunVariance,
 ) -> tuple[float | None, Interval | None]:
     shared = sorted(
         uuid
@@ -252,7 +256,7 @@ def _against(
     ]
     if not all(interval for _, interval in ratios):
         return geometric_mean([ratio for ratio, _ in ratios]), None
-    return mean_with_luck(
+    return mean_of_parts(
         [
             Part(ratio, *known.stretched(ratio, interval), "")
             for ratio, interval in ratios
@@ -261,7 +265,7 @@ def _against(
     )
 
 
-def _luck(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> Luck:
+def _variance(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenRunVariance:
     """Ask runs of the same code how much they differ."""
     by_code: defaultdict[str | None, defaultdict[str, list[Uncertain]]] = defaultdict(
         lambda: defaultdict(list)
@@ -271,4 +275,6 @@ def _luck(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> Luck:
             if not is_timed(row, basis):
                 continue
             by_code[row.solution_hash][uuid].append(recorded(row, basis))
-    return luck(sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence()))
+    return between_run_variance(
+        sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence())
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.compare.ratios import Basis
-from flashinfer_bench.report.numbers import count_text, latency_text, percent_text, speedup_text
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.change_points import ChangePoint
     from flashinfer_bench.report.history import History, HistoryRun, Series
+    from flashinfer_bench.stats.change_points import ChangePoint
 
 _COLUMNS = (
     Column("run"),

@@ -8,21 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.best import largest
-from flashinfer_bench.report.numbers import (
-    Interval,
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
+from flashinfer_bench.text.numbers import (
     error_text,
-    geometric_mean,
     latency_text,
-    mean_interval,
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.tables import Block, Column, first_line, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Column, first_line, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.data import Solution, Trace
+    from flashinfer_bench.stats.intervals import Interval
 
 _COLUMNS = (
     Column("solution"),

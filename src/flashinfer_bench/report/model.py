@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.text.numbers import (
     NOTHING,
-    Interval,
     count_text,
     latency_text,
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.profile import KernelUse
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.standing import Standing, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 _COLUMNS = (
     Column("kernel"),

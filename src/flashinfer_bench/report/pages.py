@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.report.scores.names import Family
+from flashinfer_bench.report.scores.pages import score_blocks
+from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
     error_text,
@@ -12,9 +14,7 @@ from flashinfer_bench.report.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.report.scores.names import Family
-from flashinfer_bench.report.scores.pages import score_blocks
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.report.check import log_lines
-from flashinfer_bench.report.numbers import NOTHING, latency_text, speedup_text
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.numbers import NOTHING, latency_text, speedup_text
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Evaluation, Performance

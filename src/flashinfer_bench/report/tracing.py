@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import Column, Page, heading, paragraph, table
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from flashinfer_bench.report.tables import Block
+    from flashinfer_bench.text.tables import Block
 
 _COLUMNS = (
     Column("definition"),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.files import write_whole
 from flashinfer_bench.data.rules.report import CATEGORIES, messages_of, read_report
-from flashinfer_bench.report.numbers import count_text
-from flashinfer_bench.report.tables import Block, Page, heading, page_text, paragraph, printable
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import Block, Page, heading, page_text, paragraph, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,15 +19,14 @@ from flashinfer_bench.report.charts import (
     scatter,
     sparkline,
 )
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.report.pages import left_out_blocks
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
+from flashinfer_bench.text.numbers import (
     count_text,
-    geometric_mean,
     latency_text,
-    mean_interval,
     speedup_text,
 )
-from flashinfer_bench.report.pages import left_out_blocks
-from flashinfer_bench.report.tables import (
+from flashinfer_bench.text.tables import (
     Block,
     Page,
     columns_of,
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.standing import LeftOut, Standing, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
     # Gives, by trace id, milliseconds by participant: of the traces of one definition.
     SamplesOf = Callable[[str, Sequence[str]], Mapping[str, Mapping[str, Sequence[float]]]]

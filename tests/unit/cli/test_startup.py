@@ -27,7 +27,16 @@ def _loaded(arguments: list[str], packages: set[str]) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["run", "--help"], ["report", "best", "--help"], ["check", "--help"]],
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["report", "best", "--help"],
+        ["check", "--help"],
+        ["decompose", "--help"],
+        ["import", "--help"],
+        ["kernelbench", "--help"],
+        ["attack-test", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = {"torch", "pydantic", "rich", "yaml", "numpy", "psutil"}
@@ -53,3 +62,10 @@ def test_the_module_is_the_command() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("flashinfer-bench ")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["import", "--help"]])
+def test_help_loads_no_wing(arguments: list[str]) -> None:
+    packages = {"attacks", "decompose", "kernelbench", "sol_execbench"}
+
+    assert _loaded(arguments, {f"flashinfer_bench.{name}" for name in packages}) == "loaded"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.decompose.verify.findings import Finding, VerifyReport
 from flashinfer_bench.decompose.verify.ladder import climb
-from flashinfer_bench.report.decompose_verify import Finding, VerifyReport
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
 FEED = "level_1_fusion/feed_forward.py"

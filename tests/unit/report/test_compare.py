@@ -14,7 +14,7 @@ from flashinfer_bench.report.compare.pages import axes_text
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import Change, Comparison, Kind
 from flashinfer_bench.report.compare.sides import Samples, Side
-from flashinfer_bench.report.verdicts import Verdict
+from flashinfer_bench.stats.verdicts import Verdict
 
 from .rows import row
 
@@ -251,19 +251,19 @@ def test_solutions_and_hardware_are_paired_by_all_the_rest() -> None:
 
 
 def test_references_that_differ_more_than_they_should_widen_every_interval() -> None:
-    lucks = [1.0, 1.1, 0.9, 1.12, 0.88, 1.05, 0.95]
+    shifts = [1.0, 1.1, 0.9, 1.12, 0.88, 1.05, 0.95]
     old = [_timed(2.0, definition=str(index)) for index in range(7)]
     new = [
         _timed(
             2.0,
             definition=str(index),
             timestamp="2026-01-03",
-            reference_latency_ms=4.0 * luck,
-            reference_interval_ms=(3.98 * luck, 4.02 * luck),
-            speedup=2.0 * luck,
-            speedup_interval=(1.99 * luck, 2.01 * luck),
+            reference_latency_ms=4.0 * shift,
+            reference_interval_ms=(3.98 * shift, 4.02 * shift),
+            speedup=2.0 * shift,
+            speedup_interval=(1.99 * shift, 2.01 * shift),
         )
-        for index, luck in enumerate(lucks)
+        for index, shift in enumerate(shifts)
     ]
 
     found = _compared(_side(*old), _side(*new))

@@ -15,7 +15,7 @@ from flashinfer_bench.report.compare.gates import GateResult, check_gates, parse
 from flashinfer_bench.report.compare.pages import ratio_text
 from flashinfer_bench.report.compare.result import Comparison, Kind
 from flashinfer_bench.report.compare.sides import Side
-from flashinfer_bench.report.verdicts import verdict
+from flashinfer_bench.stats.verdicts import verdict
 
 from .rows import row
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flashinfer_bench.report.jobs import JobResult, job_line, result_blocks, solution_results
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 TIMED = JobResult(
     definition="d1",

@@ -8,7 +8,7 @@ from flashinfer_bench.data import Profile
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.model import ModelWorth, model_page, model_worth
 from flashinfer_bench.report.standing import standing
-from flashinfer_bench.report.tables import page_text
+from flashinfer_bench.text.tables import page_text
 
 from .rows import row
 

@@ -6,8 +6,8 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.standing import LeftOut, standing
-from flashinfer_bench.report.tables import columns_of, page_text
 from flashinfer_bench.report.visualize import charts, visualize_page
+from flashinfer_bench.text.tables import columns_of, page_text
 
 from .rows import row
 

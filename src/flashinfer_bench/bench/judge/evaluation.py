@@ -25,14 +25,21 @@ from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.judge.schedule import Schedule
 from flashinfer_bench.bench.judge.timings import median_of_known
-from flashinfer_bench.bench.outcomes import MachineState, Note, Passed, Samples, Skipped, Suspect
+from flashinfer_bench.bench.outcomes import (
+    MachineConditions,
+    Note,
+    Passed,
+    Samples,
+    Skipped,
+    Suspect,
+)
 from flashinfer_bench.bench.protocol import (
     Done,
     OpenBlock,
     OpenWorkload,
 )
-from flashinfer_bench.bench.timing.statistics import block_ratios
 from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, order_of_turns
+from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
@@ -378,7 +385,7 @@ class JobEvaluation:
             unaccounted_ns=None
             if self._monitor is None
             else self._monitor.unaccounted_ns(participant),
-            machine=MachineState(
+            machine=MachineConditions(
                 self._conditions.discarded,
                 self._conditions.ranges,
                 dict(self._conditions.reasons),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
 import msgspec
 
@@ -12,9 +13,26 @@ from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.enforcement import MEASURES
 from flashinfer_bench.bench.sandbox.policy import Missing
 from flashinfer_bench.data import settings
-from flashinfer_bench.report.doctor import SandboxLevel, SandboxMeasure
 
 _PROBE_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxMeasure:
+    """One thing a solution is kept from, and why not where that fails."""
+
+    name: str
+    meaning: str
+    missing: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLevel:
+    """A level of isolation, and what stands in its way."""
+
+    name: str
+    missing: str | None
+    measures: tuple[SandboxMeasure, ...]
 
 
 def sandbox_levels() -> tuple[SandboxLevel, ...]:

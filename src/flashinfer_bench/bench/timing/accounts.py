@@ -20,11 +20,11 @@ from flashinfer_bench.bench.timing.observed import (
     is_surely_above,
     median_of,
 )
-from flashinfer_bench.bench.timing.statistics import median_interval
 from flashinfer_bench.bench.timing.turns import (
     LONGEST_SAMPLE_OF_SEVERAL_NS,
     SHORTEST_SAMPLE_ON_CPU_NS,
 )
+from flashinfer_bench.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

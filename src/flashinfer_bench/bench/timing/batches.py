@@ -14,7 +14,7 @@ from flashinfer_bench.bench.timing.observed import (
     unsteadiness_ns,
     us,
 )
-from flashinfer_bench.bench.timing.statistics import median_interval
+from flashinfer_bench.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LEVER_NS = 80_000.0
 """What is allowed over a whole batch is to be so much: more than most wake-ups vary by."""
 _MOST_PAIRS = 40
+_CONFIDENCE_OF_EACH_LOOK = 0.995
+"""On a CPU. Pairs are added until they say clearly, and with 95% one of 35 looks is sure by chance far too often."""
 _NEARLY = 0.5
 """Slopes from this share of what is allowed on are looked at until they say clearly."""
 
@@ -52,7 +54,7 @@ def needs_more_batches(observations: Observations, *, on_cpu: bool = True) -> bo
     slopes, allowed_ns = _slopes(observations, on_cpu=on_cpu)
     if not 0 < len(slopes) < _MOST_PAIRS or statistics.median(slopes) < _NEARLY * allowed_ns:
         return False
-    interval = median_interval(slopes)
+    interval = _interval(slopes, on_cpu=on_cpu)
     return interval is None or interval[0] <= allowed_ns <= interval[1]
 
 
@@ -61,7 +63,7 @@ def steep_slope(observations: Observations, *, on_cpu: bool) -> Iterator[Suspici
     slopes, allowed_ns = _slopes(observations, on_cpu=on_cpu)
     if not slopes:
         return
-    if _is_steep(slopes, allowed_ns):
+    if _is_steep(slopes, allowed_ns, on_cpu=on_cpu):
         claimed_ns = claimed_per_call_ns(observations)
         missing_ns = statistics.median(slopes)
         yield Suspicion(
@@ -72,12 +74,22 @@ def steep_slope(observations: Observations, *, on_cpu: bool) -> Iterator[Suspici
         )
 
 
-def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
-    """Tell whether slopes lie above what is allowed: surely, or after all pairs by as much again."""
+def _is_steep(slopes: Sequence[float], allowed_ns: float, *, on_cpu: bool) -> bool:
+    """Tell whether slopes lie above what is allowed: surely, or after all pairs probably and by as much again."""
+    interval = _interval(slopes, on_cpu=on_cpu)
+    if interval is not None and interval[0] > allowed_ns:
+        return True
+    if len(slopes) < _MOST_PAIRS or statistics.median(slopes) <= 2 * allowed_ns:
+        return False
     interval = median_interval(slopes)
-    is_sure = interval is not None and interval[0] > allowed_ns
-    is_far = len(slopes) >= _MOST_PAIRS and statistics.median(slopes) > 2 * allowed_ns
-    return is_sure or is_far
+    return not on_cpu or (interval is not None and interval[0] > allowed_ns)
+
+
+def _interval(slopes: Sequence[float], *, on_cpu: bool) -> tuple[float, float] | None:
+    """Give the interval of a slope that is looked at again and again; a card needs its few pairs."""
+    if on_cpu:
+        return median_interval(slopes, confidence=_CONFIDENCE_OF_EACH_LOOK)
+    return median_interval(slopes)
 
 
 def _slopes(observations: Observations, *, on_cpu: bool) -> tuple[list[float], float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.timing.statistics import median_interval
+from flashinfer_bench.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from flashinfer_bench.bench.timing.statistics import median_ratio, series_interval
+from flashinfer_bench.stats.intervals import median_ratio, series_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from flashinfer_bench.bench.outcomes import DatasetFault, OpponentFailed, Outcome, Passed
-from flashinfer_bench.bench.timing.statistics import block_ratios, median_ratio
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
     IntervalWithin,
@@ -19,6 +18,8 @@ from flashinfer_bench.bench.timing.stopping import (
     Taken,
     TimeBudget,
 )
+from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.stats.intervals import median_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,19 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from flashinfer_bench.bench.sandbox.isolation import sandbox_levels
+from flashinfer_bench.bench.sandbox.isolation import SandboxLevel, sandbox_levels
 from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns
-from flashinfer_bench.bench.tools.noise import (
-    DeviceBusyError,
-    noise_in_this_process,
-    noise_in_workers,
-)
-from flashinfer_bench.compile.builder import BUILDERS
-from flashinfer_bench.compile.compiler import compiler_command
-from flashinfer_bench.compile.cuda import find_toolkit
-from flashinfer_bench.data import settings
-from flashinfer_bench.errors import TORCH_INSTALL_LINES, BenchError
-from flashinfer_bench.report.doctor import (
+from flashinfer_bench.bench.tools.doctor_report import (
     ClockState,
     DeviceState,
     DoctorReport,
@@ -38,13 +28,22 @@ from flashinfer_bench.report.doctor import (
     Isolation,
     Language,
     MachineState,
-    NoiseFloor,
     Process,
-    SandboxLevel,
     Tool,
 )
-from flashinfer_bench.report.numbers import count_text
+from flashinfer_bench.bench.tools.noise import (
+    DeviceBusyError,
+    NoiseFloor,
+    noise_in_this_process,
+    noise_in_workers,
+)
+from flashinfer_bench.compile.builder import BUILDERS
+from flashinfer_bench.compile.compiler import compiler_command
+from flashinfer_bench.compile.cuda import find_toolkit
+from flashinfer_bench.data import settings
+from flashinfer_bench.errors import TORCH_INSTALL_LINES, BenchError
 from flashinfer_bench.tensors import machine, system
+from flashinfer_bench.text.numbers import count_text
 
 _IMPORT_NAME = "flashinfer_bench"
 _PACKAGES = ("torch", "triton", "tilelang", "apache-tvm-ffi", "numpy")

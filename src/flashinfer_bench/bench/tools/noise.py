@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.parent.pool import LocalPool, Waiting, hardware_of
 from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.record import status_and_log
-from flashinfer_bench.bench.timing.statistics import noise
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.tools.quick import compare
-from flashinfer_bench.bench.verdicts import ratio_of
 from flashinfer_bench.data import (
     AxisVar,
     BuildSpec,
@@ -25,10 +24,12 @@ from flashinfer_bench.data import (
     Workload,
 )
 from flashinfer_bench.errors import DeviceError
-from flashinfer_bench.report.doctor import NoiseFloor
+from flashinfer_bench.stats.blocks import noise
+from flashinfer_bench.stats.verdicts import ratio_of
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.stats.intervals import Interval
 
 _ROUNDS = 6
 _ITERATIONS = 10
@@ -37,6 +38,20 @@ _TIMEOUT_S = 30
 _SIZE = 1 << 18
 _NANOSECONDS_PER_MS = 1e6
 _SOURCE = "def run(x):\n    return x * 2.0 + 1.0\n"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """The same kernel against itself: what differs is noise."""
+
+    where: str
+    """`worker processes` or `this process`."""
+    ratio: float | None
+    interval: Interval | None
+    spread: float
+    """Interquartile range of the samples over their median."""
+    rounds: int
+    latency_ms: float
 
 
 class DeviceBusyError(DeviceError):

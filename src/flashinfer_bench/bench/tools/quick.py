@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.bench.choices import clock_name, is_cold_on
-from flashinfer_bench.bench.timing import statistics as spread
 from flashinfer_bench.bench.timing.turns import block_sizes, calls_per_sample, order_of_turns
 from flashinfer_bench.bench.timing.wall import (
     Clock,
@@ -25,17 +24,19 @@ from flashinfer_bench.bench.timing.wall import (
     WallClock,
     overhead_ns,
 )
-from flashinfer_bench.bench.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.numbers import latency_text, percent_text, speedup_text
-from flashinfer_bench.report.tables import Column, table
+from flashinfer_bench.stats import blocks as spread
+from flashinfer_bench.stats.intervals import series_interval
+from flashinfer_bench.stats.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
+from flashinfer_bench.text.numbers import latency_text, percent_text, speedup_text
+from flashinfer_bench.text.tables import Column, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-    from flashinfer_bench.bench.timing.statistics import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 SAMPLES = 50
 WARMUP_CALLS = 10
@@ -245,7 +246,7 @@ class _Side:
         return Measurement(
             name=self.name,
             latency_ms=statistics.median(samples_ms),
-            latency_interval_ms=spread.series_interval(middles_ms),
+            latency_interval_ms=series_interval(middles_ms),
             quartiles_ms=spread.quartiles(samples_ms),
             noise=spread.noise(samples_ms),
             sample_count=len(samples_ms),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
-from flashinfer_bench.data.rules.words import counted, listed
+from flashinfer_bench.data.rules.words import listed
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def baselines_pass(dataset: Snapshot) -> Iterator[Fault]:
         newest = {trace.workload_uuid: trace for trace in _traces(dataset, solution)}
         failed = [trace for trace in newest.values() if trace.status != "PASSED"]
         if failed:
-            message = f"baseline {solution.name!r} failed on {counted(len(failed), 'workload')}"
+            message = f"baseline {solution.name!r} failed on {count_text(len(failed), 'workload')}"
             yield Fault(message, failed[0].path, failed[0].line, name)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.words import (
-    counted,
     did_you_mean,
     functions_of,
     listed,
@@ -17,6 +16,7 @@ from flashinfer_bench.data.rules.words import (
     takes,
 )
 from flashinfer_bench.data.shapes import AxisExpr
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -159,7 +159,7 @@ def references_take_the_inputs(dataset: Snapshot) -> Iterator[Fault]:
         if run is not None and not takes(run, len(definition.inputs)):
             message = (
                 f"the reference is run({ast.unparse(run.args)}), but there are "
-                f"{counted(len(definition.inputs), 'input')}: {listed(definition.inputs)}"
+                f"{count_text(len(definition.inputs), 'input')}: {listed(definition.inputs)}"
             )
             yield Fault(message, document.path, None, definition.name)
 

@@ -19,9 +19,9 @@ from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.rules.layout import is_file_name, parts
 from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
-from flashinfer_bench.data.rules.words import counted
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ def _set_aside_what_is_no_json(dataset: Snapshot) -> Iterator[str]:
             if broken:
                 _append(path.with_name(f"{path.name}.torn"), broken)
                 _rewrite(path, [line for line in lines if appending.is_json(line)])
-                count = counted(len(broken), "line")
+                count = count_text(len(broken), "line")
                 yield f"{relative}: moved {count} of no JSON to {path.name}.torn"
 
 
@@ -158,7 +158,7 @@ def _sorted_lines(dataset: Snapshot, relative: str) -> Iterator[str]:
             for target, moving in strangers.items():
                 _append(target, moving)
                 place = target.relative_to(dataset.root).as_posix()
-                yield f"{relative}: moved {counted(len(moving), 'line')} to {place}"
+                yield f"{relative}: moved {count_text(len(moving), 'line')} to {place}"
             kept = [line for line, home in zip(lines, homes, strict=True) if home == path]
             _rewrite(path, kept)
     if not path.exists():

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.layout import name as file_name
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, listed
+from flashinfer_bench.data.rules.words import listed
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -165,7 +166,7 @@ def traces_lie_with_their_author(dataset: Snapshot) -> Iterator[Fault]:
             first.setdefault(key, line.line)
     for (path, name), count in counts.items():
         solution = dataset.solutions[name]
-        message = f"{counted(count, 'trace')} of {name!r}, which is by {solution.author!r}"
+        message = f"{count_text(count, 'trace')} of {name!r}, which is by {solution.author!r}"
         yield Fault(message, path, first[path, name], solution.definition)
 
 
@@ -291,7 +292,7 @@ def _lines_of_other_definitions(
             others[path][definition] += 1
             first.setdefault(path, line)
     for path, counts in others.items():
-        message = f"{counted(counts.total(), 'line')} of {listed(sorted(counts))}"
+        message = f"{count_text(counts.total(), 'line')} of {listed(sorted(counts))}"
         yield Fault(message, path, first[path], _owner(dataset, path))
 
 

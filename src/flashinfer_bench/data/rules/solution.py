@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.layout import parts
 from flashinfer_bench.data.rules.words import (
-    counted,
     did_you_mean,
     functions_of,
     listed,
     takes,
 )
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     import ast
@@ -112,7 +112,7 @@ def entry_points_take_the_arguments(dataset: Snapshot) -> Iterator[Fault]:
         names += definition.outputs if spec.destination_passing_style else ()
         names = ["state", *names] if spec.prepare or spec.plan else names
         if not takes(entry, len(names)):
-            message = f"{spec.entry_point} does not take {counted(len(names), 'argument')}: {listed(names)}"
+            message = f"{spec.entry_point} does not take {count_text(len(names), 'argument')}: {listed(names)}"
             yield Fault(message, document.path, None, solution.definition)
 
 

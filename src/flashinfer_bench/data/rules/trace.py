@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.layout import parts
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, did_you_mean
+from flashinfer_bench.data.rules.words import did_you_mean
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +45,7 @@ def traces_are_whole(dataset: Snapshot) -> Iterator[Fault]:
         old = [line for line in bare if line.is_workload]
         if old:
             message = (
-                f"{counted(len(old), 'workload')} among the traces, as older datasets have them"
+                f"{count_text(len(old), 'workload')} among the traces, as older datasets have them"
             )
             remedy = "move the lines to the definition's file under `workloads/`"
             yield Fault(message, path, old[0].line, owner, Level.WARNING, remedy)
@@ -60,9 +61,7 @@ def traces_have_solutions(dataset: Snapshot) -> Iterator[Fault]:
     for (path, name), lines in _grouped(_evaluated(dataset), lambda each: each.solution).items():
         if name not in dataset.solutions:
             hint = did_you_mean(name, dataset.solutions)
-            message = (
-                f"{counted(len(lines), 'trace')} of solution {name!r}, which does not exist{hint}"
-            )
+            message = f"{count_text(len(lines), 'trace')} of solution {name!r}, which does not exist{hint}"
             yield Fault(message, path, lines[0].line, _owner(dataset, lines[0]))
 
 
@@ -76,7 +75,7 @@ def traces_cover_the_workloads(dataset: Snapshot) -> Iterator[Fault]:
         expected = dataset.expected_uuids(name, ran)
         missing = expected - ran
         if place and place[-1] == name and missing:
-            message = f"{len(missing)} of {counted(len(expected), 'workload')} not run"
+            message = f"{len(missing)} of {count_text(len(expected), 'workload')} not run"
             yield Fault(message, path, None, name)
 
 
@@ -86,7 +85,7 @@ def traces_have_definitions(dataset: Snapshot) -> Iterator[Fault]:
     for (path, name), lines in _grouped(_evaluated(dataset), lambda each: each.definition).items():
         if name not in dataset.known_definitions:
             hint = did_you_mean(name, dataset.known_definitions)
-            message = f"{counted(len(lines), 'trace')} of {name!r}, which does not exist{hint}"
+            message = f"{count_text(len(lines), 'trace')} of {name!r}, which does not exist{hint}"
             yield Fault(message, path, lines[0].line)
 
 
@@ -96,7 +95,7 @@ def traces_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
     grouped = _grouped(dataset.trace_lines, lambda each: each.unknown_keys)
     for (path, keys), lines in grouped.items():
         if keys:
-            message = f"{keys} in {counted(len(lines), 'trace')}"
+            message = f"{keys} in {count_text(len(lines), 'trace')}"
             yield Fault(message, path, lines[0].line, _owner(dataset, lines[0]))
 
 
@@ -109,7 +108,7 @@ def traces_have_workloads(dataset: Snapshot) -> Iterator[Fault]:
         strange = [line for line in lines if line.workload_uuid not in uuids]
         if strange and name in dataset.known_definitions:
             message = (
-                f"{counted(len(strange), 'trace')} of workloads that do not exist, "
+                f"{count_text(len(strange), 'trace')} of workloads that do not exist, "
                 f"such as {strange[0].workload_uuid}"
             )
             yield Fault(message, path, strange[0].line, name)
@@ -124,7 +123,7 @@ def traces_are_of_present_code(dataset: Snapshot) -> Iterator[Fault]:
             continue
         old = [line for line in lines if line.solution_hash not in (None, solution.hash())]
         if old:
-            message = f"{counted(len(old), 'trace')} of an earlier version of {name!r}"
+            message = f"{count_text(len(old), 'trace')} of an earlier version of {name!r}"
             yield Fault(message, path, old[0].line, _owner(dataset, old[0]))
 
 

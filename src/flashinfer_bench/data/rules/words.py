@@ -33,15 +33,6 @@ def listed(names: Iterable[str], *, most: int = 8) -> str:
     return ", ".join(everything[:most]) + more
 
 
-def counted(count: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> counted(1, "line"), counted(2, "trace")
-    ('1 line', '2 traces')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def functions_of(source: str) -> Mapping[str, ast.FunctionDef] | None:
     """Give the top-level functions of a source by name; None where it does not parse."""
     try:

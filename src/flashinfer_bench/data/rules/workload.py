@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, did_you_mean, listed
+from flashinfer_bench.data.rules.words import did_you_mean, listed
 from flashinfer_bench.data.workload import (
     RandomInput,
     SafetensorsInput,
@@ -15,6 +15,7 @@ from flashinfer_bench.data.workload import (
     uuid_of,
     workload_uuid,
 )
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def workloads_can_be_checked(dataset: Snapshot) -> Iterator[Fault]:
     """Workloads belong to definitions that can be read."""
     for name, documents in dataset.workloads_by_definition.items():
         if name in dataset.unread_definitions and name not in dataset.definitions:
-            count = counted(len(documents), "workload")
+            count = count_text(len(documents), "workload")
             message = f"{count} cannot be checked: the definition cannot be read"
             yield Fault(message, documents[0].path, None, name)
 
@@ -181,7 +182,7 @@ def workloads_have_definitions(dataset: Snapshot) -> Iterator[Fault]:
         if name not in dataset.known_definitions:
             hint = did_you_mean(name, dataset.known_definitions)
             message = (
-                f"{counted(len(documents), 'workload')} of {name!r}, which does not exist{hint}"
+                f"{count_text(len(documents), 'workload')} of {name!r}, which does not exist{hint}"
             )
             yield Fault(message, documents[0].path, documents[0].line)
 
@@ -308,7 +309,7 @@ def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Trace], bool]) -> I
                 first[key] = document.line
     for (path, name), count in counts.items():
         owner = name if name in dataset.known_definitions else None
-        message = f"{what} in {count} of {counted(totals[path, name], 'workload')}"
+        message = f"{what} in {count} of {count_text(totals[path, name], 'workload')}"
         yield Fault(message, path, first[path, name], owner)
 
 

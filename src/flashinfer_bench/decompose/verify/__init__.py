@@ -10,7 +10,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.model_file import ModelSource
-    from flashinfer_bench.report.decompose_verify import VerifyReport
+    from flashinfer_bench.decompose.verify.findings import VerifyReport
 
 
 class TooBigError(UsageError):

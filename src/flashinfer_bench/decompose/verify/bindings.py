@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.decompose.verify.files import NodeFile
+    from flashinfer_bench.decompose.verify.findings import Finding
     from flashinfer_bench.decompose.verify.layout import Instance, TreeNode
     from flashinfer_bench.decompose.verify.originals import OriginalRun
-    from flashinfer_bench.report.decompose_verify import Finding
 
 _MOST_NAMED = 4
 

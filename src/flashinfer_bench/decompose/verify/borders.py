@@ -11,11 +11,11 @@ from flashinfer_bench.decompose.verify.rules import found
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from flashinfer_bench.decompose.verify.findings import Finding
     from flashinfer_bench.decompose.verify.seen import Seen
     from flashinfer_bench.decompose.verify.sources import Draws
     from flashinfer_bench.decompose.verify.subject import Subject
     from flashinfer_bench.decompose.verify.values import Mark
-    from flashinfer_bench.report.decompose_verify import Finding
 
 
 def find_near(

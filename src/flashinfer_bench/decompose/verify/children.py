@@ -13,7 +13,7 @@ from flashinfer_bench.decompose.verify.files import NodeFile, tensors
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
-    from flashinfer_bench.report.decompose_verify import Finding
+    from flashinfer_bench.decompose.verify.findings import Finding
 
 Outs = tuple[torch.Tensor, ...]
 OnCall = Callable[["Child", tuple[Any, ...]], Any]

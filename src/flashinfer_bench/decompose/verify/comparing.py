@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flashinfer_bench.decompose.verify.files import NodeFile
+    from flashinfer_bench.decompose.verify.findings import Severity
     from flashinfer_bench.decompose.verify.layout import Layout
     from flashinfer_bench.decompose.verify.progress import Ladder
     from flashinfer_bench.decompose.verify.subject import Subject
-    from flashinfer_bench.report.decompose_verify import Severity
 
 
 def compare(

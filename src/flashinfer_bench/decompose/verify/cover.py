@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import classify
+from flashinfer_bench.decompose.verify.findings import Coverage, Finding, Severity
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.report.decompose_verify import Coverage, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt, tensors
+from flashinfer_bench.decompose.verify.findings import Finding
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.report.decompose_verify import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.ir import Trace
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.report.decompose_verify import Finding
+    from flashinfer_bench.decompose.verify.findings import Finding
 
 _MOST_OPERATIONS = 400
 """Export takes about ten milliseconds for each."""

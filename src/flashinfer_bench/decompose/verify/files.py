@@ -17,8 +17,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
+from flashinfer_bench.decompose.verify.findings import Finding
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.report.decompose_verify import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

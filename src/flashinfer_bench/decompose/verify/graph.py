@@ -17,9 +17,9 @@ from flashinfer_bench.decompose.verify.files import (
     tensors,
     versions,
 )
+from flashinfer_bench.decompose.verify.findings import Finding, Severity
 from flashinfer_bench.decompose.verify.plumbing import Watcher
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.report.decompose_verify import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -17,6 +17,7 @@ from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
 from flashinfer_bench.decompose.verify.definitions import check_definitions
 from flashinfer_bench.decompose.verify.exports import compare_exports
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
+from flashinfer_bench.decompose.verify.findings import Finding, Rung, VerifyReport
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import Layout, read_layout
 from flashinfer_bench.decompose.verify.originals import run_original
@@ -27,7 +28,6 @@ from flashinfer_bench.decompose.verify.shrink import shrunk
 from flashinfer_bench.decompose.verify.sources import Draws
 from flashinfer_bench.decompose.verify.subject import Subject, on_path
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.decompose_verify import Finding, Rung, VerifyReport
 
 if TYPE_CHECKING:
     from pathlib import Path

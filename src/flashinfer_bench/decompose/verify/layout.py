@@ -15,7 +15,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from flashinfer_bench.report.decompose_verify import Finding
+    from flashinfer_bench.decompose.verify.findings import Finding
 
 TREE = "decomposition_tree.json"
 FOLDERS = ("level_0_kernel", "level_1_fusion", "level_2_layer", "level_3_model")

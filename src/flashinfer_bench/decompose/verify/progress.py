@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.report.decompose_verify import Coverage, Finding
+    from flashinfer_bench.decompose.verify.findings import Coverage, Finding
 
 
 @dataclass

@@ -17,9 +17,9 @@ from flashinfer_bench.decompose.verify.values import error, is_same, tolerance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from flashinfer_bench.decompose.verify.findings import Finding
     from flashinfer_bench.decompose.verify.layout import TreeNode
     from flashinfer_bench.decompose.verify.sources import Draws
-    from flashinfer_bench.report.decompose_verify import Finding
 
 
 @dataclass(frozen=True)

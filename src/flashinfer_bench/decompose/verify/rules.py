@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flashinfer_bench.report.decompose_verify import Finding, Severity
+from flashinfer_bench.decompose.verify.findings import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import torch
 from flashinfer_bench.decompose.verify.bindings import observed, owners
 from flashinfer_bench.decompose.verify.cover import Border, Known
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt
+from flashinfer_bench.decompose.verify.findings import Finding
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.decompose.verify.values import Mark, mark
-from flashinfer_bench.report.decompose_verify import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

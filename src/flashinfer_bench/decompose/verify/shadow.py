@@ -22,8 +22,8 @@ from flashinfer_bench.decompose.verify.values import copied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from flashinfer_bench.decompose.verify.findings import Finding
     from flashinfer_bench.decompose.verify.sources import Draws
-    from flashinfer_bench.report.decompose_verify import Finding
 
 
 SCALES = (1e-3, 30.0)

@@ -7,14 +7,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare.luck import (
-    Luck,
-    Part,
-    luck,
-    mean_with_luck,
-    of_references,
-    of_repeats,
-)
 from flashinfer_bench.report.compare.ratios import (
     OF_FEW_RUNS,
     Basis,
@@ -41,15 +33,23 @@ from flashinfer_bench.report.compare.result import (
     Place,
 )
 from flashinfer_bench.report.compare.sides import entries, without_shared
-from flashinfer_bench.report.numbers import geometric_mean
-from flashinfer_bench.report.verdicts import THRESHOLD, Verdict, verdict
+from flashinfer_bench.stats.between_runs import (
+    BetweenRunVariance,
+    Part,
+    between_run_variance,
+    mean_of_parts,
+    of_references,
+    of_repeats,
+)
+from flashinfer_bench.stats.means import geometric_mean
+from flashinfer_bench.stats.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.luck import Uncertain
     from flashinfer_bench.report.compare.sides import Entries, Entry, Key, Side
+    from flashinfer_bench.stats.between_runs import Uncertain
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
@@ -167,23 +167,25 @@ def _is_control(pair: _Pair) -> bool:
 def _on(
     hardware: str, group: Sequence[_Pair], threshold: float
 ) -> tuple[Overall, list[ComparedJob]]:
-    """Compare what was measured on one kind of hardware; what its runs tell of luck is for all its intervals."""
+    """Compare what was measured on one kind of hardware; how its runs vary is for all its intervals."""
     controls: defaultdict[str, list[Uncertain]] = defaultdict(list)
     for pair in group:
         control = reference_ratio(*_newest(pair)) if _is_control(pair) else None
         if control is not None:
             controls[pair.place.definition].append(control)
-    lucks = {basis: _luck(group, controls, basis) for basis in Basis}
-    pairs = [replace(pair, ratio=stretched(pair.ratio, lucks[pair.ratio.basis])) for pair in group]
+    variances = {basis: _variance(group, controls, basis) for basis in Basis}
+    pairs = [
+        replace(pair, ratio=stretched(pair.ratio, variances[pair.ratio.basis])) for pair in group
+    ]
     jobs = [_compared(pair, threshold) for pair in pairs]
     bases = {pair.ratio.basis for pair in pairs if pair.ratio.source in OF_FEW_RUNS}
-    main = lucks[max(bases)] if bases else None  # `speedup` where there is any
+    main = variances[max(bases)] if bases else None  # `speedup` where there is any
     return _overall(hardware, pairs, jobs, _mean_reference(controls), main, threshold), jobs
 
 
-def _luck(
+def _variance(
     group: Sequence[_Pair], controls: Mapping[str, Sequence[Uncertain]], basis: Basis
-) -> Luck:
+) -> BetweenRunVariance:
     """Ask references and repeated runs; what the machine did to all cancels of speedups alone."""
     evidence = of_references(controls)
     for definition in {pair.place.definition for pair in group if pair.ratio.basis is basis}:
@@ -196,7 +198,9 @@ def _luck(
                 ]
             )
     moved = _mean_reference(controls) or 1.0
-    return luck(evidence, moved=abs(math.log(moved)) if basis is Basis.LATENCY else 0.0)
+    return between_run_variance(
+        evidence, moved=abs(math.log(moved)) if basis is Basis.LATENCY else 0.0
+    )
 
 
 def _mean_reference(controls: Mapping[str, Sequence[Uncertain]]) -> float | None:
@@ -233,10 +237,10 @@ def _overall(  # noqa: PLR0917
     pairs: Sequence[_Pair],
     jobs: Sequence[ComparedJob],
     moved: float | None,
-    known: Luck | None,
+    known: BetweenRunVariance | None,
     threshold: float,
 ) -> Overall:
-    ratio, interval = mean_with_luck([_part(pair) for pair in pairs if pair.ratio.value])
+    ratio, interval = mean_of_parts([_part(pair) for pair in pairs if pair.ratio.value])
     if not all(pair.ratio.value for pair in pairs):
         interval = None
     found = verdict(interval, threshold=threshold)

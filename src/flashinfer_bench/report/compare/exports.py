@@ -14,9 +14,9 @@ from flashinfer_bench.report.compare.pages import (
     ordered,
     ratio_text,
 )
-from flashinfer_bench.report.numbers import NOTHING, latency_text
-from flashinfer_bench.report.tables import printable
-from flashinfer_bench.report.verdicts import Verdict
+from flashinfer_bench.stats.verdicts import Verdict
+from flashinfer_bench.text.numbers import NOTHING, latency_text
+from flashinfer_bench.text.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

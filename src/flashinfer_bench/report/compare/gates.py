@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare.luck import CONFIDENCE, scaled, student_quantile
 from flashinfer_bench.report.compare.result import Change
-from flashinfer_bench.report.verdicts import Verdict, verdict
+from flashinfer_bench.stats.between_runs import scaled, student_quantile
+from flashinfer_bench.stats.intervals import CONFIDENCE
+from flashinfer_bench.stats.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

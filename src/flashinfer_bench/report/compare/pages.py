@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import ACROSS, Change
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.stats.verdicts import Verdict, verdict
+from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
     error_text,
     latency_text,
     speedup_text,
 )
-from flashinfer_bench.report.tables import Block, Column, Page, heading, paragraph, table
-from flashinfer_bench.report.verdicts import Verdict, verdict
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Overall,
         Place,
     )
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.intervals import Interval
 
 _JOBS = (
     Column("definition"),

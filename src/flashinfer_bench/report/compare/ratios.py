@@ -9,18 +9,18 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare.luck import Part, mean_with_luck
 from flashinfer_bench.report.compare.sides import identity
-from flashinfer_bench.report.intervals import series_interval
-from flashinfer_bench.report.shifts import quotient, series_shift, shift
+from flashinfer_bench.stats.between_runs import Part, mean_of_parts
+from flashinfer_bench.stats.intervals import series_interval
+from flashinfer_bench.stats.shifts import quotient, series_shift, shift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.luck import Luck, Uncertain
     from flashinfer_bench.report.compare.sides import Samples
-    from flashinfer_bench.report.numbers import Interval
+    from flashinfer_bench.stats.between_runs import BetweenRunVariance, Uncertain
+    from flashinfer_bench.stats.intervals import Interval
 
 _USUAL_BLOCKS = 12
 _LEAST_BLOCKS = 6
@@ -109,12 +109,12 @@ def reference_ratio(old: TraceRow, new: TraceRow) -> tuple[float, Interval | Non
     )  # fmt: skip
 
 
-def stretched(ratio: JobRatio, luck: Luck) -> JobRatio:
+def stretched(ratio: JobRatio, known: BetweenRunVariance) -> JobRatio:
     """Let the interval of a run or two know how runs differ."""
     if ratio.interval is None or ratio.value is None or ratio.source not in OF_FEW_RUNS:
         return ratio
-    interval, shared = luck.stretched(ratio.value, ratio.interval)
-    return replace(ratio, interval=interval, freedom=luck.freedom, shared=shared)
+    interval, shared = known.stretched(ratio.value, ratio.interval)
+    return replace(ratio, interval=interval, freedom=known.freedom, shared=shared)
 
 
 def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
@@ -168,7 +168,7 @@ def _averaged(side: Timed, basis: Basis) -> Uncertain:
             blocks = [] if interval else _block_speeds(row, side.samples, basis)
             parts.append(Part(value, interval or series_interval(blocks), 0.0, ""))
     known = [part for part in parts if part.interval and part.interval[0] > 0]
-    mean, interval = mean_with_luck(known or parts[-1:])
+    mean, interval = mean_of_parts(known or parts[-1:])
     return mean or math.nan, interval
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.verdicts import THRESHOLD
+from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,10 @@ def remarks(
 ) -> tuple[str, ...]:
     """Tell of all hardware; `pairs` are the newest traces of each job, `by_latency` where latencies were divided."""
     found = [*_moved_machines(overall, by_latency), *_changed_conditions(pairs)]
-    return (*found, *dict.fromkeys(_told_luck(each) for each in overall if each.stretch))
+    return (*found, *dict.fromkeys(_told_between_runs(each) for each in overall if each.stretch))
 
 
-def _told_luck(overall: Overall) -> str:
+def _told_between_runs(overall: Overall) -> str:
     """Say what the intervals of few runs were told of how runs differ."""
     times = f"{overall.stretch:.1f} times"
     if overall.stretch_observed < _LEAST_OBSERVED:

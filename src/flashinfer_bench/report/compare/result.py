@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flashinfer_bench.report.compare.ratios import Basis, Source
-    from flashinfer_bench.report.numbers import Interval
-    from flashinfer_bench.report.verdicts import Verdict
+    from flashinfer_bench.stats.intervals import Interval
+    from flashinfer_bench.stats.verdicts import Verdict
 
 ACROSS = "its interval reaches across the threshold"
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.report.best import Best
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.page.content import Content, Job
     from flashinfer_bench.report.page.figures import Figure
     from flashinfer_bench.report.standing import Tally
     from flashinfer_bench.report.visualize import DefinitionChart, SolutionChart
+    from flashinfer_bench.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

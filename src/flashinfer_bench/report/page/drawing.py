@@ -5,7 +5,12 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import (
+from flashinfer_bench.report.page import findings
+from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
+from flashinfer_bench.report.page.names import slug
+from flashinfer_bench.report.page.scales import Scale, logarithmic, short
+from flashinfer_bench.report.scores.measures import Beyond, fast_p
+from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
     latency_text,
@@ -13,11 +18,6 @@ from flashinfer_bench.report.numbers import (
     rounded,
     speedup_text,
 )
-from flashinfer_bench.report.page import findings
-from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
-from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic, short
-from flashinfer_bench.report.scores.measures import Beyond, fast_p
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import count_text, latency_text, percent_text, speedup_text
+from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,18 +7,18 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import NOTHING, percent_text, speedup_text
 from flashinfer_bench.report.scores.names import Family, parse_score
 from flashinfer_bench.report.scores.ranking import UNKNOWN_AUTHOR, rankings
 from flashinfer_bench.report.scores.scoring import score_tables
+from flashinfer_bench.text.numbers import NOTHING, percent_text, speedup_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.page.content import Content
     from flashinfer_bench.report.scores.scoring import ScoreTable
     from flashinfer_bench.report.standing import Tallies
+    from flashinfer_bench.stats.intervals import Interval
 
 OFFERED = (
     ("geometric", "Geometric mean of the speedups on the workloads that passed."),

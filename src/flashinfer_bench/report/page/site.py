@@ -16,8 +16,8 @@ from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import machines, runs
 from flashinfer_bench.report.page.rendering import Renderer
 from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lines
-from flashinfer_bench.report.tables import visible
 from flashinfer_bench.report.visualize import charts
+from flashinfer_bench.text.tables import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data import Solution
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.page.content import Content, Job
     from flashinfer_bench.report.visualize import DefinitionChart
+    from flashinfer_bench.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from flashinfer_bench.report.tables import visible
+from flashinfer_bench.text.tables import visible
 
 if TYPE_CHECKING:
     from pygments.formatters.html import HtmlFormatter

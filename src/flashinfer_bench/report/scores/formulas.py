@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import Interval
 from flashinfer_bench.report.scores import measures
 from flashinfer_bench.report.scores.names import Family, ScoreName
+from flashinfer_bench.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,8 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import Interval, geometric_mean, mean_interval
+from flashinfer_bench.stats.means import geometric_mean, mean_interval
+
+if TYPE_CHECKING:
+    from flashinfer_bench.stats.intervals import Interval
 
 Attempts = Mapping[str, Sequence[float | None]]
 """Ratios by problem, one entry an attempt."""

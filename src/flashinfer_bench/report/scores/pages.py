@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.numbers import percent_text, speedup_text
 from flashinfer_bench.report.scores.names import Family, parse_score
 from flashinfer_bench.report.scores.scoring import BASELINE, REFERENCE
-from flashinfer_bench.report.tables import Block, Column, paragraph, table
+from flashinfer_bench.text.numbers import percent_text, speedup_text
+from flashinfer_bench.text.tables import Block, Column, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.scores.scoring import ScoreLine, ScoreTable
+    from flashinfer_bench.stats.intervals import Interval
 
 _RATIOS = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
 

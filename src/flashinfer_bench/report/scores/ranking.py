@@ -8,14 +8,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.scores.measures import arithmetic_interval, places
-from flashinfer_bench.report.shifts import quotient
+from flashinfer_bench.stats.shifts import quotient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.standing import Tallies, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 UNKNOWN_AUTHOR = "(unknown)"
 

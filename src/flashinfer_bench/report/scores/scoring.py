@@ -11,15 +11,15 @@ from flashinfer_bench.report.scores import measures
 from flashinfer_bench.report.scores.formulas import FORMULAS, Attempt, Value, grouped_attempts
 from flashinfer_bench.report.scores.names import Family, ScoreName
 from flashinfer_bench.report.scores.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
-from flashinfer_bench.report.shifts import quotient
+from flashinfer_bench.stats.shifts import quotient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.numbers import Interval
     from flashinfer_bench.report.scores.ranking import Rank
     from flashinfer_bench.report.standing import Tallies, Tally
+    from flashinfer_bench.stats.intervals import Interval
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
 

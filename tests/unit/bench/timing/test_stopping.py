@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from flashinfer_bench.bench.timing.statistics import series_interval
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
     IntervalWithin,
@@ -16,6 +15,7 @@ from flashinfer_bench.bench.timing.stopping import (
     Taken,
     TimeBudget,
 )
+from flashinfer_bench.stats.intervals import series_interval
 
 QUIET = (1.0, 1.001) * 200
 NOISY = (1.0, 2.0) * 200

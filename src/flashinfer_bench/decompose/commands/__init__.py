@@ -1,0 +1,1 @@
+"""Commands of `flashinfer-bench decompose`, one module each."""

@@ -1,0 +1,1 @@
+"""Commands that bring and judge problems of KernelBench, one module each."""

@@ -1,0 +1,1 @@
+"""`flashinfer-bench import sol-execbench` and `export sol-execbench`, one module each."""

@@ -1,0 +1,46 @@
+"""Write a dataset as SOL-ExecBench's problems, strictly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.options import (
+    dataset_options,
+    json_option,
+    log_level_option,
+)
+from flashinfer_bench.sol_execbench.commands.results import output_option, require_something, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(
+    "sol-execbench",
+    cls=Command,
+    examples=["flashinfer-bench export sol-execbench --local my_dataset --output sol_problems"],
+)
+@output_option
+@dataset_options
+@json_option
+@log_level_option
+def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
+    """Write a dataset as SOL-ExecBench's problems, strictly.
+
+    Definitions, workloads and solutions are written; traces have no form there. Written from a description of the
+    format; it has not been tried with that suite's own programs. What has no form there is left out and named.
+    Every workload carries the tolerance that is in force here.
+    """
+    from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic
+
+    trace_set = load_dataset(local)
+    require_outside(output, trace_set.roots)
+    with new_folder(output) as draft:
+        written = writing.write(trace_set, draft)
+        require_something(written)
+    show("export", output, written, as_json=as_json)

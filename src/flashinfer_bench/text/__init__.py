@@ -1,0 +1,1 @@
+"""Numbers and tables as people read them; nothing here prints."""

@@ -104,6 +104,8 @@ class Suspect(_Ending, frozen=True):
     participant: str = ""
     is_opponents: bool = False
     """Whether it is the second solution of the job whose claims do not fit: the parent knows."""
+    is_disturbed: bool = False
+    """Whether other programs, the host or heat disturbed the machine meanwhile."""
 
 
 class Misshapen(_Ending, frozen=True):

@@ -56,6 +56,11 @@ class Conditions:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Lowest and highest reading of each gauge."""
 
+    @property
+    def has_seen_any(self) -> bool:
+        """Tell whether any block was disturbed, and counts or was timed again."""
+        return self.discarded > 0 or bool(self.reasons)
+
     def before_block(self) -> None:
         """Look before a block is timed."""
         self.observer.before()

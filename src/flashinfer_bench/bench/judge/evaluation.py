@@ -363,7 +363,13 @@ class JobEvaluation:
             if violations:
                 found = participant.findings
                 notes = tuple(found.notes())
-                return Suspect(found.errors(), violations, notes, participant=participant.link.name)
+                return Suspect(
+                    found.errors(),
+                    violations,
+                    notes,
+                    participant=participant.link.name,
+                    is_disturbed=self._conditions.has_seen_any,
+                )
         (participant, *others) = self._judged()
         return Passed(
             errors=participant.findings.errors(),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 """A job is attempted so often before what looked like a lie each time is held against a solution."""
+_ATTEMPTS_WHEN_DISTURBED = 6
+"""So often where the machine was disturbed: there noise looks like a lie in one attempt of three or four."""
 
 _NO_GPU_WORDS = (
     "not compiled with CUDA",
@@ -47,6 +49,12 @@ def reasons_of(suspicions: Sequence[Suspect]) -> str:
     """Say in a line for each, for the log, why a job was attempted again."""
     found = (each for suspect in suspicions for each in suspect.violations)
     return "".join(f"played again because of {v.code}: {v.evidence}\n" for v in found)
+
+
+def is_confirmed(suspicions: Sequence[Suspect]) -> bool:
+    """Tell whether a job looked like a lie often enough; oftener where the machine was disturbed in any attempt."""
+    is_disturbed = any(each.is_disturbed for each in suspicions)
+    return len(suspicions) >= (_ATTEMPTS_WHEN_DISTURBED if is_disturbed else ATTEMPTS)
 
 
 def confirmed(suspicions: Sequence[Suspect]) -> Outcome:

@@ -30,9 +30,9 @@ from flashinfer_bench.bench.outcomes import (
     Wrong,
 )
 from flashinfer_bench.bench.parent.attribution import (
-    ATTEMPTS,
     attributed_to_dataset,
     confirmed,
+    is_confirmed,
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_log,
@@ -211,10 +211,10 @@ class Session:
     def _attempt_until_believed(self, job: Job) -> Outcome:
         """Attempt a job anew, in fresh processes, while what is claimed does not fit what was seen.
 
-        Noise that looks like a lie does not look so three times; a lie that is not told again is gone.
+        Noise that looks like a lie does not look so each time; a lie that is not told again is gone.
         """
         suspicions: list[Suspect] = []
-        while len(suspicions) < ATTEMPTS:
+        while not is_confirmed(suspicions):
             outcome = self._attempt(job)
             if not isinstance(outcome, Suspect):
                 return with_log(outcome, suspicions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,7 @@ from flashinfer_bench.bench.outcomes import (
 )
 from flashinfer_bench.bench.parent.attribution import (
     confirmed,
+    is_confirmed,
     unless_memory_ran_out,
     with_log,
 )
@@ -98,6 +100,16 @@ def suspect(number: int, *, is_opponents: bool = False) -> Suspect:
         participant="candidate-1",
         is_opponents=is_opponents,
     )
+
+
+@pytest.mark.parametrize(("disturbed", "enough"), [((), 3), ((0,), 6), ((2,), 6)])
+def test_a_disturbed_machine_needs_more_suspect_attempts(
+    disturbed: tuple[int, ...], enough: int
+) -> None:
+    suspicions = [replace(suspect(n), is_disturbed=n in disturbed) for n in range(10)]
+
+    assert [is_confirmed(suspicions[:n]) for n in (enough - 1, enough)] == [False, True]
+    assert not is_confirmed([])
 
 
 def test_what_was_suspect_in_every_attempt_is_wrong_and_the_log_says_why_each_time() -> None:

@@ -35,7 +35,7 @@ output_option = new_folder_option("The dataset to write: a new or empty folder."
     ],
 )
 def import_() -> None:
-    """Make a dataset of what lies in another format."""
+    """Make a dataset from another format."""
 
 
 @import_.command(
@@ -50,10 +50,10 @@ def import_() -> None:
 def flashinfer_trace(folder: Path, output: Path, as_json: bool) -> None:
     """Write a dataset of FlashInfer Trace, of any age, in today's layout.
 
-    Workloads that lie among the traces, as they once did, go where they belong; definitions and solutions go
-    to the folders of their op type and author; keys of definitions, solutions and workloads that are not known are
-    left out, with a warning that counts them. Traces stay as they are, to the byte. Such a dataset can be used as
-    it is, too: this only tidies it.
+    Workloads among the traces, where old datasets have them, go to `workloads/`. Definitions and solutions go
+    to the folders of their op type and author. Unknown keys of definitions, solutions and workloads are left
+    out, with a warning that counts them. Traces stay as they are, to the byte. An old dataset can also be used
+    as it is.
     """
     from flashinfer_bench.data.merging import plan_merge  # noqa: PLC0415  # pydantic
 
@@ -75,9 +75,10 @@ def flashinfer_trace(folder: Path, output: Path, as_json: bool) -> None:
 def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     """Make a definition and a workload of each KernelBench problem: weights are inputs, references plain PyTorch.
 
-    Each file is run once, in a process of its own, to see what forward takes and returns and what the model is
-    built of. Inputs and weights are drawn anew where a distribution gives them, and stored where none does. What
-    cannot be a definition, such as a forward that draws random numbers, is named with the reason and left out.
+    **Each file is run** once, in a process of its own, to see what forward takes and returns and which weights
+    the model has. Inputs and weights are drawn anew where a distribution gives them, and stored where none
+    does. Problems that cannot be a definition, such as a forward that draws random numbers, are left out and
+    named with the reason.
     """
     from flashinfer_bench.data.drafts import new_folder  # noqa: PLC0415  # pydantic
 

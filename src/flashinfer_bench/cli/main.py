@@ -29,7 +29,7 @@ COMMANDS = {
     "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
     "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
     "attack-test": Entry(
-        "attack_test", "Mount every known attack on this machine, and show how each one ends."
+        "attack_test", "Run every known attack on this machine, and show how each one ends."
     ),
     "replay": Entry("replay", "Run one recorded job again with its seed."),
     "trace": Entry(
@@ -38,22 +38,22 @@ COMMANDS = {
     ),
     "decompose": Entry("decompose", "Take a PyTorch model apart into layers, fusions and kernels."),
     "kernelbench": Entry(
-        "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
+        "kernelbench", "Fetch KernelBench's problems; judge and time candidates for them."
     ),
-    "import": Entry("importing", "Make a dataset of what lies in another format.", "import_"),
+    "import": Entry("importing", "Make a dataset from another format.", "import_"),
     "hub": Entry(
-        "hub", "Bring datasets from the Hugging Face hub, and say what lies here of them."
+        "hub", "Download datasets from the Hugging Face hub, and list what is here."
     ),
-    "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
+    "init": Entry("init", "Make the folders of a dataset, with a README of the next steps."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),
     "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
     "unpack": Entry(
         "pack",
-        "Write a solution as a folder of files: one of a JSON file, or one of a dataset by its name.",
+        "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
     "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
     "validate": Entry(
-        "validate", "Check a dataset: every file by itself, and whether all fit together."
+        "validate", "Check the files of a dataset, each by itself and all together."
     ),
     "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
 }

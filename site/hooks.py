@@ -24,6 +24,7 @@ BROUGHT = {"index.md": "README.md", "architecture.md": "ARCHITECTURE.md", "chang
 DECISIONS = "adr/index.md"
 PACKAGES = ("data", "bench", "compile", "apply", "tracing", "intercept", "decompose")
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]*)(#[^)\s]*)?(?=\))")
+_DIALOG = 'data-md-component="search" role="dialog"'
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -47,6 +48,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         _plain_fence(part) if index % 2 else _LINK.sub(lambda found: _moved(found, here, files), part)
         for index, part in enumerate(parts)
     )
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Name the dialog of the search, which Material leaves without a name."""
+    return output.replace(_DIALOG, f'{_DIALOG} aria-label="Search"')
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Remove the page of a server that finds nothing: its links hold for one address only."""
+    (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
 
 
 def _plain_fence(block: str) -> str:

@@ -1,0 +1,108 @@
+"""The documentation site: built strictly, opened from files, searched, and scanned for what people with aids cannot use."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+REPOSITORY = Path(__file__).parents[2]
+NEEDED = ("mkdocs", "material", "mkdocstrings_handlers")
+ASKED = ("throttled", "unaccounted_ms", "TraceSet")
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"the site's packages are missing ({', '.join(missing)}): pip install '.[docs]'")
+    folder = tmp_path_factory.mktemp("docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=REPOSITORY,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(params=["light", "dark"])
+def window(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(color_scheme=request.param, viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+def test_every_page_has_no_fault_of_accessibility(docs: Path, window: Page) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
+    found: dict[str, list[tuple[str, str]]] = {}
+
+    for path in sorted(docs.rglob("*.html")):
+        window.goto(path.as_uri())
+        violations = axe.Axe().run(window, options={"preload": False}).response["violations"]
+        faults = [(each["id"], each["nodes"][0]["html"][:120]) for each in violations]
+        if faults:
+            found[str(path.relative_to(docs))] = faults
+
+    assert found == {}
+
+
+@pytest.mark.parametrize("word", ASKED)
+def test_search_works_in_a_page_that_is_opened_from_a_file(
+    docs: Path, window: Page, word: str
+) -> None:
+    window.goto((docs / "evaluation.html").as_uri())
+
+    window.get_by_role("textbox", name="Search").fill(word)
+    first = window.locator(".md-search-result__item a").first
+    first.wait_for()
+
+    assert word.lower() in first.inner_text().lower()
+
+
+def test_pages_ask_for_nothing_outside_of_the_site(docs: Path, window: Page) -> None:
+    asked: list[str] = []
+    window.on("request", lambda request: asked.append(request.url))
+
+    for name in ("index.html", "cli.html", "api/data.html", "measurements/index.html"):
+        window.goto((docs / name).as_uri())
+        window.wait_for_load_state("networkidle")
+
+    own = (docs.as_uri() + "/", "data:", "about:", "blob:")
+    assert [url for url in asked if not url.startswith(own)] == []
+
+
+def test_a_link_that_leads_nowhere_fails_the_build(docs: Path, tmp_path: Path) -> None:  # noqa: ARG001
+    sources = tmp_path / "docs"
+    sources.mkdir()
+    for name in ("src", "docs/adr", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "site"):
+        target = tmp_path / name
+        target.parent.mkdir(exist_ok=True, parents=True)
+        target.symlink_to(REPOSITORY / name)
+    (sources / "page.md").write_text("# A page\n\n[gone](nowhere.md)\n")
+    settings = (REPOSITORY / "mkdocs.yml").read_text().partition("nav:")[0]
+    (tmp_path / "mkdocs.yml").write_text(settings)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "nowhere.md" in done.stderr

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 SOURCES = "https://github.com/flashinfer-ai/flashinfer-bench/blob/main"
-BROUGHT = {"index.md": "README.md", "architecture.md": "ARCHITECTURE.md", "changes.md": "CHANGELOG.md"}
+BROUGHT = {
+    "index.md": "README.md",
+    "architecture.md": "ARCHITECTURE.md",
+    "changes.md": "CHANGELOG.md",
+}
 DECISIONS = "adr/index.md"
 PACKAGES = ("data", "bench", "compile", "apply", "tracing", "intercept", "decompose")
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]*)(#[^)\s]*)?(?=\))")
@@ -45,7 +49,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     here = page.file.src_uri
     parts = _FENCED.split(markdown)
     return "".join(
-        _plain_fence(part) if index % 2 else _LINK.sub(lambda found: _moved(found, here, files), part)
+        _plain_fence(part)
+        if index % 2
+        else _LINK.sub(lambda found: _moved(found, here, files), part)
         for index, part in enumerate(parts)
     )
 
@@ -93,7 +99,12 @@ def _decisions() -> str:
 
 def _api() -> list[tuple[str, str]]:
     """Make a page for each public package, and one that lists them."""
-    index = ["# Python API", "", "The names of `flashinfer_bench` itself are those of these packages.", ""]
+    index = [
+        "# Python API",
+        "",
+        "The names of `flashinfer_bench` itself are those of these packages.",
+        "",
+    ]
     pages = []
     for package in PACKAGES:
         tree = ast.parse((_sources(package) / "__init__.py").read_text("utf-8"))

@@ -48,7 +48,9 @@ def test_every_step_of_the_page_ends_and_prints_as_it_says(tmp_path: Path) -> No
                 check=False,
             )
             run.append(content)
-            assert done.returncode == int(info.partition("exit=")[2] or 0), done.stdout + done.stderr
+            assert done.returncode == int(info.partition("exit=")[2] or 0), (
+                done.stdout + done.stderr
+            )
             if following[0] == "text":
                 assert shows(done.stdout, following[2]), done.stdout
 

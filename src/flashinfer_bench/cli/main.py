@@ -41,9 +41,7 @@ COMMANDS = {
         "kernelbench", "Fetch KernelBench's problems; judge and time candidates for them."
     ),
     "import": Entry("importing", "Make a dataset from another format.", "import_"),
-    "hub": Entry(
-        "hub", "Download datasets from the Hugging Face hub, and list what is here."
-    ),
+    "hub": Entry("hub", "Download datasets from the Hugging Face hub, and list what is here."),
     "init": Entry("init", "Make the folders of a dataset, with a README of the next steps."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),
     "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
@@ -52,9 +50,7 @@ COMMANDS = {
         "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
     "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
-    "validate": Entry(
-        "validate", "Check the files of a dataset, each by itself and all together."
-    ),
+    "validate": Entry("validate", "Check the files of a dataset, each by itself and all together."),
     "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
 }
 

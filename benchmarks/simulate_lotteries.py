@@ -297,7 +297,7 @@ def _chances(
 
 
 def honest_checks(setting: Setting, noise: str, *, runs: int, seed: int = SEED) -> float:
-    """Give how many samples of an honest contestant are checked, on average."""
+    """Give how many samples of an honest candidate are checked, on average."""
     draw = random.Random(f"{seed} {setting.name} {noise}")
     plays = [play(setting, _scattered, 0.0, 1.0, NOISES[noise], draw) for _ in range(runs)]
     return sum(each.checked for each in plays) / runs
@@ -342,7 +342,7 @@ def page(rows: list[Row], runs: int) -> str:
         lines.append(f"| {name} | {' | '.join(percent(each.won) for each in mine)} | {worst:.0%} |")
     lines += [
         "",
-        "| samples of an honest contestant that are checked, of all | "
+        "| samples of an honest candidate that are checked, of all | "
         + " | ".join(NOISES)
         + " | best plan made in advance wins |",
         "|---|" + "---|" * (len(NOISES) + 1),

@@ -32,7 +32,7 @@ WRITTEN = [
     *sorted((REPOSITORY / "docs/adr").glob("*.md")),
 ]
 MOST_WORDS = 25_000
-OTHERS = {"--write", "--runs", "--check"}  # of scripts and of programs that pages name
+OTHERS = {"--write", "--runs", "--check", "--directory"}  # of scripts and other programs
 LINKED = [
     *PAGES,
     *(REPOSITORY / "docs/adr").glob("*.md"),

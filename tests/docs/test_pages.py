@@ -32,7 +32,7 @@ WRITTEN = [
     *sorted((REPOSITORY / "docs/adr").glob("*.md")),
 ]
 MOST_WORDS = 25_000
-OTHERS = {"--write", "--runs", "--check", "--directory"}  # of scripts and other programs
+OTHERS = {"--check", "--directory"}  # of scripts and other programs
 LINKED = [
     *PAGES,
     *(REPOSITORY / "docs/adr").glob("*.md"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from flashinfer_bench.bench.timing.statistics import median_interval
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.timing.observed import Observations
+    from flashinfer_bench.bench.timing.observed import Observations, Observed
 
 _LEVER_NS = 80_000.0
 """What is allowed over a whole batch is to be so much: more than most wake-ups vary by."""
@@ -82,19 +83,27 @@ def _is_steep(slopes: Sequence[float], allowed_ns: float) -> bool:
 def _slopes(seen: Observations, *, on_cpu: bool) -> tuple[list[float], float]:
     """Give what each call takes beyond the claim, a figure for each pair of batches, and what is allowed.
 
-    What waking up varies by is shared by the calls that a pair differs by, and is not held against them. On a
-    card it is left to the median: waking up varies there by as much as few large calls take, and no processor
-    time tells what such an allowance would forgive.
+    What waking up varies by is shared by the calls that a pair differs by, and is not held against them; nor is
+    what a trusted process took beyond its own time with as many calls: on a busy machine who prepared for long
+    waits for its turn. On a card both are left to the median: waking up varies there by as much as few large
+    calls take, and no processor time tells what such an allowance would forgive.
     """
     if not seen.blocks:
         return [], 0.0
     allowed_ns = _allowed_ns(seen, on_cpu=on_cpu)
     unsteady_ns = unsteadiness_ns(seen.controls) if on_cpu else 0.0
+    beside = [_excess_ns(pair) for pair in seen.control_batches] if on_cpu else []
+    usual_ns = itertools.chain(beside, itertools.repeat(0.0))
     return [
-        (high.excess_ns - low.excess_ns - unsteady_ns) / (high.count - low.count)
-        for low, high in seen.batches
-        if high.count > low.count
+        (_excess_ns(pair) - trusted_ns - unsteady_ns) / (pair[1].count - pair[0].count)
+        for pair, trusted_ns in zip(seen.batches, usual_ns, strict=False)
+        if pair[1].count > pair[0].count
     ], allowed_ns
+
+
+def _excess_ns(pair: tuple[Observed, Observed]) -> float:
+    low, high = pair
+    return high.excess_ns - low.excess_ns
 
 
 def _allowed_ns(seen: Observations, *, on_cpu: bool) -> float:

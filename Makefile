@@ -54,7 +54,7 @@ docs: $(READY) ## rewrite the pages that are made from commands and rules
 	$(BIN)/python docs/generate_validation.py
 
 site: $(READY) ## build the documentation as a site, in build/docs; a dead link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "open build/docs/index.html"
 
 clean: ## remove the environment and caches

@@ -94,7 +94,7 @@ def test_search_works_in_a_page_that_is_opened_from_a_file(
     window.goto((docs / "evaluation.html").as_uri())
 
     window.get_by_role("textbox", name="Search").fill(word)
-    first = window.locator(".md-search-result__item a").first
+    first = window.locator(".md-search-result__item").first
     first.wait_for()
 
     assert word.lower() in first.inner_text().lower()
@@ -125,4 +125,4 @@ def test_a_link_that_leads_nowhere_fails_the_build(docs: Path, tmp_path: Path) -
     assert docs.exists()
     assert done.returncode == 1
     assert "nowhere.md" in done.stderr
-    assert "Aborted with 1 warning" in done.stderr
+    assert done.stderr.count("WARNING") == 1

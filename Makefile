@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 
-.PHONY: run test test-full lint types layers docs golden clean
+.PHONY: run test test-full lint types layers docs site golden clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -52,6 +52,10 @@ docs: $(READY) ## rewrite the pages that are made from commands and rules
 	$(BIN)/python docs/generate_cli.py
 	$(BIN)/python docs/generate_attacks.py
 	$(BIN)/python docs/generate_validation.py
+
+site: $(READY) ## build the documentation as a site, in build/docs; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open build/docs/index.html"
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

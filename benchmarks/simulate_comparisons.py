@@ -2,9 +2,9 @@
 
 Two runs of equal code, on the made-up machines of `simulate_intervals.py`, go through `report compare` as recorded runs
 do: one job, nine, a hundred, whose processes differ from run to run as a definition's do. Then whole histories,
-without a change and with one. `--write` puts the tables into docs/reports.md. Exits with 1 when a bar is missed: no
-more than 5% of equal jobs, of all together and of `slower` gates called different, 10% of jobs where processes differ
-five times as much as their blocks; no more than 5% of histories without a change marked.
+without a change and with one. `--write` puts the tables into docs/measurements/comparisons.md. Exits with 1 when a
+bar is missed: no more than 5% of equal jobs, of all together and of `slower` gates called different, 10% of jobs where
+processes differ five times as much as their blocks; no more than 5% of histories without a change marked.
 
     python benchmarks/simulate_comparisons.py --runs 300 --write
 """
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.report.compare.result import Comparison
 
-PAGE = Path(__file__).parents[1] / "docs" / "reports.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "comparisons.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"
 MOST_FALSE = 0.05
 MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.1

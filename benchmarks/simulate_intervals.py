@@ -2,7 +2,7 @@
 
 Made-up machines disturb two participants whose true ratio is known; the order of turns, the sizes of blocks,
 the intervals, the stopping rule and the verdicts are those of the package itself. `--write` puts the tables
-into docs/performance.md. Exits with 1 when a bar is missed.
+into docs/measurements/intervals.md. Exits with 1 when a bar is missed.
 
     python benchmarks/simulate_intervals.py --runs 1000 --write
 """
@@ -38,7 +38,7 @@ HEADER = (
     "| machine | disturbed by | `run` covers | calls equal ones different | width | `ab` covers | "
     "calls equal ones different | width | finds 5% | finds 10% |"
 )
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "intervals.md"
 MARKS = "<!-- simulated intervals: begin -->", "<!-- simulated intervals: end -->"
 
 Slowdowns = np.ndarray
@@ -382,7 +382,7 @@ WIDTHS = (0.04, 0.02, 0.01)
 
 
 def page(rows: list[Row], peeks: list[Peek], runs: int) -> str:
-    """Render the tables of docs/performance.md."""
+    """Render the tables of docs/measurements/intervals.md."""
     lines = [
         f"{runs:,} simulated measurements each: `{COMMAND.format(runs)}`.",
         "",
@@ -416,7 +416,7 @@ def _cells(run: Row, ab: Row) -> str:
 
 
 def write(text: str) -> None:
-    """Replace what stands between the marks of docs/performance.md."""
+    """Replace what stands between the marks of docs/measurements/intervals.md."""
     begin, end = MARKS
     before, rest = PAGE.read_text(encoding="utf-8").split(begin)
     _, after = rest.split(end)

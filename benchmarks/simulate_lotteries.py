@@ -3,7 +3,7 @@
 A candidate does the work in some samples and leaves it out in others. It knows the rules, the sizes of the blocks
 and, once it happened, which secret sample was kept; it does not know the coins. It wins where the reported ratio is
 10% higher than without, and nothing was noticed. Blocks, ratios and the rule of the audit are the package's own.
-`--write` puts the table into docs/performance.md. Exits with 1 when someone wins more often than in 1%.
+`--write` puts the table into docs/measurements/skipped-calls.md. Exits with 1 when someone wins more often than in 1%.
 
     python benchmarks/simulate_lotteries.py --runs 1000 --write
 """
@@ -40,7 +40,7 @@ MOST_WON = 0.01
 COIN = 0.04
 """What a rule that checks every sample with the same probability is compared with."""
 COMMAND = "python benchmarks/simulate_lotteries.py --runs {} --write"
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "skipped-calls.md"
 MARKS = "<!-- simulated lotteries: begin -->", "<!-- simulated lotteries: end -->"
 
 
@@ -323,7 +323,7 @@ def best_plan(sizes: list[int]) -> tuple[float, int]:
 
 
 def page(rows: list[Row], runs: int) -> str:
-    """Render the tables of docs/performance.md."""
+    """Render the tables of docs/measurements/skipped-calls.md."""
     by_setting = {
         setting: [each for each in rows if each.setting is setting] for setting in SETTINGS
     }
@@ -369,7 +369,7 @@ def percent(share: float) -> str:
 
 
 def write(text: str) -> None:
-    """Replace what stands between the marks of docs/performance.md."""
+    """Replace what stands between the marks of docs/measurements/skipped-calls.md."""
     begin, end = MARKS
     content = PAGE.read_text()
     head, rest = content.split(begin)

@@ -2,7 +2,7 @@
 
 Two authors whose solutions are equally fast in truth are measured with noise whose interval is right by
 construction, so that what the table shows is what combining does: averaging, choosing the best of several
-solutions, running all of it again. `--write` puts the table into docs/reports.md. Exits with 1 when a bar
+solutions, running all of it again. `--write` puts the table into docs/measurements/scores.md. Exits with 1 when a bar
 is missed where nothing was chosen: 93% covered, no more than 5% of equal authors told apart.
 
     python benchmarks/simulate_scores.py --runs 1000 --write
@@ -23,7 +23,7 @@ from flashinfer_bench.report.scores.names import parse_score
 from flashinfer_bench.report.scores.scoring import ScoreLine, score_tables
 from flashinfer_bench.report.standing import standing
 
-PAGE = Path(__file__).parents[1] / "docs" / "reports.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "scores.md"
 MARKS = "<!-- simulated scores: begin -->", "<!-- simulated scores: end -->"
 SCORES = (
     "arithmetic",
@@ -137,7 +137,7 @@ def main() -> int:
     """Simulate, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=300, metavar="N", help="for each cell")
-    parser.add_argument("--write", action="store_true", help="into docs/reports.md")
+    parser.add_argument("--write", action="store_true", help="into docs/measurements/scores.md")
     options = parser.parse_args()
     heads = [f"{setup.name}: covers | ranked apart" for setup in SETUPS]
     lines = [f"| score | {' | '.join(heads)} |", f"|---|{'---:|' * 2 * len(SETUPS)}"]

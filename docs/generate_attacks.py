@@ -18,9 +18,9 @@ FALSE_ALARMS = FOLDER / "false_alarms.json"
 INTRODUCTION = """\
 # Attacks, and what catches them
 
-A benchmark that people compete on is attacked. Every idea we know of is a small solution in
+A benchmark that people compete on is attacked. Every attack we know is a small solution in
 `src/flashinfer_bench/attacks/hostile/`; honest code that resembles one lies in `honest/` beside it. The files are part
-of the installed package, so that anyone can run them where they run:
+of the installed package, so anyone can run them:
 
 ```console
 $ flashinfer-bench attack-test
@@ -28,7 +28,7 @@ $ flashinfer-bench attack-test --family clock --device cuda:0
 ```
 
 Each goes through the same engine as any other solution, on a temporary dataset of small definitions
-(`attacks/victims/`), a look-alike on two sizes in one process, and has to end as documented here; the command exits
+(`attacks/victims/`), a look-alike on two sizes in one process. Each has to end as documented here; the command exits
 with 1 if one does not. `tests/attacks/` runs them too, alone and mixed with honest solutions, whose results must not
 change.
 
@@ -46,10 +46,10 @@ change.
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
 it. *Needs a sandbox* means that isolation level `off` does not stop it; see [the sandbox](sandbox.md).
 
-The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two are played beside
-each other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of
-the twin each time, or if its trace tells of another clock. A *scenario* says how a solution is submitted, if not once
-with one workload.
+The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two run beside each
+other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of the
+twin each time, or if its trace tells of another clock. A *scenario* says how a solution is submitted, if not once with
+one workload.
 
 This page is written by `docs/generate_attacks.py`.
 """

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "bring-your-own-kernel.md"
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "bring-your-own-kernel.md"
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -33,6 +34,7 @@ def test_every_step_of_the_page_works(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the page runs solutions")
     commands = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     followed = []
 
     for _, info, content in BLOCK.findall(PAGE.read_text()):

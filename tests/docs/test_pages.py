@@ -26,9 +26,17 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+GENERATED = {"attacks.md", "cli.md", "validation.md"}
+WRITTEN = [
+    *(page for page in PAGES if page.name not in GENERATED),
+    *sorted((REPOSITORY / "docs/adr").glob("*.md")),
+]
+MOST_WORDS = 25_000
+OTHERS = {"--check", "--directory"}  # of scripts and other programs
 LINKED = [
     *PAGES,
     *(REPOSITORY / "docs/adr").glob("*.md"),
+    *(REPOSITORY / "docs/measurements").glob("*.md"),
     *(REPOSITORY / "examples").rglob("README.md"),
     *(REPOSITORY / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "benchmarks/README.md")),
 ]
@@ -132,3 +140,19 @@ def test_the_readme_names_every_command() -> None:
     named = set(re.findall(r"`(?:flashinfer-bench )?([a-z-]+)", table))
 
     assert not set(ORDER) - named
+
+
+def test_written_pages_can_be_read_in_an_evening() -> None:
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in WRITTEN)
+
+    assert words <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_option_that_a_page_names_exists(page: Path) -> None:
+    listed = set(re.findall(r"--[a-z][a-z-]*", (REPOSITORY / "docs/cli.md").read_text()))
+    shown = [text for text in re.findall(r"`([^`\n]+)`", prose(page)) if "--" in text]
+
+    named = {option for text in shown for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)}
+
+    assert named - listed - OTHERS == set()

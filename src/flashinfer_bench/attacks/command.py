@@ -1,4 +1,4 @@
-"""Mount every known attack on this machine, and show how each one ends."""
+"""Run every known attack on this machine, and show how each one ends."""
 
 from __future__ import annotations
 
@@ -78,11 +78,12 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
     no_slow: bool,
     as_json: bool,
 ) -> None:
-    """Mount every known attack on this machine, and show how each one ends.
+    """Run every known attack on this machine, and show how each one ends.
 
-    Small hostile solutions, one per idea, and honest look-alikes run through the same engine as any other
-    solution, on a temporary dataset and with quick settings: an attack on one size, a look-alike on two sizes
-    in one process. Nothing is recorded. docs/attacks.md says how each attack works and what stops it.
+    The attacks are small hostile solutions, one per idea. They run through the same engine as any other
+    solution, on a temporary dataset and with quick settings, and so do honest look-alikes: an attack on one
+    size, a look-alike on two sizes in one process. Nothing is recorded. docs/attacks.md says how each attack
+    works and what stops it.
 
     Exits with 1 when one did not end as documented.
     """

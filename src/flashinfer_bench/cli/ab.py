@@ -91,7 +91,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
     type=_POSITIVE,
     default=_ROUNDS,
     show_default=True,
-    help="Pairs of fresh processes; with fewer than six the interval does not know how processes differ.",
+    help="Pairs of fresh processes; with fewer than six the interval leaves out how processes differ.",
 )
 @until_interval
 @time_budget
@@ -140,9 +140,9 @@ def ab(**options: Any) -> None:
     versions of a file or folder in git: `kernel.py@HEAD~1`. Both are checked against the reference;
     nothing is recorded.
 
-    NEW is FASTER or SLOWER when the whole 95% interval of old time over new time lies beyond the
-    threshold, the SAME when all of it lies within, and UNDECIDED otherwise: more --rounds narrow it,
-    and --until-interval plays as many as that takes, five times --rounds at most.
+    The ratio is old time over new time, with a 95% interval. NEW is FASTER or SLOWER when the whole interval
+    lies beyond the threshold, the SAME when all of it lies within, and UNDECIDED otherwise. More --rounds
+    narrow the interval; --until-interval runs as many as that takes, five times --rounds at most.
 
     Exits with 0 whatever the verdict, and with 1 when one of the two is wrong.
     """

@@ -33,9 +33,9 @@ from flashinfer_bench.report.doctor import doctor_page
 def doctor(local: str | None, noise: bool, as_json: bool) -> None:
     """Say what can be built, run and timed here, and what is missing.
 
-    Languages with the command that gets what they lack, devices, compilers, folders, the clock, the noise
-    floor (a kernel timed against itself), other load, power management, and what a sandbox could be made
-    of. Nothing is changed.
+    Shows languages with the command that installs what they lack, devices, compilers, folders, the clock, the
+    noise floor (a kernel timed against itself), other load, power management, and the measures of a sandbox.
+    Changes nothing.
 
     Exits with 4 when no kernel can be run here.
     """

@@ -28,20 +28,29 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.exports import ExportColumn
 
 _SHOWN = 40
+_WIDEST_NAME = max(len(column.name) for column in exports.columns({}))
+_HELP = "\n".join(
+    (
+        "Write traces or a whole dataset for other programs.",
+        "",
+        "Tables have a line for each trace, all of them. Columns and their order stay; new ones come at the end.",
+        "",
+        "\b",
+        *(f"{column.name:{_WIDEST_NAME}}  {column.about}" for column in exports.columns({})),
+    )
+)
 
 
 @click.group(
     cls=Group,
+    help=_HELP,
     examples=[
         "flashinfer-bench export csv --local examples/dataset --output traces.csv",
         "flashinfer-bench export parquet --local examples/dataset --output traces.parquet",
     ],
 )
 def export() -> None:
-    """Write traces or a whole dataset for other programs.
-
-    Tables have a line for each trace, all of them. Columns and their order stay; new ones come at the end.
-    """
+    """Write traces or a whole dataset for other programs."""
 
 
 def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +88,7 @@ def _output_option(**attributes: Any) -> Callable[[Callable[..., Any]], Callable
 @_output_option(help="File to write.  [default: stdout]")
 @_table_options
 def csv(output: Path | None, local: tuple[str, ...], columns: tuple[str, ...], **how: bool) -> None:
-    """Write traces as CSV, with a head; mappings are JSON, what is not known is empty."""
+    """Write traces as CSV with a header; mappings are JSON, unknown values are empty."""
     _export(exports.as_csv, output, local, columns, as_json=how["as_json"])
 
 
@@ -110,7 +119,7 @@ def parquet(output: Path, local: tuple[str, ...], columns: tuple[str, ...], **ho
 def markdown(
     output: Path | None, local: tuple[str, ...], columns: tuple[str, ...], **how: bool
 ) -> None:
-    """Write traces as a Markdown table; without `--columns`, of what people ask for first."""
+    """Write traces as a Markdown table; without `--columns`, with the most used columns."""
     wanted = columns or exports.IN_MARKDOWN
     _export(exports.as_markdown, output, local, wanted, as_json=how["as_json"])
 
@@ -172,9 +181,9 @@ def _warn_of_formulas(found: Sequence[str]) -> None:
 def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     """Write a dataset that other readers of FlashInfer Trace take: the same files, solutions as JSON.
 
-    Keys that are added here stay; other readers pass over them. What they cannot read or would run wrongly is
-    left out and named: definitions with axes that follow from others, solutions with `prepare` or `plan` or an empty
-    source file. Inputs with a distribution are drawn there as if they had none.
+    Keys that this project adds stay; other readers pass over them. What others cannot read or would run wrongly
+    is left out and named: definitions with axes that follow from others, solutions with `prepare` or `plan` or
+    an empty source file. Others draw inputs with a distribution as if they had none.
     """
     from flashinfer_bench.data.interchange import (  # noqa: PLC0415  # pydantic
         flashinfer_trace as form,

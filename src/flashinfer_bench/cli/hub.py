@@ -23,11 +23,11 @@ _LEAST_BYTES = 50_000
     ],
 )
 def hub() -> None:
-    """Bring datasets from the Hugging Face hub, and say what lies here of them.
+    """Download datasets from the Hugging Face hub, and list what is here.
 
-    They lie in the cache of the hub's client (HF_HUB_CACHE, HF_HOME) and stay as they were published: `run --hub`
-    records traces in the folder that `--output` names. HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 asks none.
-    Needs huggingface_hub: pip install 'flashinfer-bench[hub]'.
+    Datasets lie in the cache of the hub's client (HF_HUB_CACHE, HF_HOME) and stay as they were published: `run
+    --hub` records traces in the folder that `--output` names. HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1
+    asks none. Needs huggingface_hub: pip install 'flashinfer-bench[hub]'.
     """
 
 
@@ -43,7 +43,7 @@ def hub() -> None:
 @json_option
 @log_level_option
 def pull(repository: str, revision: str | None, as_json: bool) -> None:
-    """Bring a dataset into the cache, or what is new of it; without a network say what is there.
+    """Download a dataset into the cache, or what is new in it; without a network list what is there.
 
     The default is flashinfer-ai/flashinfer-trace. `--hub ORG/NAME@COMMIT` then reads just that commit, with or
     without a network.
@@ -70,7 +70,7 @@ def pull(repository: str, revision: str | None, as_json: bool) -> None:
 @json_option
 @log_level_option
 def status(repository: str, revision: str | None, as_json: bool) -> None:
-    """Say which revisions of a dataset lie here, and whether the hub has a newer one."""
+    """List the revisions of a dataset that are here, and say whether the hub has a newer one."""
     found = hub_module.status(_named(repository, revision))
     if as_json:
         screen.show_json({"schema_version": 1, "status": found})

@@ -30,7 +30,7 @@ output_option = new_folder_option("The dataset to write: a new or empty folder."
     ],
 )
 def import_() -> None:
-    """Make a dataset of what lies in another format."""
+    """Make a dataset from another format."""
 
 
 @import_.command(
@@ -45,10 +45,10 @@ def import_() -> None:
 def flashinfer_trace(folder: Path, output: Path, as_json: bool) -> None:
     """Write a dataset of FlashInfer Trace, of any age, in today's layout.
 
-    Workloads that lie among the traces, as they once did, go where they belong; definitions and solutions go
-    to the folders of their op type and author; keys of definitions, solutions and workloads that are not known are
-    left out, with a warning that counts them. Traces stay as they are, to the byte. Such a dataset can be used as
-    it is, too: this only tidies it.
+    Workloads among the traces, where old datasets have them, go to `workloads/`. Definitions and solutions go
+    to the folders of their op type and author. Unknown keys of definitions, solutions and workloads are left
+    out, with a warning that counts them. Traces stay as they are, to the byte. An old dataset can also be used
+    as it is.
     """
     from flashinfer_bench.data.merging import plan_merge  # noqa: PLC0415  # pydantic
 

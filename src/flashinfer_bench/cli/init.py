@@ -58,7 +58,7 @@ flashinfer-bench validate --local .
 )
 @log_level_option
 def init(folder: str, force: bool) -> None:
-    """Make the folders of a dataset, with a README that says how to go on."""
+    """Make the folders of a dataset, with a README of the next steps."""
     root = Path(folder)
     if root.exists() and not root.is_dir():
         raise UsageError(f"{folder} is a file")

@@ -34,21 +34,17 @@ COMMANDS = {
         "trace",
         "Run a program, and record its kernels' calls as workloads and as a model's profile.",
     ),
-    "import": Entry("importing", "Make a dataset of what lies in another format.", "import_"),
-    "hub": Entry(
-        "hub", "Bring datasets from the Hugging Face hub, and say what lies here of them."
-    ),
-    "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
+    "import": Entry("importing", "Make a dataset from another format.", "import_"),
+    "hub": Entry("hub", "Download datasets from the Hugging Face hub, and list what is here."),
+    "init": Entry("init", "Make the folders of a dataset, with a README of the next steps."),
     "new": Entry("new", "Start a definition or a solution, without writing JSON."),
     "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
     "unpack": Entry(
         "pack",
-        "Write a solution as a folder of files: one of a JSON file, or one of a dataset by its name.",
+        "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
     "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
-    "validate": Entry(
-        "validate", "Check a dataset: every file by itself, and whether all fit together."
-    ),
+    "validate": Entry("validate", "Check the files of a dataset, each by itself and all together."),
     "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
 }
 

@@ -71,12 +71,12 @@ def new() -> None:
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
 @log_level_option
 def definition(**options: Any) -> None:
-    """Make a definition and its first workloads of a Python function.
+    """Make a definition and its first workloads from a Python function.
 
-    The function is run on example inputs, which a function `example_inputs()` in the same file returns: a dict (or
-    a tuple) of tensors and numbers, or several of them. Lengths that differ between several become variable axes,
-    the others constants. The whole file becomes the reference. At the end the reference is run
-    as a benchmark would run it.
+    The function is run on example inputs. A function `example_inputs()` in the same file returns them: a dict
+    (or a tuple) of tensors and numbers, or several of them. Lengths that differ between these become variable
+    axes, the others constants. The whole file becomes the reference. At the end the reference is run as a
+    benchmark would run it.
 
     Exits with 1 when what was made is not sound.
     """
@@ -104,7 +104,7 @@ def solution(
 ) -> None:
     """Make a solution to fill in: a folder with a `solution.toml` and a source file.
 
-    It builds and runs as it is, and writes zeros: `check` says how far it is from right.
+    It builds and runs as it is, and returns zeros: `check` says how far off it is.
     """
     from flashinfer_bench.data import unpack  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415

@@ -67,7 +67,7 @@ def pack(folder: str, output: str | None) -> None:
 @local_option
 @log_level_option
 def unpack(solution: str, folder: str | None, local: tuple[str, ...]) -> None:
-    """Write a solution as a folder of files: one of a JSON file, or one of a dataset by its name."""
+    """Write a solution, from a JSON file or by its name in a dataset, as a folder of files."""
     from flashinfer_bench.data import unpack as unpacked  # noqa: PLC0415  # pydantic
 
     found = _find(solution, local)

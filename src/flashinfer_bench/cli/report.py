@@ -58,8 +58,44 @@ report.add_command(html)
 report.add_command(merge)
 
 
+_SUMMARY = """\
+Count traces by status, and rank authors.
+
+Authors are ranked by a score, for each kind of hardware. r is the time of the baseline's solution over the
+time of the author's; above 1 is faster. Definitions without exactly one baseline solution that passed are
+ranked against their reference, in a table of their own. A rank is a range, as 1-3, where intervals overlap.
+What was not tried does not count, unless the score says so.
+
+\b
+arithmetic        Mean of r over workloads; of each definition the author's best solution;
+                  mean over definitions. A solution with a failure scores 0.
+geometric         Geometric mean of r over workloads, then over definitions. Failures are left
+                  out; see `success`. Half and double cancel (Fleming and Wallace, CACM 29, 1986).
+coverage          Geometric mean of r over every workload that any author attempted. A failure,
+                  and what was not tried, is r = 1: the baseline answers it.
+sol               Mean of `sol_fraction`, 1 at most: the share of the roofline that the fastest
+                  solution reached. A failure is 0.
+sol-gap           Mean of 1 / (1 + (T - L) / (B - L)): T the time, B that of the baseline, L that
+                  of the roofline. 0.5 is as fast as B, 1 is at L; a failure is 0. SOL-ExecBench
+                  scores by this form.
+fast_p>P          Share of attempts (solution and workload) that are right and have r > P.
+fast_p>=P         The same with r >= P; a failure has r = 0.
+win@P             Share of attempted workloads on which the author's fastest solution has r > P; a
+                  failure loses.
+pass@K            How often one of K solutions, drawn without putting back, passes on all its
+                  workloads: mean over definitions of 1 - C(n-c, K) / C(n, K), c right of n (Chen
+                  et al., 2021, eq. 1). Fewer than K solutions: no score.
+kernelbench       fast_p with >, p = 0, 0.5, 0.8, 1, 1.5, 2. A solution is one sample, right if
+                  all its workloads are; averaged over definitions, against the reference
+                  (Ouyang et al., KernelBench, 2025).
+flashinfer-bench  fast_p with >=, p = 0.7, 0.95, 1. Pooled over solutions and workloads, as the
+                  leaderboard of bench.flashinfer.ai draws it.
+"""
+
+
 @report.command(
     cls=Command,
+    help=_SUMMARY,
     examples=[
         "flashinfer-bench report summary --local examples/dataset",
         "flashinfer-bench report summary --local one --local another --json",
@@ -79,8 +115,7 @@ report.add_command(merge)
     default="arithmetic",
     show_default=True,
     metavar="NAME",
-    help="Rank by arithmetic, geometric, coverage, sol, sol-gap, fast_p>1 or fast_p>=1 (any number), win@1.0, pass@5, "
-    "or as kernelbench or flashinfer-bench do; docs/reports.md explains each.",
+    help="The score to rank by, one of those above, such as fast_p>=1 or pass@5.",
 )
 @mix_hardware_option
 @include_weak_option
@@ -94,13 +129,7 @@ def summary(  # noqa: PLR0917  # options arrive by name
     include_weak: bool,
     as_json: bool,
 ) -> None:
-    """Count traces by status, and rank authors.
-
-    An author's average speedup is the mean, over definitions, of the best solution's mean speedup
-    over the baseline; a solution with a failure scores 0. Definitions without exactly one baseline
-    solution that passed are ranked against their reference, in a table of their own. A rank is a
-    range, as 1-3, where intervals overlap. --score ranks by another figure.
-    """
+    """Count traces by status, and rank authors."""
     wanted = parse_score(score)
     with collector_paused():
         trace_set = load_dataset(local)

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "speedup", "latency"]),
     default="auto",
     show_default=True,
-    help="speedup: against the reference timed beside each, so that what the machine did cancels; latency: times "
-    "as they were; auto: by speedup where the reference is the same code on both sides.",
+    help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
+    "latencies; auto: by speedup where the reference is the same code on both sides.",
 )
 @click.option(
     "--threshold",
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     "`failed` (and did not before), `missing` or `undecided`. Give it several times for several.",
 )
 @click.option(
-    "--junit", "junit_file", metavar="FILE", help="Write JUnit XML: a job fails that breaks a gate."
+    "--junit", "junit_file", metavar="FILE", help="Write JUnit XML: a job that breaks a gate fails."
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @json_option
@@ -96,9 +96,9 @@ def compare(  # noqa: PLR0917  # options arrive by name
     dataset that --local names, solutions, hardware or runs (by id or label). `solution:`, `hardware:` and
     `run:` before a name say which is meant.
 
-    The ratio is old time over new time with a 95% interval, from raw samples where they were kept, from the
-    recorded intervals otherwise, and from whole runs where there are enough (four of each). FASTER, SLOWER and
-    SAME mean that all of the interval says so. What the intervals know is in docs/reports.md.
+    The ratio is old time over new time, with a 95% interval. The interval comes from whole runs where there are
+    enough (four of each), else from raw samples, else from the recorded intervals. FASTER, SLOWER and SAME mean
+    that all of the interval says so. docs/reports.md has the details, and docs/reading-a-result.md what to do.
     """
     if as_json and as_markdown:
         raise UsageError("--json and --markdown: choose one")

@@ -30,8 +30,8 @@ from flashinfer_bench.stats.verdicts import THRESHOLD
     type=click.Choice(["auto", "speedup", "latency"]),
     default="auto",
     show_default=True,
-    help="speedup: against the reference timed beside each, so that what the machine did cancels; latency: times "
-    "as they were; auto: by speedup where the reference was the same in all runs.",
+    help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
+    "latencies; auto: by speedup where the reference was the same in all runs.",
 )
 @click.option(
     "--threshold",
@@ -47,10 +47,9 @@ def history(
 ) -> None:
     """Show one solution's latency over runs, and mark where it changed.
 
-    Runs are told apart by their id and shown by their label, with the commit they ran; code that has since been
-    replaced is part of the history. A change is marked where the runs before and after it differ by their
-    ranks, by more than the threshold: it takes eight runs or more. docs/reports.md says how, and how often a
-    mark is wrong.
+    The page shows runs by their label or id, with the commit they ran; code that has since been replaced is part
+    of the history. A change is marked where the runs before and after it differ by their ranks, by more than the
+    threshold. That takes eight runs or more. docs/reports.md says how, and how often a mark is wrong.
     """
     trace_set = load_dataset(local)
     rows = [row for row in trace_set.rows() if row.solution == solution]

@@ -62,11 +62,10 @@ def merge(
 ) -> None:
     """Write several datasets as one: definitions, solutions, workloads, traces, samples, blobs, profiles.
 
-    What two of them hold with the same content is written once. Traces stay as they were recorded, to the byte.
-    The same name with other content is a conflict: all are named with both files, and nothing is written, unless
-    `--on-conflict keep-first` takes what the dataset named first says. What belongs to something that was not
-    kept, such as the traces of another version of a solution, is left out then and counted. The folder is
-    written whole or not at all.
+    Equal content is written once. Traces stay as they were recorded, to the byte. The same name with other
+    content is a conflict: all are named with both files, and nothing is written. With `--on-conflict
+    keep-first` the dataset named first counts; what belongs to the other version, such as its traces, is left
+    out and counted. The folder is written whole or not at all.
     """
     from flashinfer_bench.data.drafts import require_new  # noqa: PLC0415  # `--help` does without
     from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic

@@ -44,12 +44,13 @@ if TYPE_CHECKING:
 @json_option
 @log_level_option
 def model(profile: str | None, local: tuple[str, ...], mix_hardware: bool, as_json: bool) -> None:
-    """Say what each kernel of a model is worth to it.
+    """Say how much each kernel is worth to a model.
 
-    For each kernel of a profile: how often it is called, the time of its reference, the best solution, and its
-    share of the model's kernel time before and after. Then the model's speedup, by Amdahl's law: the sum of
-    references over the sum of best solutions, with the kernels' intervals carried through. A kernel that nothing
-    is faster at counts as its reference; those that were not measured are named and in no sum.
+    For each kernel of a profile the page shows how often it is called, the time of its reference, the best
+    solution, and its share of the model's kernel time before and after. Then it shows the model's speedup by
+    Amdahl's law: the sum of references over the sum of best solutions, with the kernels' intervals carried
+    through. A kernel without a faster solution counts as its reference. Kernels that were not measured are
+    named and in no sum.
     """
     trace_set = load_dataset(local)
     worths = weighed(trace_set, load_profiles(trace_set, profile), mixes_hardware=mix_hardware)

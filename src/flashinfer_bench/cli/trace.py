@@ -83,13 +83,13 @@ def trace(
 ) -> None:
     """Run a program, and record its kernels' calls as workloads and as a model's profile.
 
-    The program need not be changed. Calls that go through `fib.apply` are seen, and those of functions and modules
-    that adapters know: PyTorch's, FlashInfer's, and your own with --adapters. Each call is matched to the dataset's
-    definitions. New workloads are appended to the dataset; the counts become a model's profile in its `profiles/`,
-    from which `report model` says what each kernel is worth.
+    The program need not be changed. The command records calls that go through `fib.apply`, and calls of
+    functions and modules that adapters know: PyTorch's, FlashInfer's, and your own with --adapters. Each call
+    is matched to the dataset's definitions. New workloads are appended to the dataset. The counts become a
+    model's profile in its `profiles/`, for `report model`.
 
-    The program keeps stdout, and its exit code is the command's; what was written is said on stderr. With --json it
-    is said on stdout, and the program's output goes to stderr.
+    The program keeps stdout, and its exit code is the command's; stderr says what was written. With --json
+    stdout says it, and the program's output goes to stderr.
     """
     root = _one_dataset(local)
     request = _request(root, adapters, policies)

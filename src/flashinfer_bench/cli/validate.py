@@ -99,11 +99,11 @@ class ValidateOptions:
 @json_option
 @log_level_option
 def validate(**options: Any) -> None:
-    """Check a dataset: every file by itself, and whether all fit together.
+    """Check the files of a dataset, each by itself and all together.
 
-    Each finding has a code, a level, a place and what to do about it. Notes need nothing done; docs/validation.md
-    lists the codes. The check `benchmark` runs the reference and the baseline of each definition once; the
-    check `task` looks for tasks that are unsound or easily faked.
+    Each finding has a code, a level, a place and a remedy. Notes are for information; docs/validation.md lists
+    the codes. The check `benchmark` runs the reference and the baseline of each definition once. The check
+    `task` finds tasks that are unsound or easily faked.
 
     Exits with 1 when there are errors.
     """

@@ -64,10 +64,10 @@ def verify(
 ) -> None:
     """Verify that a decomposition is the model it was made from.
 
-    DIR holds `decomposition_tree.json`, the files it names and `original.py`, whether this program wrote them or
-    somebody did by hand. Their code is run, in a process of its own with limits.
+    DIR holds `decomposition_tree.json`, the files it names and `original.py`, written by this program or by
+    hand. **Their code is run**, in a process of its own with limits.
 
-    Exits with 0 when everything holds, with 1 when something does not, with 2 when it could not be told.
+    Exits with 0 when everything holds, with 1 when something does not, with 2 when that could not be decided.
     """
     from flashinfer_bench.decompose.grouping import load_overrides  # noqa: PLC0415  # with the command
 

@@ -115,10 +115,10 @@ class BatchOptions:
 def batch(**options: Any) -> None:
     """Take many models apart, several at once within memory.
 
-    The files of a level stand in natural order (2 before 10, those without a number last; a file without `class
-    Model` is a helper), and `--start` and `--count` are places in that list. **Their code is run**, each in a process
-    of its own. A file that fails is reported, and the rest is done. What is finished is in DIR/batch.jsonl at
-    once: after an interruption `--resume` goes on.
+    `--start` and `--count` are places in the list of a level's files, in natural order (2 before 10, those
+    without a number last; a file without `class Model` is a helper). **Their code is run**, each in a process
+    of its own. A file that fails is reported, and the others go on. DIR/batch.jsonl gets each result at once;
+    after an interruption `--resume` goes on.
 
     Exits with 1 when a file failed or was not verified, with 4 when a fault of this program stopped one.
     """

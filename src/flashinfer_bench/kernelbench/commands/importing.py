@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     """Make a definition and a workload of each KernelBench problem: weights are inputs, references plain PyTorch.
 
-    Each file is run once, in a process of its own, to see what forward takes and returns and what the model is
-    built of. Inputs and weights are drawn anew where a distribution gives them, and stored where none does. What
-    cannot be a definition, such as a forward that draws random numbers, is named with the reason and left out.
+    **Each file is run** once, in a process of its own, to see what forward takes and returns and which weights
+    the model has. Inputs and weights are drawn anew where a distribution gives them, and stored where none
+    does. Problems that cannot be a definition, such as a forward that draws random numbers, are left out and
+    named with the reason.
     """
     from flashinfer_bench.data.drafts import new_folder  # noqa: PLC0415  # pydantic
 

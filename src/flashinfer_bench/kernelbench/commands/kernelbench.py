@@ -1,4 +1,4 @@
-"""Bring KernelBench's problems, and judge and time candidates for them."""
+"""Fetch KernelBench's problems; judge and time candidates for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     ],
 )
 def kernelbench() -> None:
-    """Bring KernelBench's problems, and judge and time candidates for them."""
+    """Fetch KernelBench's problems; judge and time candidates for them."""
 
 
 @kernelbench.command(
@@ -58,11 +58,11 @@ def kernelbench() -> None:
 @json_option
 @log_level_option
 def fetch(folder: Path, revision: str | None, repository: str | None, *, as_json: bool) -> None:
-    """Bring the problems of levels 1 to 3 with git, and say which of the documented 251 are not there.
+    """Fetch the problems of levels 1 to 3 with git, and name those of the documented 251 that are missing.
 
-    The first fetch takes the branch `main` as it is at that moment and writes the commit to DIR/manifest.txt;
-    from then on that commit is the revision, until `--revision` names another. Keep the manifest under version
-    control, and everyone works on the same files. Files that were edited are written again.
+    The first fetch takes the branch `main` and writes its commit to DIR/manifest.txt. Later fetches take that
+    commit, until `--revision` names another. Keep the manifest under version control, and everyone works on the
+    same files. Files that were edited are written again.
     """
     from flashinfer_bench.kernelbench.fetching import fetch as bring  # noqa: PLC0415  # rarely needed
 
@@ -162,14 +162,15 @@ def fetched_page(fetched: Fetched) -> Page:
 def eval_(**options: Any) -> None:
     """Judge and time a candidate, the class ModelNew of a file, against a problem's Model.
 
-    ID is LEVEL/NUMBER, a problem's name, or the path of any file in KernelBench's format. Both files are programs
-    and are run: the problem in a process with your rights, the candidate shut in like any other solution.
+    ID is LEVEL/NUMBER, a problem's name, or the path of any file in KernelBench's format. **Both files are
+    run**: the problem in a process with your rights, the candidate in the sandbox of any solution.
 
-    Model is built under a seed, and ModelNew gets its parameters and buffers by name; what has no namesake of its shape
-    is what the same seed makes of it. Inputs follow get_inputs in shape, type and distribution (integers stay integers
-    of its range), with other content in every call; what has a structure no distribution keeps is passed as get_inputs
-    makes it. A result is wrong if an element is off by more than both tolerances, which are those of KernelBench, but
-    no more than a hundredth of what the outputs are like and a tenth of what other inputs change in them.
+    Model is built under a seed. ModelNew gets its parameters and buffers by name and shape; others are what the
+    same seed makes of them. Inputs follow get_inputs in shape, type and distribution (integers stay integers of
+    its range), with other content in every call; inputs with a structure that no distribution keeps are passed
+    as get_inputs makes them. A result is wrong if an element is off by more than both tolerances. These are
+    KernelBench's, but at most a hundredth of the size of the outputs and a tenth of what other inputs change in
+    them.
 
     The audit, the isolation and the timing are those of `run`. Exits with 1 when a candidate is not right.
     """

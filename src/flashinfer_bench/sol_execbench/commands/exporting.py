@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     """Write a dataset as SOL-ExecBench's problems, strictly.
 
-    Definitions, workloads and solutions are written; traces have no form there. Written from a description of the
-    format; it has not been tried with that suite's own programs. What has no form there is left out and named.
-    Every workload carries the tolerance that is in force here.
+    Writes definitions, workloads and solutions; the format has no traces. This was written from a description
+    of the format; it has not been tried with that suite's own programs. What the format cannot say is left out
+    and named. Every workload carries the tolerance that is in force here.
     """
     from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic

@@ -27,10 +27,10 @@ from flashinfer_bench.sol_execbench.commands.results import output_option, requi
 def bring(folder: Path, output: Path, as_json: bool) -> None:
     """Make a dataset of SOL-ExecBench's problems, strictly.
 
-    A problem is a folder with `definition.json`, `workload.jsonl` and often `reference.py`. Written from a
-    description of the format; it has not been tried on the published dataset. Anything it does not know is refused
-    by name: a problem with such a key is left out, or just the workload or the solution that has it. Inputs of
-    type `custom` are made once, by the problem's own function in a process of its own, and stored.
+    A problem is a folder with `definition.json`, `workload.jsonl` and often `reference.py`. This was written
+    from a description of the format; it has not been tried on the published dataset. An unknown key is named,
+    and its problem is left out, or just its workload or solution. The problem's own function makes inputs of
+    type `custom` once, in a process of its own, and they are stored.
     """
     from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import bringing  # noqa: PLC0415  # pydantic

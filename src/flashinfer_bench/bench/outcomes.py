@@ -62,6 +62,8 @@ class Skipped:
     """This machine cannot run it: no trace, and nobody's fault."""
 
     reason: str
+    is_compiled: bool = False
+    """Whether it was built, for a device that is not here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,16 +336,8 @@ class Contestant(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """How strict and how long, resolved for one definition."""
+    """What the judge is told of a job beside its settings."""
 
-    warmup_runs: int
-    iterations: int
-    num_trials: int
-    rtol: float
-    atol: float
-    required_matched_ratio: float | None
-    max_error_cap: float | None
-    max_precision_ratio: float | None
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
@@ -354,16 +346,12 @@ class Judgement(msgspec.Struct, frozen=True):
     """Have inputs made twice, and look at the second time: what a kernel left in the caches is gone by then."""
     disturbed_repeats: int = 0
     calls_per_sample: int | None = None
-    until_interval: float | None = None
-    time_budget_seconds: float | None = None
-    extra: dict[str, Any] = {}
-    """Parameters of the definition's judge."""
 
 
 class RunJob(Message, frozen=True):
     """Judge and time one workload; contestants were connected before.
 
-    `coin` decides which timed calls are checked; no contestant learns it. With `has_files`, contents of files come
+    `settings` are a `ResolvedEvalConfig` as JSON: how strict and how long. `coin` decides which timed calls are checked; no contestant learns it. With `has_files`, contents of files come
     as a descriptor.
     """
 
@@ -371,6 +359,7 @@ class RunJob(Message, frozen=True):
     workload: bytes
     has_files: bool
     contestants: tuple[Contestant, ...]
+    settings: bytes
     judgement: Judgement
     key: int
     coin: int
@@ -385,11 +374,7 @@ class LintTask(Message, frozen=True):
     definition: bytes
     workload: bytes
     has_files: bool
-    rtol: float
-    atol: float
-    required_matched_ratio: float | None
-    max_error_cap: float | None
-    extra: dict[str, Any]
+    settings: bytes
     key: int
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 
 from flashinfer_bench.bench import build_copies
 from flashinfer_bench.bench.attempts import Attempt
@@ -103,7 +102,6 @@ _REHEARSED: Mapping[str, Any] = MappingProxyType(
         "warmup_runs": 2,
         "iterations": 1,
         "num_trials": 1,
-        "is_audited": False,
         "until_interval": None,
         "time_budget_seconds": None,
     }
@@ -342,7 +340,7 @@ class Session:
             return
         key = secrets.randbits(64)
         try:
-            self._play(job, _Seats(candidate, None, None), key=key, rules=_REHEARSED)
+            self._play(job, _Seats(candidate, None, None), key=key, is_rehearsal=True)
         finally:
             self._end(candidate, keeps_builds=True)
         self._rehearsals.note(solution, job.workload.uuid)
@@ -432,7 +430,7 @@ class Session:
                 return answer
             case BuiltElsewhere(absence=absence):
                 if is_for_another_device(solution, arch=request.arch, own_arch=self._own_arch):
-                    return Skipped(absence)
+                    return Skipped(absence, is_compiled=True)
                 said = f"the build says that it is for another device, and it is not: {absence}"
                 return NotBuilt(said, worker.log.take())
             case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):
@@ -463,14 +461,15 @@ class Session:
     # ------------------------------------------------------------------ one job
 
     def _play(
-        self, job: Job, seats: _Seats, *, key: int, rules: Mapping[str, Any] = MappingProxyType({})
+        self, job: Job, seats: _Seats, *, key: int, is_rehearsal: bool = False
     ) -> Outcome | Suspect:
-        """Have the judge play a job on the inputs of a key; `rules` stand in for some of its own."""
+        """Have the judge play a job on the inputs of a key."""
         try:
             files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
         except DatasetError as error:
             return DatasetFault(str(error))
-        request = self._request(job, seats, key, rules, has_files=files is not None)
+        has_files = files is not None
+        request = self._request(job, seats, key, has_files=has_files, is_rehearsal=is_rehearsal)
         limit_s = max(2, len(list(seats))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request, [] if files is None else [files])
@@ -496,7 +495,7 @@ class Session:
         return unless_it_wants_a_gpu(self._outcome(result, seats.candidate), job, self._device)
 
     def _request(
-        self, job: Job, seats: _Seats, key: int, rules: Mapping[str, Any], *, has_files: bool
+        self, job: Job, seats: _Seats, key: int, *, has_files: bool, is_rehearsal: bool
     ) -> RunJob:
         contestants = [
             Contestant(
@@ -508,35 +507,22 @@ class Session:
             )
             for seat in seats
         ]
-        config = job.config
+        config = job.config.model_copy(update=_REHEARSED) if is_rehearsal else job.config
         return RunJob(
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
             has_files=has_files,
             contestants=tuple(contestants),
-            judgement=msgspec.structs.replace(
-                Judgement(
-                    warmup_runs=config.warmup_runs,
-                    iterations=config.iterations,
-                    num_trials=config.num_trials,
-                    rtol=config.rtol,
-                    atol=config.atol,
-                    required_matched_ratio=config.required_matched_ratio,
-                    max_error_cap=config.max_error_cap,
-                    max_precision_ratio=config.max_precision_ratio,
-                    timeout_seconds=self._config.timeout_seconds,
-                    is_audited=self._config.audit,
-                    is_cold=config.is_cold_on(self._device.partition(":")[0]),
-                    is_told_late=config.clock == "cupti",
-                    prepares_twice=self.attempt.number > 1,
-                    disturbed_repeats=self._config.disturbed_repeats,
-                    calls_per_sample=job.calls_per_sample,
-                    until_interval=config.until_interval,
-                    time_budget_seconds=config.time_budget_seconds,
-                    extra=config.extra,
-                ),
-                **rules,
+            settings=config.model_dump_json().encode(),
+            judgement=Judgement(
+                timeout_seconds=self._config.timeout_seconds,
+                is_audited=self._config.audit and not is_rehearsal,
+                is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                is_told_late=config.clock == "cupti",
+                prepares_twice=self.attempt.number > 1,
+                disturbed_repeats=self._config.disturbed_repeats,
+                calls_per_sample=job.calls_per_sample,
             ),
             key=key,
             coin=_coin(key),

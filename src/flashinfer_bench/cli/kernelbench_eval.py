@@ -5,12 +5,11 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.options import given
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
@@ -20,7 +19,6 @@ from flashinfer_bench.report.kernelbench import eval_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.kernelbench.evaluating import Settings
     from flashinfer_bench.kernelbench.results import Ended
@@ -29,6 +27,11 @@ if TYPE_CHECKING:
 
 _KNOWN_BASELINES = ("eager", "compile")
 _KERNELBENCH_SEED = 42
+SETTINGS = (
+    *("warmup_runs", "iterations", "num_trials", "rtol", "atol"),
+    *("timeout_seconds", "build_timeout_seconds", "threads", "clock", "cache"),
+)
+"""What may be set of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +45,7 @@ class EvalOptions:
     baselines: str
     seeds: tuple[int, ...]
     device: str
-    num_trials: int | None
-    iterations: int | None
-    warmup_runs: int | None
-    rtol: float | None
-    atol: float | None
-    timeout_seconds: float | None
-    build_timeout_seconds: float | None
-    threads: int | None
-    clock: ClockChoice | None
-    cache: CacheChoice | None
+    settings: dict[str, Any]
     as_json: bool
 
 
@@ -120,15 +114,11 @@ def _settings(options: EvalOptions) -> Settings:
         if name not in _KNOWN_BASELINES:
             known = " and ".join(_KNOWN_BASELINES)
             raise UsageError(f"no baseline named {name!r}; there are {known}")
-    asked = (
-        *("num_trials", "iterations", "warmup_runs", "rtol", "atol", "timeout_seconds"),
-        *("build_timeout_seconds", "threads", "clock", "cache"),
-    )
     return Settings(
         device=options.device,
         seeds=tuple(dict.fromkeys(options.seeds)) or (_KERNELBENCH_SEED,),
         baselines=names,
-        overrides=given({name: getattr(options, name) for name in asked}),
+        overrides=options.settings,
     )
 
 

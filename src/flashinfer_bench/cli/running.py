@@ -31,6 +31,8 @@ class Collected:
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
     unheld: set[str] = field(default_factory=set)
     """Measures of the sandbox that were asked for and were not in force."""
+    has_compiled: bool = False
+    """Whether a job was built for a device that is not here, which is why it was skipped."""
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
@@ -55,8 +57,9 @@ class Collected:
             self.unheld |= unheld(step.trace)
             return result
         match step.outcome:
-            case Skipped(reason=reason):
+            case Skipped(reason=reason, is_compiled=is_compiled):
                 self.skipped_here.append(skipped_job(step.job, reason))
+                self.has_compiled |= is_compiled
             case DatasetFault(explanation=explanation):
                 fault = Fault(step.job.definition.name, step.job.workload.uuid, explanation)
                 self.faults.setdefault((fault.definition, explanation), fault)
@@ -96,13 +99,8 @@ def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
     if collected.has_failed:
         return 1
     has_something = collected.results or collected.plan.done_count or not collected.skipped
-    has_compiled = only_compiles and any(is_compiled(each) for each in collected.skipped_here)
+    has_compiled = only_compiles and collected.has_compiled
     return 0 if has_something or has_compiled else DeviceError.exit_code
-
-
-def is_compiled(skipped: SkippedJob) -> bool:
-    """Tell whether a job was skipped because it was built for a device that is not here."""
-    return skipped.reason.startswith("built for ")
 
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:

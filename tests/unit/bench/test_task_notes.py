@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.bench.protocol import Judgement
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.worker.answers import task_notes
 from flashinfer_bench.bench.worker.checking import Checker
 from flashinfer_bench.bench.worker.truth import Truth
@@ -81,11 +81,10 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     device = open_device("cpu")
     truth = Truth(definition, workload, files=None, device=device, key=0, cache_root=tmp_path)
     runs = truth._reference.__globals__["runs"]  # type: ignore[attr-defined]
-    rules = Judgement(0, 1, 1, 1e-2, 1e-2, None, None, None, 60.0, is_audited=True)
 
-    first = Checker(truth, rules).task_notes()
+    first = Checker(truth, ResolvedEvalConfig()).task_notes()
     count = len(runs)
     truth.use_key(7)
 
-    assert Checker(truth, rules).task_notes() == first != ()
+    assert Checker(truth, ResolvedEvalConfig()).task_notes() == first != ()
     assert len(runs) == count <= 2

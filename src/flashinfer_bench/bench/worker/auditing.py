@@ -17,7 +17,6 @@ from flashinfer_bench.bench.worker.side import KeptSample
 from flashinfer_bench.tensors.outputs import slot_bytes
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.protocol import Judgement
     from flashinfer_bench.bench.worker.side import Sample, Side, SlotsOf
 
 _MOST_KEPT_BYTES = 1 << 30
@@ -37,11 +36,11 @@ class _Seen:
 class Auditing:
     """Chooses samples of all sides of a job; what it chooses in advance follows from the job's coin."""
 
-    def __init__(self, rules: Judgement) -> None:
-        self._is_on = rules.is_audited
-        blocks = rules.num_trials * math.ceil(LEAST_BLOCKS / rules.num_trials)
-        planned = min(blocks, rules.iterations * rules.num_trials)
-        self._secret_samples = planned + rules.num_trials  # one a block, and the last of each trial
+    def __init__(self, *, is_on: bool, iterations: int, num_trials: int) -> None:
+        self._is_on = is_on
+        blocks = num_trials * math.ceil(LEAST_BLOCKS / num_trials)
+        planned = min(blocks, iterations * num_trials)
+        self._secret_samples = planned + num_trials  # one a block, and the last of each trial
         self._seen: dict[int, _Seen] = {}
 
     def block(self, side: Side, trial: int, calls: range, *, is_last: bool) -> BlockAudit:

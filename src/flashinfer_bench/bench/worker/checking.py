@@ -20,7 +20,8 @@ from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.protocol import JobResult, Judgement, Note
+    from flashinfer_bench.bench.config import ResolvedEvalConfig
+    from flashinfer_bench.bench.protocol import JobResult, Note
     from flashinfer_bench.bench.worker.side import KeptSample, Side
     from flashinfer_bench.bench.worker.truth import Truth, UnusualDraw
     from flashinfer_bench.judging.case import Outputs
@@ -29,20 +30,24 @@ _REPEATED_CALL = -1  # numbers of calls that are never timed
 _FIRST_UNUSUAL_CALL = -2
 _LONGEST_SAID = 300
 _LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than contestants may take
-_RIGHT = "passed"
+
+
+def tolerance_of(settings: ResolvedEvalConfig) -> Tolerance:
+    """Give what judges ask of the settings."""
+    return Tolerance(
+        settings.rtol, settings.atol, settings.required_matched_ratio, settings.max_error_cap
+    )
 
 
 class Checker:
-    """Checks calls of one job, as strictly as its rules say."""
+    """Checks calls of one job, as strictly as its settings say."""
 
-    def __init__(self, truth: Truth, rules: Judgement) -> None:
+    def __init__(self, truth: Truth, settings: ResolvedEvalConfig) -> None:
         self._truth = truth
-        self._max_precision_ratio = rules.max_precision_ratio
-        self._tolerance = Tolerance(
-            rules.rtol, rules.atol, rules.required_matched_ratio, rules.max_error_cap
-        )
+        self._max_precision_ratio = settings.max_precision_ratio
+        self._tolerance = tolerance_of(settings)
         try:
-            self._judge = judge_for(truth.definition, rules.extra)
+            self._judge = judge_for(truth.definition, settings.extra)
         except DatasetError as error:
             raise ReferenceFailedError(str(error)) from error
         self._cases: dict[str, Case] = {}
@@ -152,14 +157,19 @@ class Checker:
             if isinstance(draw, str):
                 side.unusual[family] = f"skipped: {draw}"
                 continue
-            said = self._try(side, draw)
-            if said != _RIGHT:
-                doubt = self._truth.doubt(draw, self._judge, self._tolerance)
-                said = said if doubt is None else f"skipped: {doubt}"
-            side.unusual[family] = said
+            fault = self._try(side, draw)
+            if fault is None:
+                side.unusual[family] = "passed"
+                continue
+            doubt = self._truth.doubt(draw, self._judge, self._tolerance)
+            if doubt is not None:
+                side.unusual[family] = f"skipped: {doubt}"
+                continue
+            said = f"failed: {fault}"[:_LONGEST_SAID]
+            side.unusual[family] = side.unusual_faults[family] = said
 
-    def _try(self, side: Side, draw: UnusualDraw) -> str:
-        """Say what became of one family; only a process that ends, or hangs, ends the job."""
+    def _try(self, side: Side, draw: UnusualDraw) -> str | None:
+        """Say what is wrong with one family; only a process that ends, or hangs, ends the job."""
         trial, call = draw.at
         try:
             (got,) = side.sample(trial, call, count=1, slots=(0,), family=draw.family).outputs
@@ -167,13 +177,11 @@ class Checker:
             if not isinstance(ended.result, JobRaised | JobMisshapen):
                 raise
             lines = ended.result.explanation.strip().splitlines()
-            return f"failed: {lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
+            return lines[-1] if lines else "it raised"
         arguments = self._truth.inputs_of(trial, call, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)
         verdict = case.hear(Call(arguments, got, draw.expected))
-        if verdict.is_accepted:
-            return _RIGHT
-        return f"failed: {' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
+        return None if verdict.is_accepted else " ".join(verdict.explanation.split())
 
     def _case(self, side: Side) -> Case:
         name = side.link.name

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.protocol import (
     Done,
     JobPassed,
@@ -91,10 +92,15 @@ class Match:
         self._rounds = 0
         self._since_move = _LEAST_BETWEEN_MOVES
         self._rules = job.judgement
+        self._settings = ResolvedEvalConfig.model_validate_json(job.settings)
         self._truth = truth
         self._device = device
-        self._checker = Checker(truth, job.judgement)
-        self._auditing = Auditing(job.judgement)
+        self._checker = Checker(truth, self._settings)
+        self._auditing = Auditing(
+            is_on=self._rules.is_audited,
+            iterations=self._settings.iterations,
+            num_trials=self._settings.num_trials,
+        )
         self._input_bytes = sum(plan.tensor.size_bytes for plan in truth.inputs)
         self._output_bytes = slot_bytes(truth.outputs)
         self._slot_count = self._plan_slots()
@@ -107,10 +113,10 @@ class Match:
         self._calls_per_sample = 1
         self._sample_ns: float = SHORTEST_SAMPLE_NS
         self._stopping = Stopping(
-            iterations=self._rules.iterations,
-            num_trials=self._rules.num_trials,
-            until_interval=self._rules.until_interval,
-            time_budget_s=self._rules.time_budget_seconds,
+            iterations=self._settings.iterations,
+            num_trials=self._settings.num_trials,
+            until_interval=self._settings.until_interval,
+            time_budget_s=self._settings.time_budget_seconds,
             timeout_s=self._rules.timeout_seconds,
         )
         self._stopped_by: Reason | None = None
@@ -132,7 +138,7 @@ class Match:
         self._all_sides = [self._open(link) for link in self._links]
         self._sides = [side for side in self._all_sides if side.link.is_timed]
         self._watch = self._watched() if self._rules.is_audited else None
-        for trial in range(self._rules.num_trials):
+        for trial in range(self._settings.num_trials):
             self._open_trial(trial)
             for side in self._judged():
                 self._checker.check_first(side, trial)
@@ -143,7 +149,7 @@ class Match:
         for side in self._judged():
             self._checker.close(side)
             if self._rules.is_audited and side.is_good:
-                self._checker.check_unusual(side, self._rules.num_trials - 1)
+                self._checker.check_unusual(side, self._settings.num_trials - 1)
         return self._result()
 
     # ---------------------------------------------------------------- opening
@@ -215,7 +221,7 @@ class Match:
         return Watch(
             list(self._judged()),
             next((side for side in self._all_sides if side.link.is_reference), None),
-            trials=self._rules.num_trials,
+            trials=self._settings.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
         )
@@ -233,8 +239,8 @@ class Match:
             self._settle_clocks()
         self._began_s = self._began_s or time.monotonic()
         rule = self._stopping.rule(trial)
-        first = call = 1 + self._rules.warmup_runs
-        sizes, wanted = self._block_sizes(), self._rules.iterations
+        first = call = 1 + self._settings.warmup_runs
+        sizes, wanted = self._block_sizes(), self._settings.iterations
         self._stopped_by = None
         while self._stopped_by is None:
             size = self._affordable(next(sizes))
@@ -243,8 +249,8 @@ class Match:
             self._time_round(trial, calls, is_last=is_last)
             call += size
             if self._takes_more_calls():
-                owed = trial * self._rules.iterations
-                rule, wanted = self._stopping.rule(trial, owed=owed), self._rules.iterations + owed
+                owed = trial * self._settings.iterations
+                rule, wanted = self._stopping.rule(trial, owed=owed), self._settings.iterations + owed
                 first, sizes = call, self._block_sizes(trials=trial + 1)
             else:
                 self._stopped_by = rule.reason_to_stop(self._taken(call - first))
@@ -275,8 +281,8 @@ class Match:
 
     def _block_sizes(self, *, trials: int = 1) -> Iterator[int]:
         """Give what is planned for a trial, or several, and go on like its last block for as long as it takes."""
-        blocks = trials * math.ceil(LEAST_BLOCKS / self._rules.num_trials)
-        planned = block_sizes(trials * self._rules.iterations, blocks=blocks)
+        blocks = trials * math.ceil(LEAST_BLOCKS / self._settings.num_trials)
+        planned = block_sizes(trials * self._settings.iterations, blocks=blocks)
         return itertools.chain(planned, itertools.repeat(planned[-1]))
 
     def _affordable(self, planned: int) -> int:
@@ -309,13 +315,13 @@ class Match:
     def _warm_up(self, side: Side, trial: int) -> None:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
         per_call_ns: list[float] = []
-        for run in range(self._rules.warmup_runs):
+        for run in range(self._settings.warmup_runs):
             count = self._calls_per_sample
             if trial == 0:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
             returned = side.sample(trial, 1 + run, count)
             per_call_ns.append(returned.elapsed_ns / count)
-            if trial == 0 and run >= self._rules.warmup_runs // 2:  # the first ones compile
+            if trial == 0 and run >= self._settings.warmup_runs // 2:  # the first ones compile
                 side.host_ns.append(returned.host_ns and returned.host_ns / count)
             side.shares_buffers = side.shares_buffers or returned.shares_buffers
         if trial == 0 and per_call_ns:
@@ -341,7 +347,7 @@ class Match:
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
             return 1
-        planned = self._rules.num_trials * (self._rules.iterations + self._rules.warmup_runs)
+        planned = self._settings.num_trials * (self._settings.iterations + self._settings.warmup_runs)
         return affordable_calls_per_sample(
             shortest_ns,
             max(side.recent_ns for side in self._sides),

@@ -135,6 +135,8 @@ class Side:
     """How long the solution's own phases took in each trial, by the judge's clock."""
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
+    unusual_faults: dict[str, str] = field(default_factory=dict)
+    """What was wrong, of the families that failed."""
     asked: list[Asked] = field(default_factory=list)
     """The samples of this trial, the newest last."""
 
@@ -356,9 +358,8 @@ class Side:
             yield Note("reused_buffer", "outputs of different calls lie in the same memory")
         if self.strided_elements:
             yield Note("unusual_strides", "an output is not contiguous")
-        failed = {name: said for name, said in self.unusual.items() if said.startswith("failed")}
-        if failed:
-            said = "; ".join(f"{name}: {why}" for name, why in failed.items())
+        if self.unusual_faults:
+            said = "; ".join(f"{name}: {why}" for name, why in self.unusual_faults.items())
             yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
 
     def wrong(self, explanation: str) -> JobWrong:

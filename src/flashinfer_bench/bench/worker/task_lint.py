@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.protocol import Note, TaskLinted, TrivialAnswer
 from flashinfer_bench.bench.worker.answers import constant_answers, replaced, same, variation
+from flashinfer_bench.bench.worker.checking import tolerance_of
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
@@ -40,10 +42,9 @@ class _Lint:
     def __init__(self, task: LintTask, truth: Truth) -> None:
         self._id = task.id
         self._truth = truth
-        self._judge = judge_for(truth.definition, task.extra)
-        self._tolerance = Tolerance(
-            task.rtol, task.atol, task.required_matched_ratio, task.max_error_cap
-        )
+        settings = ResolvedEvalConfig.model_validate_json(task.settings)
+        self._judge = judge_for(truth.definition, settings.extra)
+        self._tolerance = tolerance_of(settings)
 
     def result(self) -> TaskLinted:
         inputs = _copied(self._truth.inputs_of(0, 0)[0])

@@ -20,6 +20,7 @@ import torch
 
 from flashinfer_bench.bench.seeds import call_seed, pools_seed
 from flashinfer_bench.compile.packages import import_module
+from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
 from flashinfer_bench.judging.case import Call
 from flashinfer_bench.judging.judges import judge_for
@@ -263,7 +264,7 @@ def _as_list(result: object) -> list[Any]:
 
 def _input_plan(fields: Mapping[str, Any]) -> planned.InputPlan:
     drawn = fields["distribution"]
-    distribution = None if drawn is None else getattr(planned, drawn["kind"])(**drawn["fields"])
+    distribution = None if drawn is None else getattr(distributions, drawn["kind"])(**drawn["fields"])
     tensor = _tensor_plan(fields["tensor"])
     return planned.InputPlan(**{**fields, "tensor": tensor, "distribution": distribution})
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import torch
 
+from flashinfer_bench.data import RandomInput
 from flashinfer_bench.data.blobs import save_tensors
 from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.decompose.model_file import load_model_file, raised_in
@@ -19,7 +19,6 @@ from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.kernelbench.calling import Packing, packing_of, tensors_in
 from flashinfer_bench.kernelbench.fitting import fitted, is_scalable
 from flashinfer_bench.tensors.draws import draw
-from flashinfer_bench.tensors.planned import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -205,5 +204,6 @@ def _drawn(described: dict[str, Any], value: Any, generator: torch.Generator) ->
         return value * _SCALE
     if described["source"] != "random":
         return value
-    distribution: Distribution = msgspec.convert(described["distribution"], Distribution)
+    distribution = RandomInput(distribution=described["distribution"]).distribution
+    assert distribution is not None
     return draw(distribution, value.shape, value.dtype, generator)

@@ -21,7 +21,8 @@ from flashinfer_bench.tensors.unusual import can_be_unusual, make_unusual
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
+    from flashinfer_bench.data.distributions import Distribution
+    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Argument = torch.Tensor | bool | int | float
 

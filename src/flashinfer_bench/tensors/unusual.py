@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, Normal, usual
+from flashinfer_bench.data.distributions import Normal
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, usual
 
 if TYPE_CHECKING:
     import torch

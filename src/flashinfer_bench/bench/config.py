@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     ValidationError,
     ValidationInfo,
     create_model,
@@ -131,9 +132,9 @@ class BenchmarkConfig(_Layer, RunSettings):
     What may differ by op type and definition is `None` here unless it is given, and then it goes before all layers.
     """
 
-    op_type_config: dict[str, EvalConfig] = {}
+    op_type_config: dict[str, EvalConfig] = Field({})
     """Layers by op type; one that is given stands in for what is built in for that op type."""
-    definition_config: dict[str, EvalConfig] = {}
+    definition_config: dict[str, EvalConfig] = Field({})
     """Layers by definition name; above those by op type."""
 
     if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class BenchmarkConfig(_Layer, RunSettings):
         if workload is not None and workload.tolerance is not None:
             merged |= workload.tolerance.model_dump(exclude_none=True)
         deprecated = {name: getattr(self, name) for name in _DEPRECATED_EXTRA}
-        extra |= self.extra | {name: value for name, value in deprecated.items() if value is not None}
+        extra |= self.extra | {
+            name: value for name, value in deprecated.items() if value is not None
+        }
         return ResolvedEvalConfig(**{**merged, **self.said(), "extra": extra})
 
 

@@ -351,8 +351,8 @@ class Judgement(msgspec.Struct, frozen=True):
 class RunJob(Message, frozen=True):
     """Judge and time one workload; contestants were connected before.
 
-    `settings` are a `ResolvedEvalConfig` as JSON: how strict and how long. `coin` decides which timed calls are checked; no contestant learns it. With `has_files`, contents of files come
-    as a descriptor.
+    `settings` are a `ResolvedEvalConfig` as JSON: how strict and how long. `coin` decides which timed calls are
+    checked; no contestant learns it. With `has_files`, contents of files come as a descriptor.
     """
 
     definition: bytes

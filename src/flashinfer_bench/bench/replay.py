@@ -96,7 +96,9 @@ def _candidates(
             yield BenchmarkConfig.default(**given)
             continue
         resolved = ResolvedEvalConfig(**settings)
-        said = {name: "off" if value is None else value for name, value in resolved.model_dump().items()}
+        said = {
+            name: "off" if value is None else value for name, value in resolved.model_dump().items()
+        }
         no_layer = {definition.op_type: EvalConfig()}
         yield BenchmarkConfig(op_type_config=no_layer, **said, **given)
 

@@ -264,7 +264,9 @@ def _as_list(result: object) -> list[Any]:
 
 def _input_plan(fields: Mapping[str, Any]) -> planned.InputPlan:
     drawn = fields["distribution"]
-    distribution = None if drawn is None else getattr(distributions, drawn["kind"])(**drawn["fields"])
+    distribution = (
+        None if drawn is None else getattr(distributions, drawn["kind"])(**drawn["fields"])
+    )
     tensor = _tensor_plan(fields["tensor"])
     return planned.InputPlan(**{**fields, "tensor": tensor, "distribution": distribution})
 

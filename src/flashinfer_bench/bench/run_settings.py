@@ -10,7 +10,16 @@ import difflib
 from dataclasses import dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -92,7 +101,8 @@ class LayeredSettings:
     until_interval: Annotated[
         Ratio | None,
         _measured(
-            "Go on until the speedup's 95% interval is no wider than this, such as 1%.", unit="share"
+            "Go on until the speedup's 95% interval is no wider than this, such as 1%.",
+            unit="share",
         ),
     ] = None
     time_budget_seconds: Annotated[
@@ -133,9 +143,7 @@ class LayeredSettings:
     ] = None
     extra: Annotated[
         dict[str, Any],
-        _judged(
-            "Parameters of special judges.", option=None, hashed="always", check=_not_misspelt
-        ),
+        _judged("Parameters of special judges.", option=None, hashed="always", check=_not_misspelt),
     ] = {}  # noqa: RUF012  # a field's default; pydantic copies it
 
 
@@ -176,17 +184,15 @@ class JobSettings(TimingSettings, LayeredSettings):
 class RunSettings(TimingSettings):
     """What holds for a whole run."""
 
-    definitions: Annotated[
-        Names | None, _selected("Definitions to run; names or globs.")
-    ] = None
+    definitions: Annotated[Names | None, _selected("Definitions to run; names or globs.")] = None
     solutions: Annotated[Names | None, _selected("Solutions to run; names or globs.")] = None
     op_types: Annotated[Names | None, _selected("Op types to run; names or globs.")] = None
-    authors: Annotated[
-        Names | None, _selected("Authors whose solutions run; names or globs.")
-    ] = None
-    workloads: Annotated[
-        Names | None, _selected("Workloads to run, by uuid; names or globs.")
-    ] = None
+    authors: Annotated[Names | None, _selected("Authors whose solutions run; names or globs.")] = (
+        None
+    )
+    workloads: Annotated[Names | None, _selected("Workloads to run, by uuid; names or globs.")] = (
+        None
+    )
     workload_class: Annotated[
         Literal["small", "full", "all"] | None,
         Setting(
@@ -208,9 +214,7 @@ class RunSettings(TimingSettings):
     ] = None
     timeout_seconds: Annotated[
         Seconds,
-        _run(
-            "How long a solution may take for one workload.", option="--timeout", unit="seconds"
-        ),
+        _run("How long a solution may take for one workload.", option="--timeout", unit="seconds"),
     ] = 300
     build_timeout_seconds: Annotated[
         Seconds,
@@ -234,9 +238,7 @@ class RunSettings(TimingSettings):
     ] = False
     sandbox: Annotated[
         Literal["process", "container", "required", "off"],
-        _run(
-            "How solutions are held (docs/sandbox.md). `required`: `process`, or do not run."
-        ),
+        _run("How solutions are held (docs/sandbox.md). `required`: `process`, or do not run."),
     ] = "process"
     audit: Annotated[
         bool,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-
 from flashinfer_bench.bench import build_copies
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.blame import (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _ROUNDS = 12
-_COUNTS = {"warmup_runs": 5, "iterations": 10}
+_COUNTS: dict[str, Any] = {"warmup_runs": 5, "iterations": 10}
 _HELPS = {
     "until_interval": "Go on until the ratio's 95% interval is no wider than this, such as 1%.",
     "warmup_runs": "Untimed calls in each round.",

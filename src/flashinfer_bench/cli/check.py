@@ -26,11 +26,10 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
-_COUNTS = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
+_COUNTS: dict[str, Any] = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ def _check(options: CheckOptions) -> int:
     )
     collected = Collected(plan_of(benchmark, definition))
     measure(benchmark, collected, _view(collected, options), saves=False)
-    report = _report(collected, options, config, definition, solution)
+    report = _report(collected, options, definition, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
@@ -104,11 +103,7 @@ def _view(collected: Collected, options: CheckOptions) -> View:
 
 
 def _report(
-    collected: Collected,
-    options: CheckOptions,
-    config: BenchmarkConfig,
-    definition: Definition,
-    solution: Solution,
+    collected: Collected, options: CheckOptions, definition: Definition, solution: Solution
 ) -> CheckReport:
     return CheckReport(
         kernel=options.kernel,
@@ -116,9 +111,9 @@ def _report(
         language=solution.spec.language.value,
         entry_point=solution.spec.entry_point,
         calling_style="into" if solution.spec.destination_passing_style else "returns",
-        num_trials=config.num_trials,
-        iterations=config.iterations,
-        warmup_runs=config.warmup_runs,
+        num_trials=options.settings["num_trials"],
+        iterations=options.settings["iterations"],
+        warmup_runs=options.settings["warmup_runs"],
         jobs=tuple(collected.results),
         skipped=collected.skipped,
         dataset_faults=tuple(collected.faults.values()),

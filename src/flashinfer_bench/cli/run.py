@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.cli.progress import View
     from flashinfer_bench.data import TraceSet
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What the user asked for; None and empty where nothing was said."""

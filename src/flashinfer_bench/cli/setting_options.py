@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import click
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from flashinfer_bench.bench.run_settings import known_settings
 from flashinfer_bench.cli.commands import ManyOption
@@ -98,15 +98,16 @@ def _range(bounds: Sequence[Bound], *, step: int = 0) -> dict[str, Any]:
     """Write bounds as click wants them; among whole numbers an open bound is the next number."""
     ends: dict[str, Any] = {}
     for bound in bounds:
+        each: Any = bound  # its number is anything that can be compared
         match bound:
-            case Ge(ge=least):
-                ends["min"] = least
-            case Gt(gt=below):
-                ends |= {"min": below + step, "min_open": not step}
-            case Le(le=most):
-                ends["max"] = most
-            case _:
-                ends |= {"max": bound.lt - step, "max_open": not step}
+            case Ge():
+                ends["min"] = each.ge
+            case Gt():
+                ends |= {"min": each.gt + step, "min_open": not step}
+            case Le():
+                ends["max"] = each.le
+            case Lt():
+                ends |= {"max": each.lt - step, "max_open": not step}
     return ends
 
 

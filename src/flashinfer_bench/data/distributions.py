@@ -1,6 +1,7 @@
-"""How the content of a random input is made, where its dtype alone does not say: declared, planned and made by these types.
+"""How the content of a random input is made, where its dtype alone does not say.
 
-A declaration may give lengths as arithmetic over axes; what is planned for a workload has numbers in their place.
+One type per distribution, from the workload that declares it to the tensor that is made. A declaration may give
+lengths as arithmetic over axes; what is planned for a workload has numbers in their place.
 """
 
 from __future__ import annotations

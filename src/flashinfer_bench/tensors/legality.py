@@ -29,8 +29,10 @@ def illegality(distribution: Distribution, content: torch.Tensor) -> str | None:
     match distribution:
         case Normal():
             return None if bool(content.float().isfinite().all()) else "a value is not finite"
-        case Uniform(low=low, high=high) | Integers(low=low, high=high):
-            return _outside(content, float(low), float(high))
+        case Uniform(low=low, high=high):
+            return _outside(content, low, high)
+        case Integers(low=low, high=high):
+            return _outside(content, int(low), int(high))
         case Probabilities():
             return _no_probabilities(content)
         case Permutation():

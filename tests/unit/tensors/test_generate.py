@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from flashinfer_bench.data.distributions import Probabilities
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker, draw
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.data.distributions import Probabilities
 from flashinfer_bench.tensors.planned import (
     InputPlan,
     TensorPlan,

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.data.distributions import (
     Boolean,
     IndexPointers,
@@ -17,11 +16,14 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     Uniform,
 )
+from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.tensors.planned import (
     InputPlan,
     TensorPlan,
     plan_inputs,
     plan_outputs,
+    read,
+    written,
 )
 
 
@@ -92,7 +94,8 @@ def test_a_declared_distribution_is_planned_with_numbers_for_axes(
     planned = plan_of({"shape": ["n", "k"], "dtype": dtype}, source)
 
     assert (planned.source, planned.distribution) == ("window", expected)
-    assert msgspec.json.decode(msgspec.json.encode(planned), type=InputPlan) == planned
+    encoded = msgspec.json.encode(planned, enc_hook=written)
+    assert msgspec.json.decode(encoded, type=InputPlan, dec_hook=read) == planned
 
 
 def test_index_pointers_stay_the_same_within_a_trial() -> None:
@@ -102,7 +105,10 @@ def test_index_pointers_stay_the_same_within_a_trial() -> None:
         {"shape": ["n"], "dtype": "int32"}, {"type": "random", "distribution": declared}
     )
 
-    assert (planned.source, planned.distribution) == ("draw", IndexPointers(total=21, shortest=0, longest=10))
+    assert (planned.source, planned.distribution) == (
+        "draw",
+        IndexPointers(total=21, shortest=0, longest=10),
+    )
 
 
 def test_a_distribution_that_does_not_fit_is_the_datasets_fault() -> None:
@@ -211,9 +217,10 @@ def test_plans_survive_the_way_to_another_process() -> None:
     source = {"type": "safetensors", "path": "p", "tensor_key": "k"}
     planned = (plan_of(MATRIX), plan_of(SCALAR, {"type": "scalar", "value": 2}), plan_of(MATRIX, source))  # fmt: skip
 
-    encoded = msgspec.msgpack.encode(planned)
+    encoded = msgspec.msgpack.encode(planned, enc_hook=written)
 
-    assert msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...]) == planned
+    decoded = msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...], dec_hook=read)
+    assert decoded == planned
 
 
 def test_the_rows_of_a_stored_input_may_be_permuted() -> None:

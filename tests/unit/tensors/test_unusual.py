@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.data.distributions import (
     Integers,
     Normal,
     Probabilities,
     Uniform,
 )
+from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.planned import (
     InputPlan,
     TensorPlan,
@@ -65,7 +65,12 @@ def test_an_unknown_family_is_an_error_that_names_the_known() -> None:
         (InputPlan(X, "file", path="a", tensor_key="x"), False),
         (InputPlan(X, "draw", "static"), False),
         (InputPlan(TensorPlan("i", (8,), "int32"), "window"), False),
-        (InputPlan(TensorPlan("i", (8,), "int32"), "window", distribution=Integers(low=0, high=4)), False),
+        (
+            InputPlan(
+                TensorPlan("i", (8,), "int32"), "window", distribution=Integers(low=0, high=4)
+            ),
+            False,
+        ),
         (InputPlan(TensorPlan("q", (8,), "float8_e4m3fn"), "window"), False),
         (InputPlan(TensorPlan("h", (8,), "bfloat16"), "window"), True),
     ],

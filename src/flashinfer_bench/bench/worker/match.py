@@ -250,7 +250,10 @@ class Match:
             call += size
             if self._takes_more_calls():
                 owed = trial * self._settings.iterations
-                rule, wanted = self._stopping.rule(trial, owed=owed), self._settings.iterations + owed
+                rule, wanted = (
+                    self._stopping.rule(trial, owed=owed),
+                    self._settings.iterations + owed,
+                )
                 first, sizes = call, self._block_sizes(trials=trial + 1)
             else:
                 self._stopped_by = rule.reason_to_stop(self._taken(call - first))
@@ -347,7 +350,9 @@ class Match:
     def _wanted_calls(self, shortest_ns: float) -> int:
         if not self._may_take_several():
             return 1
-        planned = self._settings.num_trials * (self._settings.iterations + self._settings.warmup_runs)
+        planned = self._settings.num_trials * (
+            self._settings.iterations + self._settings.warmup_runs
+        )
         return affordable_calls_per_sample(
             shortest_ns,
             max(side.recent_ns for side in self._sides),

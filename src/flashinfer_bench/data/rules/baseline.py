@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
-from flashinfer_bench.data.rules.words import counted, listed
+from flashinfer_bench.data.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
-from flashinfer_bench.data.rules.words import (
-    counted,
-    did_you_mean,
-    functions_of,
-    listed,
-    parameters,
-    takes,
-)
+from flashinfer_bench.data.rules.words import functions_of, parameters, takes
 from flashinfer_bench.data.shapes import AxisExpr
+from flashinfer_bench.data.wording import counted, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

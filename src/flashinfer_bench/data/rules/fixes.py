@@ -19,8 +19,8 @@ from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.rules.layout import is_file_name, parts
 from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
-from flashinfer_bench.data.rules.words import counted
 from flashinfer_bench.data.trace import Trace
+from flashinfer_bench.data.wording import counted
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.layout import name as file_name
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, listed
+from flashinfer_bench.data.wording import counted, listed
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import UsageError
 

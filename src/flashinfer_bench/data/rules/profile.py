@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.profile import KernelReference
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
-from flashinfer_bench.data.rules.words import did_you_mean, listed
+from flashinfer_bench.data.wording import did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.layout import parts
-from flashinfer_bench.data.rules.words import (
-    counted,
-    did_you_mean,
-    functions_of,
-    listed,
-    takes,
-)
+from flashinfer_bench.data.rules.words import functions_of, takes
+from flashinfer_bench.data.wording import counted, did_you_mean, listed
 
 if TYPE_CHECKING:
     import ast

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.safetensors_header import Header, StoredTensor, read_header
-from flashinfer_bench.data.rules.words import did_you_mean, listed
 from flashinfer_bench.data.rules.workload import fault_of, placed_lines
+from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.layout import parts
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, did_you_mean
+from flashinfer_bench.data.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

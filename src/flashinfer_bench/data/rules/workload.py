@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Fault, Level, rule
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import counted, did_you_mean, listed
+from flashinfer_bench.data.wording import counted, did_you_mean, listed
 from flashinfer_bench.data.workload import (
     RandomInput,
     SafetensorsInput,

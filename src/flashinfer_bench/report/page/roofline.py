@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.numbers import NOTHING, percent_text, rounded
 from flashinfer_bench.report.page.drawing import MOST_SERIES
 from flashinfer_bench.report.page.figures import SHAPES, Mark, Numbers, Plot, Rule, Series
-from flashinfer_bench.report.page.findings import axes_text, of_fractions
+from flashinfer_bench.report.page.findings import of_fractions
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic
 

@@ -66,7 +66,7 @@ def _not_misspelt(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingInfo:
     """What a setting means, beside its type, bounds and default."""
 
     concerns: Concern
@@ -84,10 +84,10 @@ class Setting:
     """Raises `ValueError` for what type and bounds let pass."""
 
 
-_judged = partial(Setting, "judged")
-_measured = partial(Setting, "measured")
-_run = partial(Setting, "run")
-_selected = partial(Setting, "selected", metavar="NAME...", default="all")
+_judged = partial(SettingInfo, "judged")
+_measured = partial(SettingInfo, "measured")
+_run = partial(SettingInfo, "run")
+_selected = partial(SettingInfo, "selected", metavar="NAME...", default="all")
 
 
 class LayeredSettings:
@@ -195,7 +195,7 @@ class RunSettings(TimingSettings):
     )
     workload_class: Annotated[
         Literal["small", "full", "all"] | None,
-        Setting(
+        SettingInfo(
             "selected",
             "Workloads to run by size: small ones for a CPU, full ones as a serving GPU sees them; those "
             "without a class always run.",
@@ -285,7 +285,7 @@ class KnownSetting:
     bounds: tuple[Bound, ...]
     may_be_none: bool
     default: Any
-    setting: Setting
+    setting: SettingInfo
 
     @property
     def option(self) -> str | None:
@@ -315,7 +315,7 @@ def known_settings() -> dict[str, KnownSetting]:
 
 def _known(name: str, annotation: Any, default: Any) -> KnownSetting:
     plain_type, metadata, may_be_none = _taken_apart(annotation)
-    (setting,) = (each for each in metadata if isinstance(each, Setting))
+    (setting,) = (each for each in metadata if isinstance(each, SettingInfo))
     bounds = tuple(each for each in metadata if isinstance(each, Bound))
     return KnownSetting(name, annotation, plain_type, bounds, may_be_none, default, setting)
 

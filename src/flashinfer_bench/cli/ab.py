@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.ab_report import Question, ab_report
-from flashinfer_bench.cli.ab_rounds import Found, play
+from flashinfer_bench.cli.ab_rounds import AbOutcomes, play
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints
@@ -112,7 +112,7 @@ def _ab(options: AbOptions) -> int:
         scratch_set(trace_set, definition, old, new), _config(options), device=options.device
     )
     plan = plan_of(benchmark, definition)
-    found = Found(interpreted=_interpreted(old, new, benchmark.target.kind))
+    found = AbOutcomes(interpreted=_interpreted(old, new, benchmark.target.kind))
     question = _question(options, is_same_code=old.hash() == new.hash())
     if not plan.skipped:
         play(benchmark, plan, new, question.limits, found)

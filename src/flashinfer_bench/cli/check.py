@@ -26,7 +26,7 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _COUNTS: dict[str, Any] = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
@@ -95,7 +95,7 @@ def _check(options: CheckOptions) -> int:
     return exit_code
 
 
-def _view(collected: Collected, options: CheckOptions) -> View:
+def _view(collected: Collected, options: CheckOptions) -> ProgressView:
     """Show progress where it can be wiped away; the page has a line per job anyway."""
     if options.as_json or not screen.is_terminal():
         return Lines(is_quiet=True)

@@ -51,7 +51,7 @@ class Command(click.Command):
         write_lines(formatter, "Examples", self.examples)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands under one name, with examples."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:

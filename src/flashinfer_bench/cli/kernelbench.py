@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.kernelbench_eval import SETTINGS, EvalOptions, evaluate
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
@@ -27,7 +27,7 @@ _HELPS = {
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench kernelbench fetch data/kernelbench",
         "flashinfer-bench kernelbench eval 1/19 model_new.py",

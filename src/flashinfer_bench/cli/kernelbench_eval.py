@@ -19,9 +19,9 @@ from flashinfer_bench.report.kernelbench import eval_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.kernelbench.evaluating import Settings
-    from flashinfer_bench.kernelbench.results import Ended
+    from flashinfer_bench.kernelbench.results import EndedJob
     from flashinfer_bench.report.jobs import JobResult
     from flashinfer_bench.report.kernelbench import EvalReport
 
@@ -53,15 +53,15 @@ class EvalOptions:
 class _Kept(Collected):
     """Keeps what the engine said of each job, too."""
 
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[EndedJob] = field(default_factory=list)
 
     def add(self, step: Step) -> JobResult | None:
         """Sort a finished job in."""
-        from flashinfer_bench.kernelbench.results import Ended  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.kernelbench.results import EndedJob  # noqa: PLC0415  # pydantic
 
         result = Collected.add(self, step)
         if result is not None:
-            self.ended.append(Ended(result, step))
+            self.ended.append(EndedJob(result, step))
         return result
 
 
@@ -130,7 +130,7 @@ def _exit_code(report: EvalReport, collected: Collected) -> int:
     return 0 if report.samples else exit_code_of(collected)
 
 
-def _view(collected: Collected, options: EvalOptions) -> View:
+def _view(collected: Collected, options: EvalOptions) -> ProgressView:
     """Show progress where it can be wiped away; the page has a line per candidate anyway."""
     if options.as_json or not screen.is_terminal():
         return Lines(to_stderr=True, is_quiet=log.is_quiet(click.get_current_context()))

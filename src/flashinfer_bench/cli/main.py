@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import click
 
 from flashinfer_bench.cli.boundary import faults_in_one_line
-from flashinfer_bench.cli.commands import Group, write_lines
+from flashinfer_bench.cli.commands import CommandGroup, write_lines
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and what the overview says about it."""
 
     module: str
@@ -22,40 +22,48 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
-    "report": Entry("report", "Look at recorded traces."),
-    "export": Entry("export", "Write traces or a whole dataset for other programs."),
-    "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
-    "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
-    "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
-    "attack-test": Entry(
+    "run": CommandEntry("run", "Benchmark the solutions of a dataset and record traces."),
+    "report": CommandEntry("report", "Look at recorded traces."),
+    "export": CommandEntry("export", "Write traces or a whole dataset for other programs."),
+    "check": CommandEntry("check", "Build, judge and time one kernel file; nothing is recorded."),
+    "ab": CommandEntry("ab", "Time two solutions against each other in alternating blocks."),
+    "doctor": CommandEntry(
+        "doctor", "Say what can be built, run and timed here, and what is missing."
+    ),
+    "attack-test": CommandEntry(
         "attack_test", "Mount every known attack on this machine, and show how each one ends."
     ),
-    "replay": Entry("replay", "Run one recorded job again with its seed."),
-    "trace": Entry(
+    "replay": CommandEntry("replay", "Run one recorded job again with its seed."),
+    "trace": CommandEntry(
         "trace",
         "Run a program, and record its kernels' calls as workloads and as a model's profile.",
     ),
-    "decompose": Entry("decompose", "Take a PyTorch model apart into layers, fusions and kernels."),
-    "kernelbench": Entry(
+    "decompose": CommandEntry(
+        "decompose", "Take a PyTorch model apart into layers, fusions and kernels."
+    ),
+    "kernelbench": CommandEntry(
         "kernelbench", "Bring KernelBench's problems, and judge and time candidates for them."
     ),
-    "import": Entry("importing", "Make a dataset of what lies in another format.", "import_"),
-    "hub": Entry(
+    "import": CommandEntry(
+        "importing", "Make a dataset of what lies in another format.", "import_"
+    ),
+    "hub": CommandEntry(
         "hub", "Bring datasets from the Hugging Face hub, and say what lies here of them."
     ),
-    "init": Entry("init", "Make the folders of a dataset, with a README that says how to go on."),
-    "new": Entry("new", "Start a definition or a solution, without writing JSON."),
-    "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
-    "unpack": Entry(
+    "init": CommandEntry(
+        "init", "Make the folders of a dataset, with a README that says how to go on."
+    ),
+    "new": CommandEntry("new", "Start a definition or a solution, without writing JSON."),
+    "pack": CommandEntry("pack", "Write a folder with a `solution.toml` as one JSON file."),
+    "unpack": CommandEntry(
         "pack",
         "Write a solution as a folder of files: one of a JSON file, or one of a dataset by its name.",
     ),
-    "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
-    "validate": Entry(
+    "schema": CommandEntry("schema", "Print the JSON schema of one entity, or of all."),
+    "validate": CommandEntry(
         "validate", "Check a dataset: every file by itself, and whether all fit together."
     ),
-    "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
+    "validate-render": CommandEntry("validate", "Write the JSON of an earlier validation as text."),
 }
 
 
@@ -74,7 +82,7 @@ EXIT_CODES = (
 )
 
 
-class CommandLine(Group):
+class CommandLine(CommandGroup):
     """Knows its commands by name; `--help` loads none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature

@@ -17,7 +17,7 @@ from flashinfer_bench.report.tables import Column, heading, paragraph, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.data.merging import Merge, Merged
+    from flashinfer_bench.data.merging import Merge, MergedDataset
     from flashinfer_bench.report.tables import Page
 
 _REMEDY = (
@@ -103,7 +103,7 @@ def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
         screen.show(_page(output, planned.merged))
 
 
-def _page(output: Path, merged: Merged) -> Page:
+def _page(output: Path, merged: MergedDataset) -> Page:
     columns = [Column("what"), *(Column(head, is_number=True) for head in _HEADS)]
     conflicts = [each.kind for each in merged.conflicts]
     rows = [

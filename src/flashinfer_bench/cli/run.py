@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Plan, Resume
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import TraceSet
 
 
@@ -176,7 +176,7 @@ def _measure_and_show(
     return exit_code
 
 
-def _show(report: RunReport, view: View) -> None:
+def _show(report: RunReport, view: ProgressView) -> None:
     has_lines = report.jobs if not screen.is_terminal() else report.failed and view.shows_failures
     if has_lines:
         click.echo()  # sets the page apart from the jobs' lines

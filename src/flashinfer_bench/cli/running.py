@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.pool import Progress
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import Trace
 
 
@@ -71,7 +71,7 @@ class Collected:
 def measure(
     benchmark: Benchmark,
     collected: Collected,
-    view: View,
+    view: ProgressView,
     *,
     saves: bool,
     stops_at_failure: bool = False,
@@ -116,7 +116,7 @@ def unheld(trace: Trace) -> set[str]:
     return set(provenance.sandbox_missing or ())
 
 
-def _observe(view: View, event: Progress) -> None:
+def _observe(view: ProgressView, event: Progress) -> None:
     from flashinfer_bench.bench.pool import Started, Waiting  # noqa: PLC0415  # pydantic
 
     match event:

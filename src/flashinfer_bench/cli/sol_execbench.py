@@ -24,9 +24,9 @@ from flashinfer_bench.report.tables import heading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.sol_execbench.bringing import Brought
-    from flashinfer_bench.sol_execbench.reading import LeftOut
-    from flashinfer_bench.sol_execbench.writing import Written
+    from flashinfer_bench.sol_execbench.bringing import ImportSummary
+    from flashinfer_bench.sol_execbench.reading import LeftOutThere
+    from flashinfer_bench.sol_execbench.writing import ExportSummary
 
 _MOST_SHOWN = 5
 _output_option = new_folder_option("The folder to write: new or empty.")
@@ -91,7 +91,7 @@ def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     _show("export", output, written, as_json=as_json)
 
 
-def _require_something(result: Brought | Written) -> None:
+def _require_something(result: ImportSummary | ExportSummary) -> None:
     if result.definitions:
         return
     lines = _lines(result.left_out) or ["there are no definitions"]
@@ -106,7 +106,7 @@ def nothing_left(why: str, reasons: Sequence[str]) -> UsageError:
     return UsageError("\n".join([f"nothing was written: {why}", *shown]))
 
 
-def _show(what: str, output: Path, result: Brought | Written, *, as_json: bool) -> None:
+def _show(what: str, output: Path, result: ImportSummary | ExportSummary, *, as_json: bool) -> None:
     for line in _lines(result.left_out):
         log.warn(line)
     if as_json:
@@ -120,7 +120,7 @@ def _show(what: str, output: Path, result: Brought | Written, *, as_json: bool) 
     screen.show((heading(f"{', '.join(counts)} in {output}"),))
 
 
-def _lines(left_out: Sequence[LeftOut]) -> list[str]:
+def _lines(left_out: Sequence[LeftOutThere]) -> list[str]:
     """Name what was left out; workloads of a problem that share a reason are one line."""
     counts = Counter((each.problem, each.kind, _without_place(each)) for each in left_out)
     lines = []
@@ -136,6 +136,6 @@ def _lines(left_out: Sequence[LeftOut]) -> list[str]:
     return lines
 
 
-def _without_place(left: LeftOut) -> str:
+def _without_place(left: LeftOutThere) -> str:
     """Give the reason without file, line and column."""
     return left.reason.partition(": ")[2] if left.kind == "workload" else left.name

@@ -10,7 +10,7 @@ from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.intercept import ADAPTERS, PATCHES
 from flashinfer_bench.tracing.active import ACTIVE
-from flashinfer_bench.tracing.definitions import Definitions
+from flashinfer_bench.tracing.definitions import KnownDefinitions
 from flashinfer_bench.tracing.presets import registry_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, is_captured
 from flashinfer_bench.tracing.tap import Tap
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
     from flashinfer_bench.tracing.presets import Configs
-    from flashinfer_bench.tracing.writer import Written
+    from flashinfer_bench.tracing.writer import WriterCounts
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")
 _BUFFER_BYTES = 256 * 2**20
@@ -51,7 +51,7 @@ class TracingRuntime:
             )
         self.trace_set = trace_set
         self.configs = registry_of(tracing_config)
-        self._definitions = Definitions(trace_set)
+        self._definitions = KnownDefinitions(trace_set)
         self._writer = Writer(Layout(trace_set.root), buffer_bytes)
         self._taps: dict[str, Tap] = {}
         self._untraced: set[str] = set()
@@ -66,7 +66,7 @@ class TracingRuntime:
         return ACTIVE.top()
 
     @property
-    def written(self) -> Written:
+    def written(self) -> WriterCounts:
         """What is on disk so far, and what was lost."""
         return self._writer.written
 

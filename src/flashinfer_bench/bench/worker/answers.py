@@ -14,7 +14,7 @@ from flashinfer_bench.bench.weakness import (
     WEAKLY_TOLD_APART,
     sameness,
 )
-from flashinfer_bench.judging import Call
+from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.judging.elementwise import rms_error
 from flashinfer_bench.tensors.outputs import fingerprint
 
@@ -84,7 +84,7 @@ def _trivial(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]
     passing = []
     for index, right in enumerate(expected):
         for name, answer in constant_answers(right) if right.numel() else ():
-            call = Call(arguments, replaced(expected, index, answer), expected)
+            call = JudgedCall(arguments, replaced(expected, index, answer), expected)
             if judge.open_case(tolerance).hear(call).is_accepted:
                 passing.append(f"{name} as output {truth.outputs[index].name!r}")
     if passing:
@@ -99,7 +99,7 @@ def _alike(truth: Truth, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
     for index, (first, other) in enumerate(zip(expected, right, strict=True)):
         if not other.numel():
             continue
-        call = Call(arguments, replaced(right, index, first), right)
+        call = JudgedCall(arguments, replaced(right, index, first), right)
         is_accepted = judge.open_case(tolerance).hear(call).is_accepted
         name = truth.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))

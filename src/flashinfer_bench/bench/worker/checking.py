@@ -12,7 +12,7 @@ from flashinfer_bench.bench.worker.answers import task_notes
 from flashinfer_bench.bench.worker.link import JobEndedError
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
+from flashinfer_bench.judging import Case, JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.outputs import fingerprint
 from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
@@ -88,7 +88,7 @@ class Checker:
         arguments = self._truth.inputs_of(trial, 0)[0]
         self._check_inputs(side, kept, 0, arguments)
         expected = self._truth.expected_of_first(trial) if self._judge.needs_expected else ()
-        self._hear(side, kept, Call(arguments, kept.outputs[0], expected))
+        self._hear(side, kept, JudgedCall(arguments, kept.outputs[0], expected))
         if trial == 0:
             self._measure_precision(side, kept.outputs[0])
 
@@ -118,7 +118,7 @@ class Checker:
                 self._check_inputs(side, kept, slot, sets[slot])
                 expected = self._truth.run(sets[slot]) if self._judge.needs_expected else ()
                 was_good = side.verdict.is_accepted
-                self._hear(side, kept, Call(sets[slot], kept.outputs[position], expected))
+                self._hear(side, kept, JudgedCall(sets[slot], kept.outputs[position], expected))
                 if was_good and not side.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
@@ -180,7 +180,7 @@ class Checker:
             return lines[-1] if lines else "it raised"
         arguments = self._truth.inputs_of(trial, call, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)
-        verdict = case.hear(Call(arguments, got, draw.expected))
+        verdict = case.hear(JudgedCall(arguments, got, draw.expected))
         return None if verdict.is_accepted else " ".join(verdict.explanation.split())
 
     def _case(self, side: Side) -> Case:
@@ -207,7 +207,7 @@ class Checker:
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             side.accuse("changed_inputs", evidence)
 
-    def _hear(self, side: Side, kept: KeptSample, call: Call) -> None:
+    def _hear(self, side: Side, kept: KeptSample, call: JudgedCall) -> None:
         verdict = self._case(side).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
         if kept.is_recorded or not verdict.is_accepted:
             side.verdict = side.verdict.merged(verdict)

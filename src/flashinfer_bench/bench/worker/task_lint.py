@@ -12,7 +12,7 @@ from flashinfer_bench.bench.worker.answers import constant_answers, replaced, sa
 from flashinfer_bench.bench.worker.checking import tolerance_of
 from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -107,7 +107,7 @@ class _Lint:
         case = self._judge.open_case(tolerance or self._tolerance)
         repeats = self._judge.repeats(inputs)
         if self._judge.needs_expected:
-            return case.hear(Call(inputs, got, expected))
+            return case.hear(JudgedCall(inputs, got, expected))
         return case.hear_repeats(inputs, [got] * repeats).merged(case.close())
 
     def _illegal(self, inputs: Sequence[Any]) -> Iterator[Note]:

@@ -23,7 +23,7 @@ from flashinfer_bench.decompose.emit.legal import legal_input
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashinfer_bench.decompose.pieces import Instance, Piece, Pieces
+    from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces
 
 _LAPTOP_FLOPS = 20e9
 _LAPTOP_BYTES = 1e9
@@ -31,7 +31,7 @@ _LAPTOP_BYTES = 1e9
 
 
 @dataclass(frozen=True)
-class Seen:
+class PieceWorkload:
     """A workload, the tensors it needs, and how often it occurs in the model."""
 
     workload: Workload
@@ -39,16 +39,16 @@ class Seen:
     blobs: Mapping[str, bytes]
 
 
-def workloads_of(pieces: Pieces, piece: Piece, folder: str) -> list[Seen]:
+def workloads_of(pieces: Pieces, piece: Piece, folder: str) -> list[PieceWorkload]:
     """Make a workload for each set of sizes at which a piece occurs; blobs go into a folder."""
-    by_sizes: dict[tuple[int, ...], list[Instance]] = {}
+    by_sizes: dict[tuple[int, ...], list[PieceInstance]] = {}
     for instance in piece.instances:
         sizes = tuple(axis.size for axis in instance.form.axes)
         by_sizes.setdefault(sizes, []).append(instance)
     return [_seen(pieces, piece, same, folder) for same in by_sizes.values()]
 
 
-def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Seen:
+def _seen(pieces: Pieces, piece: Piece, same: list[PieceInstance], folder: str) -> PieceWorkload:
     instance = same[0]
     ops = frozenset(op.id for op in instance.form.ops)
     stem = "_".join([piece.id, *(f"{axis.size}" for axis in instance.form.axes)])
@@ -74,10 +74,10 @@ def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Se
         uuid=uuid_of(piece.id, axes, inputs),
         size_class=_size_class(pieces, instance),
     )
-    return Seen(workload, len(same), {path: save(stored)} if stored else {})
+    return PieceWorkload(workload, len(same), {path: save(stored)} if stored else {})
 
 
-def _size_class(pieces: Pieces, instance: Instance) -> SizeClass | None:
+def _size_class(pieces: Pieces, instance: PieceInstance) -> SizeClass | None:
     cost = node_cost(pieces.trace, instance.node)
     is_large = cost.flops > _LAPTOP_FLOPS or cost.bytes_moved > _LAPTOP_BYTES
     return "full" if is_large else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.decompose.grouping.check import check_tree
 from flashinfer_bench.decompose.grouping.composites import FrameTree
 from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.grouping.fusions import Flow
+from flashinfer_bench.decompose.grouping.fusions import ResultUsers
 from flashinfer_bench.decompose.grouping.identifiers import identified
 from flashinfer_bench.decompose.grouping.kernels import kernels
 from flashinfer_bench.decompose.grouping.layers import Layers
@@ -39,5 +39,5 @@ def decompose_trace(trace: Trace, overrides: Overrides | None = None) -> Node:
     tree = FrameTree(facts)
     decisions.check_used(facts.frames.values())
     leaves = kernels(tree, decisions)
-    layers = Layers(tree, Flow(facts, leaves), decisions)
+    layers = Layers(tree, ResultUsers(facts, leaves), decisions)
     return identified(completed(facts, whole(layers)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import KernelReference, KernelUse
 from flashinfer_bench.tracing.definitions import KnownDefinitions
+from flashinfer_bench.tracing.recorder import key_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes_of, named_inputs
-from flashinfer_bench.tracing.tap import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import BenchError, UsageError
-from flashinfer_bench.intercept.arrivals import Arrivals
+from flashinfer_bench.intercept.import_hooks import ImportHooks
 from flashinfer_bench.tracing.session import Report, TracingFolder, Use
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def begin() -> None:
     """Wait for torch: a process that never imports it has nothing to trace, and loses no time."""
     session = TracingFolder.of_environment()
     if session is not None:
-        Arrivals().expect("torch", lambda: _start_or_explain(session))
+        ImportHooks().expect("torch", lambda: _start_or_explain(session))
 
 
 def _start_or_explain(session: TracingFolder) -> None:

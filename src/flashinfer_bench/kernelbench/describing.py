@@ -17,7 +17,7 @@ from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.decompose.model_file import load_model_file, raised_in
 from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.kernelbench.calling import Packing, packing_of, tensors_in
-from flashinfer_bench.kernelbench.fitting import fitted, is_scalable
+from flashinfer_bench.kernelbench.distribution_inference import inferred_distribution, is_scalable
 from flashinfer_bench.tensors.draws import draw
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _input(index: int, draws: list[Any]) -> dict[str, Any]:
     value = draws[0]
     if isinstance(value, torch.Tensor):
         described = {"name": f"x{index}", "shape": list(value.shape), "dtype": dtype_name(value)}
-        distribution = fitted(draws)
+        distribution = inferred_distribution(draws)
         if distribution is None:
             return {**described, "source": "file", "is_scaled": is_scalable(draws)}
         return {**described, "source": "random", "distribution": distribution}

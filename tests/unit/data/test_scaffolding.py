@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data import AxisConst, AxisExpr, AxisVar, SafetensorsInput, ScalarInput
-from flashinfer_bench.data.drafting import Draft, SeenCall, SeenFunction, SeenValue, Wishes, draft
+from flashinfer_bench.data.scaffolding import (
+    Draft,
+    SeenCall,
+    SeenFunction,
+    SeenValue,
+    Wishes,
+    draft,
+)
 from flashinfer_bench.errors import UsageError
 
 RUN = "def run(*inputs):\n    return inputs[0]\n"

@@ -79,7 +79,7 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     built of. Inputs and weights are drawn anew where a distribution gives them, and stored where none does. What
     cannot be a definition, such as a forward that draws random numbers, is named with the reason and left out.
     """
-    from flashinfer_bench.data.drafts import new_folder  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import new_folder  # noqa: PLC0415  # pydantic
 
     files = _problem_files(problems)
     left_out: dict[str, str] = {}

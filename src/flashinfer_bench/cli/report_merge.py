@@ -68,8 +68,8 @@ def merge(
     kept, such as the traces of another version of a solution, is left out then and counted. The folder is
     written whole or not at all.
     """
-    from flashinfer_bench.data.drafts import require_new  # noqa: PLC0415  # `--help` does without
     from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import require_new  # noqa: PLC0415  # `--help` does without
 
     named = [*datasets, *local]
     if not named:

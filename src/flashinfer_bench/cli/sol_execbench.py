@@ -52,7 +52,7 @@ def bring(folder: Path, output: Path, as_json: bool) -> None:
     by name: a problem with such a key is left out, or just the workload or the solution that has it. Inputs of
     type `custom` are made once, by the problem's own function in a process of its own, and stored.
     """
-    from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import bringing  # noqa: PLC0415  # pydantic
 
     require_outside(output, [folder])
@@ -80,7 +80,7 @@ def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     format; it has not been tried with that suite's own programs. What has no form there is left out and named.
     Every workload carries the tolerance that is in force here.
     """
-    from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic
 
     trace_set = load_dataset(local)

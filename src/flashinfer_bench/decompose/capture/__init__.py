@@ -2,8 +2,8 @@
 
 from flashinfer_bench.decompose.capture.exported import export_counts
 from flashinfer_bench.decompose.capture.ladder import Captured, as_written, capture, probe
-from flashinfer_bench.decompose.capture.ledger import Watch
 from flashinfer_bench.decompose.capture.stream import same_stream
+from flashinfer_bench.decompose.capture.tape import Watch
 
 __all__ = [
     "Captured",

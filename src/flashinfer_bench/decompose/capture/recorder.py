@@ -11,16 +11,16 @@ from torch.overrides import TorchFunctionMode
 from flashinfer_bench.decompose.capture.answers import settled, worked_out
 from flashinfer_bench.decompose.capture.calls import EMPTY, NamedCall, writes_in_place
 from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
-from flashinfer_bench.decompose.capture.ledger import Happened
 from flashinfer_bench.decompose.capture.objects import layout_of
 from flashinfer_bench.decompose.capture.opened import body_of, is_opened
 from flashinfer_bench.decompose.capture.recurrent import is_recurrent, shapes_only
+from flashinfer_bench.decompose.capture.tape import Happened
 from flashinfer_bench.decompose.names import canonical, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashinfer_bench.decompose.capture.ledger import Ledger
+    from flashinfer_bench.decompose.capture.tape import Tape
 
 _SYNCS = {
     "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
@@ -40,11 +40,11 @@ _SHORT = 60
 
 
 class Recorder(TorchFunctionMode):
-    """A mode under which a model runs; what it calls goes into the ledger."""
+    """A mode under which a model runs; what it calls goes into the tape."""
 
-    def __init__(self, ledger: Ledger, device: str, *, keep_before: bool) -> None:
+    def __init__(self, tape: Tape, device: str, *, keep_before: bool) -> None:
         super().__init__()
-        self._ledger = ledger
+        self._ledger = tape
         self._device = device
         self._keep_before = keep_before
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

@@ -65,7 +65,7 @@ class Happened:
     """Copies of what was given, by identity, from before a call that may have written into it."""
 
 
-class Ledger:
+class Tape:
     """Writes down calls in static single assignment."""
 
     def __init__(

@@ -84,8 +84,8 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     files = _problem_files(problems)
     left_out: dict[str, str] = {}
     log.inform(f"{count_text(len(files), 'problem')}, each in a process of its own")
-    with new_folder(output) as draft:
-        names = _bring(files, draft, left_out)
+    with new_folder(output) as staging:
+        names = _bring(files, staging, left_out)
         if not names:
             raise nothing_left(
                 "no problem can be a definition",

@@ -132,15 +132,15 @@ class Merge:
     def write(self, folder: Path) -> None:
         """Write the dataset, whole or not at all; the folder must be new or empty, and a part of no source."""
         require_outside(folder, self._roots)
-        with new_folder(folder) as draft:
+        with new_folder(folder) as staging:
             for name in ("definitions", "solutions", "workloads", "traces"):
-                (draft / name).mkdir()
+                (staging / name).mkdir()
             for place, content in self._files.items():
-                _made(draft / place).write_bytes(content)
+                _made(staging / place).write_bytes(content)
             for place, lines in self._lines.items():
-                _made(draft / place).write_bytes(b"".join(lines))
+                _made(staging / place).write_bytes(b"".join(lines))
             for place, file in self._copies.items():
-                shutil.copyfile(file, _made(draft / place))
+                shutil.copyfile(file, _made(staging / place))
 
 
 class _Source:

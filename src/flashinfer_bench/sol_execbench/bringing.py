@@ -60,9 +60,9 @@ class ImportSummary:
     left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def bring(root: Path, draft: Path) -> ImportSummary:
+def bring(root: Path, staging: Path) -> ImportSummary:
     """Write a dataset of all problems below a folder."""
-    trace_set, brought = TraceSet.create(draft), ImportSummary()
+    trace_set, brought = TraceSet.create(staging), ImportSummary()
     for folder in problem_folders(root):
         problem = read_problem(folder, root, brought.left_out)
         if problem is None:

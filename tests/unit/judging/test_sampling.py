@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from flashinfer_bench.bench.config import JUDGE_PARAMETERS
+from flashinfer_bench.bench.run_settings import JUDGE_PARAMETERS
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging.draws import SampledRows, SamplingCase, SamplingRules
 from flashinfer_bench.judging.ranked import Thresholds, in_parts
+from flashinfer_bench.judging.sampled_tokens import SampledRows, SamplingCase, SamplingRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ from flashinfer_bench.bench.run_settings import JUDGE_PARAMETERS
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
-from flashinfer_bench.judging.draws import SamplingRules
 from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.judging.sampled_tokens import SamplingRules
 
 Sampler = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 DTYPES = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.check import check_tree
 from flashinfer_bench.decompose.grouping.composites import FrameTree
+from flashinfer_bench.decompose.grouping.data_movement import completed, steps
 from flashinfer_bench.decompose.grouping.facts import Facts
 from flashinfer_bench.decompose.grouping.fusions import ResultUsers
 from flashinfer_bench.decompose.grouping.identifiers import identified
@@ -16,7 +17,6 @@ from flashinfer_bench.decompose.grouping.overrides import (
     load_overrides,
     parse_overrides,
 )
-from flashinfer_bench.decompose.grouping.plumbing import completed, steps
 from flashinfer_bench.decompose.grouping.root import whole
 
 if TYPE_CHECKING:

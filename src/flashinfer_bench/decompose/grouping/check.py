@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.decompose.grouping.data_movement import run_order
 from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.grouping.plumbing import run_order
 from flashinfer_bench.decompose.ir import LEVELS, Node, Trace
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def _is_too_big(node: Node, child: Node) -> bool:
 
 def _free_of_work(facts: Facts, node: Node) -> Iterator[str]:
     for op in node.ops:
-        if op not in facts.plumbing:
+        if op not in facts.data_movement:
             yield f"{node.id}: operation {op} ({facts.trace.op(op).fn}) does work in a parent"
 
 
@@ -79,7 +79,7 @@ def _runnable(trace: Trace, node: Node) -> Iterator[str]:
 
 
 def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
-    """Each child's needs are made before the parent, its plumbing done as early as it can be."""
+    """Each child's needs are made before the parent, its data movement done as early as it can be."""
     inside = set(node.all_ops())
     made: set[int] = set()
     own = list(node.ops)

@@ -73,8 +73,8 @@ class FrameTree:
         return {frame: tuple(below) for frame, below in found.items()}
 
     def work(self, frame: Frame) -> tuple[int, ...]:
-        """Operations under a frame that are no plumbing."""
-        return tuple(op for op in self.under[frame] if op not in self.facts.plumbing)
+        """Operations under a frame that are no data movement."""
+        return tuple(op for op in self.under[frame] if op not in self.facts.data_movement)
 
     def has_working_modules(self, frame: Frame) -> bool:
         """Whether a module below this frame does work of its own."""

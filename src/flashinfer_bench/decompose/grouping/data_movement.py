@@ -1,4 +1,4 @@
-"""Plumbing: every view and factory gets one owner, and the children of each node an order in which they can run."""
+"""Data movement: every view and factory gets one owner, and the children of each node an order in which they can run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = int | Node
 
 
 def completed(facts: Facts, root: TracePart) -> Node:
-    """Give all plumbing to its nodes and order their children; a group that cannot run at once is dissolved."""
+    """Give all data movement to its nodes and order their children; a group that cannot run at once is dissolved."""
     held = set(root.work())
     pool = {op.id for op in facts.trace.ops} - held
     while True:
@@ -42,7 +42,7 @@ class _Place:
     facts: Facts
 
     def claims(self, part: TracePart, pool: set[int]) -> set[int]:
-        """Plumbing of a parent's that belongs to a child."""
+        """Data movement of a parent's that belongs to a child."""
         work = part.work()
         found = self.facts.between(work) & pool
         if part.frame is not None:
@@ -51,7 +51,7 @@ class _Place:
         return found
 
     def sunk(self, pool: set[int], owners: Mapping[int, int]) -> dict[int, int]:
-        """Plumbing on weights and constants alone that one child alone uses, with that child."""
+        """Data movement on weights and constants alone that one child alone uses, with that child."""
         found = dict(owners)
         for op in sorted(pool, reverse=True):
             if op in found or not self._is_steady(op):
@@ -67,7 +67,7 @@ class _Place:
 
 
 def _placed(place: _Place, part: TracePart, pool: set[int]) -> Node:
-    """Make a node of a part, with the plumbing that was left to it and to what is below."""
+    """Make a node of a part, with the data movement that was left to it and to what is below."""
     if part.is_leaf:
         return _node(part, tuple(sorted({*part.ops, *pool})), ())
     owners = {op: index for index, child in enumerate(part.children) for op in child.work()}

@@ -38,7 +38,9 @@ def idioms(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterato
         return
     used = set(taken)
     for op in reversed(facts.trace.ops):
-        found = None if op.id in used or op.id in facts.plumbing else find(facts, op, overrides)
+        found = (
+            None if op.id in used or op.id in facts.data_movement else find(facts, op, overrides)
+        )
         if found is not None and used.isdisjoint(found.ops) and _in_one_place(facts, found.ops):
             used |= found.ops
             yield _part(facts, found)
@@ -78,7 +80,7 @@ def _own(frame: Frame) -> Frame:
 
 
 def _part(facts: Facts, match: IdiomMatch) -> TracePart:
-    work = tuple(sorted(op for op in match.ops if op not in facts.plumbing))
+    work = tuple(sorted(op for op in match.ops if op not in facts.data_movement))
     return TracePart(
         level="kernel",
         name=match.name,

@@ -1,4 +1,4 @@
-"""A node under construction: the operations that do work, not yet the plumbing around them."""
+"""A node under construction: the operations that do work, not yet the data movement around them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TracePart:
     """Of a leaf: what does its work."""
     children: tuple[TracePart, ...] = ()
     frame: Frame | None = None
-    """The module or function whose plumbing belongs to it; none for a chain or a single operation."""
+    """The module or function whose data movement belongs to it; none for a chain or a single operation."""
     home: Frame = ()
     """The innermost frame that contains it."""
     cls: Class = "EW"

@@ -84,7 +84,7 @@ def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
     made: set[int] = set()
     own = list(node.ops)
     for child in node.children:
-        own = _run_plumbing(trace, own, inside, made)
+        own = _run_data_movement(trace, own, inside, made)
         ops = set(child.all_ops())
         late = {m for op in ops for m in _needs(trace, op) if m in inside} - ops - made
         if late:
@@ -92,7 +92,7 @@ def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
         made |= ops
 
 
-def _run_plumbing(trace: Trace, own: list[int], inside: set[int], made: set[int]) -> list[int]:
+def _run_data_movement(trace: Trace, own: list[int], inside: set[int], made: set[int]) -> list[int]:
     left = []
     for op in own:
         if all(m in made or m not in inside for m in _needs(trace, op)):

@@ -1,4 +1,4 @@
-"""Data movement: every view and factory gets one owner, and the children of each node an order in which they can run."""
+"""Data movement: every view and factory gets one owner, and the children of a node an order in which they can run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from flashinfer_bench.decompose.model_file import load_model_file, raised_in
 from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.kernelbench.calling import Packing, packing_of, tensors_in
 from flashinfer_bench.kernelbench.distribution_inference import inferred_distribution, is_scalable
-from flashinfer_bench.tensors.draws import draw
+from flashinfer_bench.tensors.input_generation import draw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

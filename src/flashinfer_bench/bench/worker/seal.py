@@ -34,7 +34,7 @@ _MODULES = (
     "flashinfer_bench.bench.worker.contestant",
     "flashinfer_bench.tensors.aliasing",
     "flashinfer_bench.tensors.devices",
-    "flashinfer_bench.tensors.draws",
+    "flashinfer_bench.tensors.input_generation",
     "flashinfer_bench.tensors.dtypes",
     "flashinfer_bench.tensors.generate",
     "flashinfer_bench.tensors.outputs",

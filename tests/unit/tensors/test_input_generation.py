@@ -25,7 +25,7 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     Uniform,
 )
-from flashinfer_bench.tensors import draws
+from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -104,11 +104,11 @@ def generator(seed: int = 7) -> torch.Generator:
 def calls_of(case: Case, count: int, *, trial: int = 7) -> list[torch.Tensor]:
     """The content of some calls of one trial."""
     distribution, shape, dtype = case
-    pool = draws.draw_pool(distribution, shape, torch_dtype(dtype), generator(trial))
+    pool = input_generation.draw_pool(distribution, shape, torch_dtype(dtype), generator(trial))
     made = []
     for seed in range(count):
         out = torch.empty(shape, dtype=pool.dtype)
-        draws.fill(distribution, pool, out, random.Random(seed))
+        input_generation.fill(distribution, pool, out, random.Random(seed))
         made.append(out)
     return made
 
@@ -118,7 +118,7 @@ def calls_of(case: Case, count: int, *, trial: int = 7) -> list[torch.Tensor]:
 def test_whatever_is_drawn_is_legal_for_a_trial_and_for_every_call(case: Case, seed: int) -> None:
     distribution, shape, dtype = case
 
-    whole = draws.draw(distribution, shape, torch_dtype(dtype), generator(seed))
+    whole = input_generation.draw(distribution, shape, torch_dtype(dtype), generator(seed))
     calls = calls_of(case, 5, trial=seed)
 
     assert (whole.shape, whole.dtype) == (shape, torch_dtype(dtype))
@@ -149,13 +149,15 @@ def test_no_call_sees_the_content_of_another(case: Case) -> None:
     assert len({fingerprint([each]) for each in calls}) >= 99  # chance may repeat one
 
 
-@pytest.mark.parametrize("count", [draws._LONGEST_AT_ONCE, 3 * draws._LONGEST_AT_ONCE + 5])
+@pytest.mark.parametrize(
+    "count", [input_generation._LONGEST_AT_ONCE, 3 * input_generation._LONGEST_AT_ONCE + 5]
+)
 def test_a_long_input_begins_like_a_short_one(count: int) -> None:
-    pool = torch.randn(count + draws.WINDOW_SLACK)
+    pool = torch.randn(count + input_generation.WINDOW_SLACK)
     short, long = torch.empty(1000), torch.empty(count)
 
-    draws.fill(Normal(), pool, short, random.Random(4))
-    draws.fill(Normal(), pool, long, random.Random(4))
+    input_generation.fill(Normal(), pool, short, random.Random(4))
+    input_generation.fill(Normal(), pool, long, random.Random(4))
 
     assert torch.equal(short, long[:1000])
 
@@ -212,7 +214,7 @@ def test_a_low_temperature_makes_rows_with_a_few_large_values() -> None:
 
 
 def test_pieces_have_many_lengths() -> None:
-    pointers = draws.draw(
+    pointers = input_generation.draw(
         IndexPointers(total=10_000, shortest=1, longest=400), (101,), torch.int32, generator()
     )
 
@@ -242,7 +244,7 @@ def prints() -> list[str]:
     made = []
     for case in BIG:
         distribution, shape, dtype = case
-        whole = draws.draw(distribution, shape, torch_dtype(dtype), generator(3))
+        whole = input_generation.draw(distribution, shape, torch_dtype(dtype), generator(3))
         made.append(fingerprint([whole, *calls_of(case, 2)]).hex())
     return made
 

@@ -15,8 +15,8 @@ import torch
 
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
+from flashinfer_bench.tensors.edge_cases import can_be_edge_case, make_edge_case
 from flashinfer_bench.tensors.planned import usual
-from flashinfer_bench.tensors.unusual import can_be_unusual, make_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,8 +94,8 @@ class InputMaker:
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
         for plan, argument in zip(self._plans, arguments, strict=True):
-            if can_be_unusual(plan) and isinstance(argument, torch.Tensor):
-                make_unusual(family, argument)
+            if can_be_edge_case(plan) and isinstance(argument, torch.Tensor):
+                make_edge_case(family, argument)
 
     def _allocate(self) -> list[Argument]:
         arguments: list[Argument] = []

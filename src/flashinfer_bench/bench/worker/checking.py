@@ -14,8 +14,8 @@ from flashinfer_bench.bench.worker.truth import ReferenceFailedError
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Case, JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ class Checker:
 
     def check_unusual(self, side: Side, trial: int) -> None:
         """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
-        if not any(can_be_unusual(plan) for plan in self._truth.inputs):
+        if not any(can_be_edge_case(plan) for plan in self._truth.inputs):
             return
         for number, family in enumerate(FAMILIES):
             call = _FIRST_UNUSUAL_CALL - number

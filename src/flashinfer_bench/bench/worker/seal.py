@@ -39,7 +39,7 @@ _MODULES = (
     "flashinfer_bench.tensors.generate",
     "flashinfer_bench.tensors.outputs",
     "flashinfer_bench.tensors.planned",
-    "flashinfer_bench.tensors.unusual",
+    "flashinfer_bench.tensors.edge_cases",
 )
 """What runs between a request and its answer."""
 

@@ -17,10 +17,10 @@ from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
+from flashinfer_bench.tensors.edge_cases import FAMILIES_WITH_TIES
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
-from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

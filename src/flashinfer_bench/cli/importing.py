@@ -122,7 +122,7 @@ def _problem_files(place: Path) -> list[Path]:
 def _bring(files: Sequence[Path], root: Path, left_out: dict[str, str]) -> list[str]:
     """Write a definition and a workload of each problem that can be one; give their names."""
     from flashinfer_bench.data import Trace, TraceSet, save_json_file  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.kernelbench import bringing  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.kernelbench import problem_import as bringing  # noqa: PLC0415  # pydantic
     from flashinfer_bench.kernelbench.tasks import OP_TYPE  # noqa: PLC0415  # pydantic
 
     trace_set = TraceSet.create(root)

@@ -24,7 +24,7 @@ from flashinfer_bench.report.tables import heading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.sol_execbench.bringing import ImportSummary
+    from flashinfer_bench.sol_execbench.folder_import import ImportSummary
     from flashinfer_bench.sol_execbench.reading import LeftOutThere
     from flashinfer_bench.sol_execbench.writing import ExportSummary
 
@@ -53,11 +53,11 @@ def bring(folder: Path, output: Path, as_json: bool) -> None:
     type `custom` are made once, by the problem's own function in a process of its own, and stored.
     """
     from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.sol_execbench import bringing  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.sol_execbench import folder_import as bringing  # noqa: PLC0415  # pydantic
 
     require_outside(output, [folder])
     with new_folder(output) as draft:
-        brought = bringing.bring(folder, draft)
+        brought = bringing.import_problems(folder, draft)
         _require_something(brought)
     for note in brought.notes:
         log.warn(note)

@@ -47,7 +47,7 @@ _LIMITS = WorkLimits(seconds=600.0, memory_bytes=1 << 50)
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import brought, and what it did not."""
+    """What an import made, and what it left out."""
 
     definitions: list[str] = field(default_factory=list)
     workloads: int = 0
@@ -60,23 +60,23 @@ class ImportSummary:
     left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def bring(root: Path, staging: Path) -> ImportSummary:
+def import_problems(root: Path, staging: Path) -> ImportSummary:
     """Write a dataset of all problems below a folder."""
-    trace_set, brought = TraceSet.create(staging), ImportSummary()
+    trace_set, imported = TraceSet.create(staging), ImportSummary()
     for folder in problem_folders(root):
-        problem = read_problem(folder, root, brought.left_out)
+        problem = read_problem(folder, root, imported.left_out)
         if problem is None:
             continue
         try:
-            _bring(problem, trace_set, brought)
+            _import_problem(problem, trace_set, imported)
         except (DatasetError, UsageError) as error:
-            brought.left_out.append(
+            imported.left_out.append(
                 LeftOutThere(problem.label, "problem", problem.label, str(error))
             )
-    return brought
+    return imported
 
 
-def _bring(problem: Problem, trace_set: TraceSet, brought: ImportSummary) -> None:
+def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSummary) -> None:
     assert trace_set.root is not None
     definition, layout = problem.definition, Layout(trace_set.root)
     if definition.name in trace_set.definitions:
@@ -84,7 +84,7 @@ def _bring(problem: Problem, trace_set: TraceSet, brought: ImportSummary) -> Non
         raise UsageError(f"another problem is called {definition.name!r} too: {first}")
     file = layout.definition_file(definition)
     blobs = layout.blob_workloads / OP_TYPE / part_of_path(definition.name)
-    made = list(_with_inputs(problem, blobs, brought))
+    made = list(_with_inputs(problem, blobs, imported))
     if not made:
         raise UsageError("none of its workloads can be brought")
     stored = _copied(problem, made, blobs, trace_set.root)
@@ -94,14 +94,14 @@ def _bring(problem: Problem, trace_set: TraceSet, brought: ImportSummary) -> Non
     trace_set.add_workload_traces(
         [Trace(definition=definition.name, workload=workload) for workload in workloads]
     )
-    brought.definitions.append(definition.name)
-    brought.workloads += len(workloads)
-    brought.notes.extend(problem.notes)
-    _save_solutions(problem, layout, brought)
+    imported.definitions.append(definition.name)
+    imported.workloads += len(workloads)
+    imported.notes.extend(problem.notes)
+    _save_solutions(problem, layout, imported)
 
 
 def _with_inputs(
-    problem: Problem, blobs: Path, brought: ImportSummary
+    problem: Problem, blobs: Path, imported: ImportSummary
 ) -> Iterator[tuple[SolWorkload, dict[str, InputSpec]]]:
     """Give the workloads, each with those of its inputs that the problem's function made."""
     wanted = {
@@ -116,9 +116,9 @@ def _with_inputs(
                 yield found, {}
             case str():
                 name = f"workload {found.uuid}"
-                brought.left_out.append(LeftOutThere(problem.label, "workload", name, outcome))
+                imported.left_out.append(LeftOutThere(problem.label, "workload", name, outcome))
             case _:
-                brought.made_inputs += 1
+                imported.made_inputs += 1
                 yield found, outcome
 
 
@@ -193,16 +193,16 @@ def _copied(
     return places
 
 
-def _save_solutions(problem: Problem, layout: Layout, brought: ImportSummary) -> None:
+def _save_solutions(problem: Problem, layout: Layout, imported: ImportSummary) -> None:
     for solution in problem.solutions:
-        if solution.name in brought.solutions:
+        if solution.name in imported.solutions:
             reason = f"another solution is called {solution.name!r} too"
-            brought.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
+            imported.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
             continue
         try:
             save_json_file(solution, layout.solution_file(solution, OP_TYPE))
         except UsageError as error:  # a name that is no file's
             reason = str(error)
-            brought.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
+            imported.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
             continue
-        brought.solutions.append(solution.name)
+        imported.solutions.append(solution.name)

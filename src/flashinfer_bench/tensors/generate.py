@@ -1,8 +1,8 @@
 """Inputs that any process can make again from a seed.
 
 A trial draws one pool per input from a seeded generator. Every call then fills each input that may change
-from its pool, by choices that follow from the seed of the call (see `input_generation`): memory-copy speed, content that
-hardly ever repeats, and the same bits in every process that knows the seed.
+from its pool, by choices that follow from the call's seed (`input_generation` says how): memory-copy speed,
+content that hardly ever repeats, and the same bits in every process that knows the seed.
 """
 
 from __future__ import annotations

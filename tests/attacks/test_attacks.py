@@ -17,15 +17,38 @@ pytest.importorskip("torch", reason="running solutions needs torch")
 SETTING = Setting(device="cpu", overrides={"threads": 1})
 SUITE = [entry for entry in entries() if "cpu" in entry.devices]
 QUICK = frozenset(
-    """
-    replay_by_call_count replay_by_data_ptr replay_in_thread_local replay_packed_by_address
-    clock_early_in_prepare clock_late_function_mode clock_late_instance_method clock_patched_now clock_short_call
-    theft_at_compile_time theft_claims_no_toolchain theft_forged_answer theft_forged_phases
-    wrong_broadcast_output wrong_constant wrong_forged_fingerprint wrong_nan wrong_one_call_of_three
-    plays_after_a_kill plays_after_broken_judge workloads_early_in_the_second
-    allowances_early_in_clock allowances_late_forged_strides allowances_late_in_plan
-    early_exit einsum_product sorted_fast_path strided_windows threads_inside times_itself
-    """.split()
+    (
+        "replay_by_call_count",
+        "replay_by_data_ptr",
+        "replay_in_thread_local",
+        "replay_packed_by_address",
+        "clock_early_in_prepare",
+        "clock_late_function_mode",
+        "clock_late_instance_method",
+        "clock_patched_now",
+        "clock_short_call",
+        "theft_at_compile_time",
+        "theft_claims_no_toolchain",
+        "theft_forged_answer",
+        "theft_forged_phases",
+        "wrong_broadcast_output",
+        "wrong_constant",
+        "wrong_forged_fingerprint",
+        "wrong_nan",
+        "wrong_one_call_of_three",
+        "plays_after_a_kill",
+        "plays_after_broken_judge",
+        "workloads_early_in_the_second",
+        "allowances_early_in_clock",
+        "allowances_late_forged_strides",
+        "allowances_late_in_plan",
+        "early_exit",
+        "einsum_product",
+        "sorted_fast_path",
+        "strided_windows",
+        "threads_inside",
+        "times_itself",
+    )
 )
 PARAMETERS = [
     pytest.param(entry, id=entry.name, marks=[] if entry.name in QUICK else [pytest.mark.full])

@@ -343,7 +343,8 @@ class Judgement(msgspec.Struct, frozen=True):
     is_cold: bool = False
     is_told_late: bool = False
     prepares_twice: bool = False
-    """Have inputs made twice, and look at the second time: what a kernel left in the caches is gone by then."""
+    """Have inputs made when the process is at rest, twice, and look at the second time: threads of a kernel have gone
+    to sleep by then, and what it left in the caches is gone."""
     disturbed_repeats: int = 0
     calls_per_sample: int | None = None
 

@@ -80,9 +80,26 @@ def test_claiming_a_third_less_for_ten_microseconds_is_implausible() -> None:
 
     assert found.code == "implausible"
     assert (
-        "a call takes 9.82 µs by the judge's clock, and is claimed to take 7.69 µs"
+        "a call takes 9.79 µs by the judge's clock, and is claimed to take 7.69 µs"
         in found.evidence
     )
+
+
+def delayed(pair: tuple[Observed, Observed], *, by_ns: float) -> tuple[Observed, Observed]:
+    """A pair whose large batch waited for its turn: who prepared for long is not the first in the queue."""
+    low, high = pair
+    return low, replace(high, outside_ns=high.outside_ns + by_ns)
+
+
+def test_on_a_busy_machine_batches_are_as_late_as_those_of_a_trusted_process() -> None:
+    seen, late_ns = honest(), 2_800 * US
+    seen.batches = [delayed(pair, by_ns=late_ns) for pair in seen.batches]
+    assert codes(seen) == ["implausible"]
+
+    seen.control_batches = [delayed(pair, by_ns=late_ns) for pair in seen.control_batches]
+    assert codes(seen) == []
+
+    assert "implausible" in codes(lying(seen, 1.3))
 
 
 def test_a_claim_within_a_tenth_is_believed() -> None:

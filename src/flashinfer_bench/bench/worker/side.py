@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     SlotsOf = Callable[[int], tuple[int, ...]]
 
 _LONGEST_EVIDENCE = 500
+_SETTLING_S, _MOST_SETTLINGS, _SETTLED_NS = 4e-3, 5, 100_000
+"""A team of OpenMP threads spins for some milliseconds after its work, and slows down whatever comes next."""
 _DISCARDED_CALLS = 1 << 40  # numbers of calls that are never made
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
@@ -189,6 +191,7 @@ class Side:
         seed = self.truth.call_seed(trial, call)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
+            self._settle()
             self.discarded += 1
             other = self.truth.call_seed(trial, _DISCARDED_CALLS + self.discarded)
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
@@ -196,6 +199,14 @@ class Side:
         idle_ns, asked_ns = self.link.cpu.read_ns(), time.perf_counter_ns()
         self.link.tell(request)
         return Ordered(request, idle_ns, asked_ns)
+
+    def _settle(self) -> None:
+        """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
+        for _ in range(_MOST_SETTLINGS):
+            before_ns = self.link.cpu.read_ns()
+            time.sleep(_SETTLING_S)
+            if self.link.cpu.read_ns() - before_ns < _SETTLED_NS:
+                return
 
     def run(
         self,

@@ -31,6 +31,7 @@ _SILENCES, _SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
+_UNTIMED_PEERS = 3
 _FIRST_LOOKS = 11  # at the control, to see how much samples vary here
 _BATCH_CALLS, _CONTROL_CALLS = -1_000_000, -2_000_000  # inputs that occur nowhere else
 
@@ -42,7 +43,6 @@ class Watch:
         self, judged: Sequence[Side], control: Side | None, *, trials: int, cores: int, on_cpu: bool
     ) -> None:
         self._seen = {id(side): Observations() for side in judged}
-        self._peers: list[tuple[Observed, ...]] = []
         self._judged = tuple(judged)
         self._control = control
         pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
@@ -85,7 +85,8 @@ class Watch:
         self._longest_sample_s = max(self._longest_sample_s, typical_s)
         block = tuple(sample.observed for sample in samples)
         if side is self._control:
-            self._peers.append(block)
+            for judged in self._seen.values():
+                judged.peers.append(block)
         seen = self._seen.get(id(side))
         if seen is None or not samples:
             return
@@ -95,12 +96,12 @@ class Watch:
         seen.blocks.append(block)
         seen.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
-            self._peers.append(self._untimed_peers(trial, block[0].count) if self._on_cpu else ())
+            seen.peers.append(self._untimed_peers(trial, block[0].count) if self._on_cpu else ())
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
-        self._peers.clear()
         for seen in self._seen.values():
+            seen.peers.clear()
             seen.blocks.clear()
             seen.born.clear()
             seen.controls.clear()
@@ -128,8 +129,7 @@ class Watch:
             yield call - 1, second
             seen.batches.append((first.observed, second.observed))
             if self._control is not None and self._on_cpu:
-                beside = (self._beside(seen, trial, low), self._beside(seen, trial, high))
-                seen.control_batches.append(beside)
+                seen.control_batches.append(self._pair_beside(side, trial, low, high))
 
     def _listen(self, side: Side, seen: Observations) -> None:
         """See whether the noise is of the contestant's own making: while nobody has work, it should have none."""
@@ -140,16 +140,17 @@ class Watch:
             used_ns = side.link.cpu.read_ns() - before_ns
             seen.silences.append((float(time.perf_counter_ns() - started_ns), used_ns))
 
+    def observations(self, side: Side) -> Observations:
+        """Give what was seen of a side so far."""
+        return self._seen[id(side)]
+
     def suspicions(self, side: Side) -> list[Suspicion]:
         """Say what speaks against a side."""
-        return list(suspicions(self._all_of(side), cores=self._cores, on_cpu=self._on_cpu))
+        return list(suspicions(self.observations(side), cores=self._cores, on_cpu=self._on_cpu))
 
     def unaccounted_ns(self, side: Side) -> float | None:
         """Say how much work per call could lie beside what a side claims, unseen."""
-        return unaccounted(self._all_of(side), on_cpu=self._on_cpu)
-
-    def _all_of(self, side: Side) -> Observations:
-        return replace(self._seen[id(side)], peers=self._peers)
+        return unaccounted(self.observations(side), on_cpu=self._on_cpu)
 
     def sample_ns(self, trial: int) -> float:
         """Say how long samples have to be here and now, so that work beside them can be seen."""
@@ -171,21 +172,31 @@ class Watch:
         self._spins += 1
         return self._control_sample(trial, block[0].count, max(1, spin_ns), pauses=pauses)
 
+    def _pair_beside(
+        self, side: Side, trial: int, low: int, high: int
+    ) -> tuple[Observed, Observed]:
+        """Have trusted processes take as many calls; what the candidate computes meanwhile is no excuse for it."""
+        seen, before_ns = self._seen[id(side)], side.link.cpu.read_ns()
+        first, second = self._beside(seen, trial, low), self._beside(seen, trial, high)
+        disturbed_ns = side.link.cpu.read_ns() - before_ns
+        return first, replace(second, outside_ns=second.outside_ns - disturbed_ns)
+
     def _beside(self, seen: Observations, trial: int, count: int) -> Observed:
         """Have as many calls prepared, run and committed as a batch has; a slow reference only spins."""
-        peers = self._peers[-1] if self._peers else ()
+        peers = seen.peers[-1] if seen.peers else ()
         reference_ns = max((each.claimed_ns / each.count for each in peers), default=math.inf)
         if reference_ns * count < _LONGEST_BATCH_BESIDE_NS:
             return self._reference_sample(trial, count)
         return self._control_sample(trial, count, max(1, round(count * claimed_per_call_ns(seen))))
 
     def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
-        """Have a reference that is not timed do as much once; one that takes long is left alone."""
+        """Have a reference that is not timed do as much, the first time unseen; one that takes long is left alone."""
         if self._untimed_ns is None:
             self._untimed_ns = self._reference_sample(trial, 1).claimed_ns
         if self._untimed_ns * count >= _LONGEST_BATCH_BESIDE_NS:
             return ()
-        return (self._reference_sample(trial, count),)
+        samples = [self._reference_sample(trial, count) for _ in range(1 + _UNTIMED_PEERS)]
+        return tuple(samples[1:])
 
     def _reference_sample(self, trial: int, count: int) -> Observed:
         assert self._control is not None

@@ -249,7 +249,7 @@ class RunSettings(TimingSettings):
     ] = True
     strict: Annotated[bool, _judged("Turn notes into failures.")] = False
     strict_hardware: Annotated[
-        bool, _selected("Skip solutions whose target hardware names another card.")
+        bool, SettingInfo("selected", "Skip solutions whose target hardware names another card.")
     ] = False
     disturbed_repeats: Annotated[
         CountOrNone,
@@ -296,8 +296,8 @@ class KnownSetting:
     @property
     def default_text(self) -> str:
         """The default as help shows it; empty where there is nothing to show."""
-        if self.setting.default or isinstance(self.default, bool) or self.default is None:
-            return "" if isinstance(self.default, bool) else self.setting.default
+        if self.setting.default or self.default is None or isinstance(self.default, bool):
+            return self.setting.default
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
 
@@ -308,6 +308,7 @@ def settings_of(owner: type) -> dict[str, KnownSetting]:
     return {name: _known(name, hint, getattr(owner, name)) for name, hint in hints.items()}
 
 
+@cache
 def known_settings() -> dict[str, KnownSetting]:
     """List all settings by name."""
     return settings_of(LayeredSettings) | settings_of(RunSettings)

@@ -9,18 +9,18 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture.answers import settled, worked_out
-from flashinfer_bench.decompose.capture.calls import EMPTY, Call, writes_in_place
+from flashinfer_bench.decompose.capture.calls import EMPTY, NamedCall, writes_in_place
 from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
-from flashinfer_bench.decompose.capture.ledger import Happened
 from flashinfer_bench.decompose.capture.objects import layout_of
 from flashinfer_bench.decompose.capture.opened import body_of, is_opened
 from flashinfer_bench.decompose.capture.recurrent import is_recurrent, shapes_only
+from flashinfer_bench.decompose.capture.tape import Happened
 from flashinfer_bench.decompose.names import canonical, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashinfer_bench.decompose.capture.ledger import Ledger
+    from flashinfer_bench.decompose.capture.tape import Tape
 
 _SYNCS = {
     "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
@@ -40,11 +40,11 @@ _SHORT = 60
 
 
 class Recorder(TorchFunctionMode):
-    """A mode under which a model runs; what it calls goes into the ledger."""
+    """A mode under which a model runs; what it calls goes into the tape."""
 
-    def __init__(self, ledger: Ledger, device: str, *, keep_before: bool) -> None:
+    def __init__(self, tape: Tape, device: str, *, keep_before: bool) -> None:
         super().__init__()
-        self._ledger = ledger
+        self._ledger = tape
         self._device = device
         self._keep_before = keep_before
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -71,9 +71,9 @@ class Recorder(TorchFunctionMode):
         if kwargs.get("generator") is not None:
             raise HiddenStateError(f"{fn} draws from a generator of the model's own")
         args, kwargs = self._placed(fn, args, kwargs)
-        return self._seen(func, Call(fn or "", tuple(args), kwargs))
+        return self._seen(func, NamedCall(fn or "", tuple(args), kwargs))
 
-    def _seen(self, func: Callable[..., Any], call: Call) -> Any:
+    def _seen(self, func: Callable[..., Any], call: NamedCall) -> Any:
         given = list(tensors_in((call.args, call.kwargs)))
         versions = [_version(each) for each in given]
         layout = layout_of(given[0]) if given and call.last.endswith("_") else None
@@ -103,7 +103,7 @@ class Recorder(TorchFunctionMode):
             raise NotRecordableError(f"{call.fn or func}: {fault}") from fault
         return result
 
-    def _ran(self, func: Callable[..., Any], call: Call) -> Any:
+    def _ran(self, func: Callable[..., Any], call: NamedCall) -> Any:
         """Run a call, on meta without unrolling, and with numbers where a number is asked for."""
         if self._device == "meta" and is_recurrent(call.fn):
             result = shapes_only(call.fn, call.args)
@@ -138,7 +138,7 @@ class Recorder(TorchFunctionMode):
                 there.copy_(made)
         return out
 
-    def _asked(self, func: Callable[..., Any], call: Call) -> Any:
+    def _asked(self, func: Callable[..., Any], call: NamedCall) -> Any:
         """Give an answer; where it may be another in another run, the trace holds for this one only."""
         asked = {id(each): self._ledger.lookup(each) for each in tensors_in(call.args)}
         ops = [each.op for each in self._ledger.recorded]
@@ -184,7 +184,7 @@ class Recorder(TorchFunctionMode):
         return value
 
 
-def _selects(call: Call) -> bool:
+def _selects(call: NamedCall) -> bool:
     if call.last == "where":
         return len(call.args) == 1
     if call.last == "__getitem__":

@@ -44,7 +44,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, tape: Tape, device: str, *, keep_before: bool) -> None:
         super().__init__()
-        self._ledger = tape
+        self._tape = tape
         self._device = device
         self._keep_before = keep_before
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -64,7 +64,7 @@ class Recorder(TorchFunctionMode):
         if kwargs.get("out") is not None:
             return self._written_into(func, args, kwargs)
         if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
-            self._ledger.drop(fn, "elided", "all runs on one device")
+            self._tape.drop(fn, "elided", "all runs on one device")
             return args[0]
         if fn in _REBINDING:
             raise HiddenStateError(f"{fn} gives a tensor another's memory")
@@ -88,13 +88,13 @@ class Recorder(TorchFunctionMode):
             changed = given[:1]
         outs = _each_once(tensors_in(result))
         if outs and _selects(call):
-            self._ledger.specialise(
+            self._tape.specialise(
                 f"how much {call.last}() selects depends on values: {outs[0].shape[0]} in this run"
             )
         if not outs and not changed:
             return result
         try:
-            self._ledger.note(
+            self._tape.note(
                 Happened(call, given, outs, result, _each_once(changed), layout, before)
             )
         except NotRecordableError:
@@ -117,7 +117,7 @@ class Recorder(TorchFunctionMode):
         if (
             call.last == "contiguous"
             and result is call.args[0]
-            and not self._ledger.is_held(result)
+            and not self._tape.is_held(result)
         ):
             return result.view(
                 result.shape
@@ -140,9 +140,9 @@ class Recorder(TorchFunctionMode):
 
     def _asked(self, func: Callable[..., Any], call: NamedCall) -> Any:
         """Give an answer; where it may be another in another run, the trace holds for this one only."""
-        asked = {id(each): self._ledger.lookup(each) for each in tensors_in(call.args)}
-        ops = [each.op for each in self._ledger.recorded]
-        sizes = {key: math.prod(each.shape) for key, each in self._ledger.values.items()}
+        asked = {id(each): self._tape.lookup(each) for each in tensors_in(call.args)}
+        ops = [each.op for each in self._tape.recorded]
+        sizes = {key: math.prod(each.shape) for key, each in self._tape.values.items()}
         grounds = {value: settled(value, ops, sizes) for value in asked.values()}
 
         def known(value: Any) -> Any:
@@ -154,7 +154,7 @@ class Recorder(TorchFunctionMode):
         if None in grounds.values():
             said = repr(answer)
             said = said if len(said) <= _SHORT else said[:_SHORT] + "…"
-            self._ledger.specialise(f"{call.last}() gave {said}")
+            self._tape.specialise(f"{call.last}() gave {said}")
         return answer
 
     def _placed(
@@ -176,7 +176,7 @@ class Recorder(TorchFunctionMode):
         if isinstance(value, torch.Tensor) and value.device.type != "meta":
             if id(value) not in self._twins:
                 twin = value.to("meta")
-                self._ledger.lift(twin, stands_for=value)
+                self._tape.lift(twin, stands_for=value)
                 self._twins[id(value)] = value, twin
             return self._twins[id(value)][1]
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):

@@ -238,7 +238,9 @@ class RunSettings(TimingSettings):
     ] = False
     sandbox: Annotated[
         Literal["process", "container", "required", "off"],
-        _run("How solutions are held (docs/sandbox.md). `required`: `process`, or do not run."),
+        _run(
+            "How solutions are sandboxed (docs/sandbox.md). `required`: `process`, or do not run."
+        ),
     ] = "process"
     audit: Annotated[
         bool,

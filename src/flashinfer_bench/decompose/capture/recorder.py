@@ -114,11 +114,7 @@ class Recorder(TorchFunctionMode):
         result = func(*call.args, **call.kwargs)
         if call.fn in EMPTY:
             result.zero_()
-        if (
-            call.last == "contiguous"
-            and result is call.args[0]
-            and not self._tape.is_held(result)
-        ):
+        if call.last == "contiguous" and result is call.args[0] and not self._tape.is_held(result):
             return result.view(
                 result.shape
             )  # an operation on every device, whatever the layout here

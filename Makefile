@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 
-.PHONY: run test test-full lint types layers docs site golden clean
+.PHONY: run test test-fast test-full lint types layers docs site golden clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -25,6 +25,9 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_example_03.py \
 	$(addprefix tests/flow/test_,$(addsuffix .py,attempts durability judging loaded_machine measuring \
 	misbehaviour phases pipeline sampling sandbox stopping_rules tools weak_tasks))
+
+test-fast: $(READY) ## while typing: what needs neither torch nor a process, within a minute
+	@$(BIN)/python -m pytest -q -rf -n 2 --dist loadfile --fast tests/unit tests/test_architecture.py
 
 test: $(READY) ## what CI runs: every test but those marked `full`
 	@status=0; \

@@ -1,9 +1,61 @@
-"""What holds for all tests."""
+"""What holds for all tests; and `--fast`, which leaves out whatever needs torch or another process."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+class NoTorch:
+    """Skips a test, or a whole file, at the moment that it imports torch."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if name == "torch":
+            forget_half_imported()
+            pytest.skip("it needs torch", allow_module_level=True)
+        return None
+
+
+def forget_half_imported() -> None:
+    """Take modules whose import ends here out of the list of those that are there."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            sys.modules.pop(frame.f_globals["__name__"], None)
+        frame = frame.f_back
+
+
+def no_process(*_: Any, **__: Any) -> NoReturn:
+    """Stand where a process would be started."""
+    pytest.skip("it starts a process", allow_module_level=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="skip what needs torch or a process")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    if not session.config.getoption("--fast"):
+        return
+    sys.meta_path.insert(0, NoTorch())
+    os.fork = no_process
+    os.posix_spawn = no_process
+    subprocess.Popen.__init__ = no_process  # type: ignore[method-assign]  # for as long as these tests run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -134,6 +135,7 @@ print(len(before) > 1000, sorted(n for n in before if before[n] is not after.get
     assert in_fresh_process(code) == "True []"
 
 
+@functools.cache
 def trees() -> dict[str, ast.Module]:
     """Every source file by its path in the package; the kernels of the attack suite are data."""
     return {

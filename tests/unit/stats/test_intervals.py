@@ -127,7 +127,7 @@ def test_noise_is_the_interquartile_range_over_the_median(
 def test_noise_does_not_depend_on_the_unit(sampled: list[float]) -> None:
     in_ns = [value * 1e6 for value in sampled]
 
-    assert noise(in_ns) == pytest.approx(noise(sampled), abs=1e-9)
+    assert noise(in_ns) == pytest.approx(noise(sampled), rel=1e-9, abs=1e-9)
 
 
 def test_ratios_are_taken_block_by_block() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.judging import Call, Tolerance
+from flashinfer_bench.judging import JudgedCall, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _sampling(logits: torch.Tensor, calls: int) -> dict[str, float]:
         found[f"sampling, {what}: {calls} calls together"] = _milliseconds(
             lambda: judge.open_case(Tolerance()).hear_repeats(inputs, returned)  # noqa: B023
         )
-        one = Call(inputs, returned[0])
+        one = JudgedCall(inputs, returned[0])
         found[f"sampling, {what}: a timed call"] = _milliseconds(
             lambda: judge.open_case(Tolerance()).hear(one)  # noqa: B023
         )
@@ -81,7 +81,7 @@ def _others() -> dict[str, float]:
     for name, (judge, inputs, got, expected) in examples.items():
         names = ["values", "indices"] if judge == "top_k" else ["y"]
         case = judge_for(_definition(judge, ["x"] if inputs else [], names)).open_case(Tolerance())
-        call = Call(inputs, got, expected)
+        call = JudgedCall(inputs, got, expected)
         found[name] = _milliseconds(lambda: case.hear(call))  # noqa: B023
     return found
 

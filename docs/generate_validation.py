@@ -41,13 +41,13 @@ makes a task unsound, or easy to win without solving it (codes `TSK`). It looks 
 * **declared distributions**: is what was drawn what the [workload says](formats.md#what-random-inputs-hold)?
 
 References and baselines run in worker processes, judged as `run` judges them; `--config FILE` gives the same settings
-to both. The remedy is nearly always one of two: a tighter tolerance for the definition,
+to both. The remedy is nearly always one of two: a tighter [tolerance](formats.md#workload) in the workloads, such as
 
-```yaml
-definition_config:
-  softmax_v128256:
-    atol: 1.0e-30  # probabilities of 128256 tokens: only the relative bound means anything
+```text
+"tolerance": {"atol": 1e-30}
 ```
+
+for probabilities of 128256 tokens, of which only the relative bound means anything,
 
 or inputs at which the output depends on all of them, such as queries that spread wider: `{"type": "random",
 "distribution": {"type": "normal", "std": 4.0}}`.

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="judges compare tensors")
 
 from flashinfer_bench.data import Definition  # noqa: E402
-from flashinfer_bench.judging import JUDGE_NAMES, Call, Tolerance, Verdict  # noqa: E402
+from flashinfer_bench.judging import JUDGE_NAMES, JudgedCall, Tolerance, Verdict  # noqa: E402
 from flashinfer_bench.judging.judges import JUDGES, judge_for  # noqa: E402  # needs torch
 
 FLOATS = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -55,7 +55,9 @@ class Example:
         judge = judge_for(defined(self.judge, self.inputs, self.right))
         expected = [self.right[name] for name in self.right]
         case = judge.open_case(STRICT)
-        call = Call(list(self.inputs.values()), [got.get(name) for name in self.right], expected)
+        call = JudgedCall(
+            list(self.inputs.values()), [got.get(name) for name in self.right], expected
+        )
         return case.hear(call).merged(case.close())
 
 
@@ -151,7 +153,7 @@ def judge(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
     def compare(got: Any, expected: Any, tolerance: Tolerance) -> Verdict:
         definition = defined(request.param, {}, {"y": expected})
         case = judge_for(definition).open_case(tolerance)
-        return case.hear(Call([], [got], [expected])).merged(case.close())
+        return case.hear(JudgedCall([], [got], [expected])).merged(case.close())
 
     return compare
 

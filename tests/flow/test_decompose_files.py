@@ -41,7 +41,7 @@ SOME = (
 )
 
 
-def _written(file: str, folder: Path, *levels: Any) -> emit.Written:
+def _written(file: str, folder: Path, *levels: Any) -> emit.WrittenDataset:
     source = load_model_file(PROBLEMS / file)
     captured = capture(source)
     return emit.write(

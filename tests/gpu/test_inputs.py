@@ -10,11 +10,11 @@ import textwrap
 import pytest
 import torch
 
-from flashinfer_bench.tensors import draws
+from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
-from tests.unit.tensors.test_draws import BIG, VARYING, Case
+from tests.unit.tensors.test_input_generation import BIG, VARYING, Case
 
 pytestmark = pytest.mark.gpu
 
@@ -24,11 +24,11 @@ def calls_on_the_card(case: Case, count: int) -> list[torch.Tensor]:
     distribution, shape, dtype = case
     wanted = (distribution, shape, torch_dtype(dtype))
     generator = torch.Generator(device="cuda").manual_seed(3)
-    made = [draws.draw(*wanted, generator)]
-    pool = draws.draw_pool(*wanted, torch.Generator(device="cuda").manual_seed(3))
+    made = [input_generation.draw(*wanted, generator)]
+    pool = input_generation.draw_pool(*wanted, torch.Generator(device="cuda").manual_seed(3))
     for seed in range(count):
         out = torch.empty(shape, dtype=pool.dtype, device="cuda")
-        draws.fill(distribution, pool, out, random.Random(seed))
+        input_generation.fill(distribution, pool, out, random.Random(seed))
         made.append(out)
     return made
 

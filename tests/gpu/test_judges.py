@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
 from tests.unit.judging.test_sampling import defined, rows
 from tests.unit.judging.test_top_k import INDICES, SCORES, VALUES
@@ -26,7 +26,7 @@ def heard(
     definition: Definition, inputs: list[Any], got: list[Any], expected: list[Any]
 ) -> Verdict:
     case = judge_for(definition).open_case(Tolerance())
-    return case.hear(Call(inputs, got, expected)).merged(case.close())
+    return case.hear(JudgedCall(inputs, got, expected)).merged(case.close())
 
 
 @pytest.mark.parametrize("indices", [[1, 2, 3], [5, 1, 3], [1, 2, 4], [1, 2, 2]])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from flashinfer_bench.apply.stats import Compared
-from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.apply.stats import ComparedCalls
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.judging.verdict import worst
 
@@ -25,7 +25,7 @@ Outputs = list["torch.Tensor | None"]
 _LOG = logging.getLogger("flashinfer_bench.apply")
 
 
-class Comparison:
+class OriginalComparison:
     """Compares the answers of one definition's solutions with the original's, by the definition's judge."""
 
     def __init__(self, definition: Definition, config: ApplyConfig) -> None:
@@ -33,13 +33,15 @@ class Comparison:
         self._judge = judge_for(definition)
         self._tolerance = Tolerance(rtol=config.verify_rtol, atol=config.verify_atol)
         self._lock = threading.Lock()
-        self.by_solution: dict[str, Compared] = {}
+        self.by_solution: dict[str, ComparedCalls] = {}
 
-    def hear(self, solution: str, inputs: Sequence[Any], got: Timed, expected: Timed) -> Verdict:
+    def hear(
+        self, solution: str, inputs: Sequence[Any], got: TimedAnswer, expected: TimedAnswer
+    ) -> Verdict:
         """Judge one call, and remember how it went; the first disagreement of a solution is logged."""
         verdict = self._judged(inputs, outputs_in(got.answer), outputs_in(expected.answer))
         with self._lock:
-            found = self.by_solution.setdefault(solution, Compared())
+            found = self.by_solution.setdefault(solution, ComparedCalls())
             found.calls += 1
             found.solution_ms += got.elapsed_ms
             found.original_ms += expected.elapsed_ms
@@ -66,10 +68,10 @@ class Comparison:
                 return _wrong(f"output {name!r} is {_form(ours)}, the original's {_form(theirs)}")
         with torch.no_grad():
             case = self._judge.open_case(self._tolerance)
-            return case.hear(Call(inputs, got, cast("list[torch.Tensor]", expected)))
+            return case.hear(JudgedCall(inputs, got, cast("list[torch.Tensor]", expected)))
 
 
-class Timed:
+class TimedAnswer:
     """An answer and the time it took, the device's work included."""
 
     def __init__(self, call: Callable[[], Any]) -> None:

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.apply.answers import (
-    by_fallback,
-    compared,
-    is_capturing,
-    on_device,
-)
-from flashinfer_bench.apply.comparing import Comparison
+from flashinfer_bench.apply.comparing import OriginalComparison
 from flashinfer_bench.apply.fast_path import PLAIN, Answer, marking, written_out
 from flashinfer_bench.apply.kernels import (
     destination_passing,
     device_of,
     value_returning,
 )
-from flashinfer_bench.apply.stats import Counter, Counters
-from flashinfer_bench.apply.table import ApplyKey, Choice, Table, merged, tables_of
+from flashinfer_bench.apply.results import (
+    by_fallback,
+    compared,
+    is_capturing,
+    on_device,
+)
+from flashinfer_bench.apply.stats import ApplyCounters, Counter
+from flashinfer_bench.apply.table import ApplyKey, Choice, WinnerTable, merged, tables_of
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.intercept.catalogue import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from flashinfer_bench.apply.comparing import Timed
+    from flashinfer_bench.apply.comparing import TimedAnswer
     from flashinfer_bench.apply.config import ApplyConfig
     from flashinfer_bench.apply.kernels import Kernel, Kernels
     from flashinfer_bench.compile import Runnable
@@ -71,14 +71,14 @@ class Dispatcher:
 
     def __init__(self, definition: Definition, config: ApplyConfig, means: Means) -> None:
         self.definition = definition
-        self.misses = Counters()
+        self.misses = ApplyCounters()
         self.hits: list[tuple[Choice, Counter]] = []
         self._config = config
         self._means = means
         self._lock = threading.RLock()
-        self._tables: dict[str, Table] | None = None
-        self._known: dict[str, Table] = {}
-        self._comparison: Comparison | None = None
+        self._tables: dict[str, WinnerTable] | None = None
+        self._known: dict[str, WinnerTable] = {}
+        self._comparison: OriginalComparison | None = None
         self._verified_calls = config.verify_first_n
         self._marked = marking(means.inside)
         self._returning = self._style(has_outputs=False)
@@ -97,23 +97,23 @@ class Dispatcher:
                 self._verified_calls = 1
                 self._forget()
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, WinnerTable]:
         """Give the table of each device, read when first asked for."""
         with self._lock:
             if self._tables is None:
                 self._tables = tables_of(self._means.trace_set, self.definition.name, self._config)
             return self._tables
 
-    def know(self, hardware: str, table: Table) -> None:
+    def know(self, hardware: str, table: WinnerTable) -> None:
         """Take over a table for one device that need not be read any more."""
         self._known[hardware] = table
 
-    def table(self, hardware: str) -> Table:
+    def table(self, hardware: str) -> WinnerTable:
         """Give the table for one device."""
         if self._config.allow_other_hardware:
             return merged(self.tables(), hardware)
         known = self._known.get(hardware)
-        return self.tables().get(hardware, Table({})) if known is None else known
+        return self.tables().get(hardware, WinnerTable({})) if known is None else known
 
     def build_ahead(self, hardware: str) -> None:
         """Build the share of winners the settings ask for; what fails is put under quarantine."""
@@ -245,7 +245,7 @@ class Dispatcher:
             return answer
         left = [None if self._config.shadow else self._verified_calls]
 
-        def heard(inputs: tuple[Any, ...], ours: Timed, theirs: Timed) -> None:
+        def heard(inputs: tuple[Any, ...], ours: TimedAnswer, theirs: TimedAnswer) -> None:
             self.misses["compared with the original"].count()
             verdict = self._compare().hear(choice.solution, inputs, ours, theirs)
             if left[0] is None:
@@ -259,10 +259,10 @@ class Dispatcher:
 
         return compared(kernel, len(inputs), heard, failed, self._means.inside)
 
-    def _compare(self) -> Comparison:
+    def _compare(self) -> OriginalComparison:
         with self._lock:
             if self._comparison is None:
-                self._comparison = Comparison(self.definition, self._config)
+                self._comparison = OriginalComparison(self.definition, self._config)
             return self._comparison
 
     # Failing

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from flashinfer_bench.apply.stats import Compared
-    from flashinfer_bench.apply.table import Table
+    from flashinfer_bench.apply.stats import ComparedCalls
+    from flashinfer_bench.apply.table import WinnerTable
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
 
@@ -116,7 +116,7 @@ class ApplyRuntime:
             dispatcher.expect_library_calls()
         return name
 
-    def tables(self, name: str) -> dict[str, Table]:
+    def tables(self, name: str) -> dict[str, WinnerTable]:
         """Give the winners of a definition on each device that measured it; nothing for one that is not applied."""
         dispatcher = self._dispatcher(name)
         return {} if dispatcher is None else dispatcher.tables()
@@ -125,7 +125,7 @@ class ApplyRuntime:
         """Report what was answered, what was not and why, what failed, and what it saved."""
         hits: dict[str, dict[str, int]] = {}
         misses: dict[str, dict[str, int]] = {}
-        compared: dict[str, Compared] = {}
+        compared: dict[str, ComparedCalls] = {}
         saved_ms = 0.0
         for name, dispatcher in list(self._dispatchers.items()):
             for choice, counter in list(dispatcher.hits):

@@ -30,7 +30,7 @@ class Counter:
             return self.count() - self._reads + 1
 
 
-class Counters:
+class ApplyCounters:
     """Counters by name, made when first asked for; a bounded number of them."""
 
     def __init__(self, most: int = _MOST_SHAPES) -> None:
@@ -51,7 +51,7 @@ class Counters:
 
 
 @dataclass
-class Compared:
+class ComparedCalls:
     """How a solution stood up against the original, in `shadow` and `verify_first_n`."""
 
     calls: int = 0
@@ -80,7 +80,7 @@ class ApplyStats:
     """By definition and shape, with the reason."""
     quarantined: Mapping[str, str]
     """Solutions that failed, with what happened."""
-    compared: Mapping[str, Compared] = field(default_factory=dict)
+    compared: Mapping[str, ComparedCalls] = field(default_factory=dict)
     """Solutions that were compared with the original."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Table:
+class WinnerTable:
     """The winners of one definition on one device, in the order in which sizes were first measured."""
 
     winners: Mapping[ApplyKey, Winner]
@@ -117,7 +117,7 @@ class Table:
         return list(dict.fromkeys(names))
 
 
-def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, Table]:
+def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, WinnerTable]:
     """Read a definition's traces: a table for each device they come from."""
     axes = sorted(trace_set.definitions[name].var_axes)
     best: dict[str, dict[tuple[int, ...], TraceRow]] = {}
@@ -134,8 +134,8 @@ def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, 
     return {hardware: _table(axes, rows) for hardware, rows in best.items()}
 
 
-def _table(axes: list[str], rows: Mapping[tuple[int, ...], TraceRow]) -> Table:
-    return Table(
+def _table(axes: list[str], rows: Mapping[tuple[int, ...], TraceRow]) -> WinnerTable:
+    return WinnerTable(
         {
             ApplyKey(tuple(zip(axes, size, strict=True))): Winner(
                 row.solution, row.speedup or 0.0, row.latency_ms, row.reference_latency_ms
@@ -153,14 +153,14 @@ def _is_better(row: TraceRow, known: TraceRow) -> bool:
     return (row.latency_ms or math.inf) < (known.latency_ms or math.inf)
 
 
-def merged(tables: Mapping[str, Table], own: str) -> Table:
+def merged(tables: Mapping[str, WinnerTable], own: str) -> WinnerTable:
     """Make one table of what all devices say: this one's word where it has one, else the largest speedup."""
     winners: dict[ApplyKey, Winner] = {}
     for hardware in sorted(tables, key=lambda each: each == own):
         for key, found in tables[hardware].winners.items():
             if hardware == own or key not in winners or found.speedup > winners[key].speedup:
                 winners[key] = found
-    return Table(winners)
+    return WinnerTable(winners)
 
 
 def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[TraceRow]:

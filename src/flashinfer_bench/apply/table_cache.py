@@ -14,7 +14,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.apply.table import ApplyKey, Table, Winner, tables_of
+from flashinfer_bench.apply.table import ApplyKey, Winner, WinnerTable, tables_of
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def tables_here(
     hardware: str,
     *,
     folder: Path | None = None,
-) -> dict[str, Table]:
+) -> dict[str, WinnerTable]:
     """Give the tables of several definitions for one device, from the cache where it holds them."""
     digest = digest_of(trace_set, configs, hardware)
     path = (folder or settings.cache_path() / "apply_tables") / f"{digest}.json"
     tables = _load(path, digest)
     if tables is None:
         tables = {
-            name: tables_of(trace_set, name, config).get(hardware, Table({}))
+            name: tables_of(trace_set, name, config).get(hardware, WinnerTable({}))
             for name, config in configs.items()
         }
         _save(path, digest, tables)
@@ -62,14 +62,14 @@ def digest_of(trace_set: TraceSet, configs: Mapping[str, ApplyConfig], hardware:
     return digest.hexdigest()
 
 
-def _load(path: Path, digest: str) -> dict[str, Table] | None:
+def _load(path: Path, digest: str) -> dict[str, WinnerTable] | None:
     """Read a file; what is not there, or is not what it should be, is made anew."""
     try:
         content = json.loads(path.read_bytes())
         if content["digest"] != digest:
             return None
         return {
-            name: Table(
+            name: WinnerTable(
                 {
                     ApplyKey.from_json(key): Winner(solution, *content["measured"][name][key])
                     for key, solution in index.items()
@@ -81,7 +81,7 @@ def _load(path: Path, digest: str) -> dict[str, Table] | None:
         return None
 
 
-def _save(path: Path, digest: str, tables: Mapping[str, Table]) -> None:
+def _save(path: Path, digest: str, tables: Mapping[str, WinnerTable]) -> None:
     """Write a file whole or not at all; a cache that cannot be written is none."""
     content: dict[str, Any] = {"digest": digest, "index": {}, "def_best": {}, "measured": {}}
     for name, table in tables.items():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashinfer_bench.attacks.screen import attack_line, attacks_page
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.options import given, json_option, log_level_option, sandbox_option
+from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.cli.setting_options import setting_options
 
 if TYPE_CHECKING:
     from flashinfer_bench.attacks.results import AttackRow
@@ -48,10 +49,7 @@ _POSITIVE = click.IntRange(min=1)
     type=click.Choice(_FAMILIES),
     help="Families to run; `honest` are the look-alikes.  [default: all]",
 )
-@sandbox_option
-@click.option(
-    "--threads", type=_POSITIVE, help="CPU threads of every worker.  [default: physical cores]"
-)
+@setting_options("sandbox", "threads", helps={"threads": "CPU threads of every worker."})
 @click.option(
     "--repeat",
     type=_POSITIVE,
@@ -72,8 +70,7 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
     device: str,
     only: tuple[str, ...],
     families: tuple[str, ...],
-    sandbox: str | None,
-    threads: int | None,
+    settings: dict[str, Any],
     repeat: int,
     no_slow: bool,
     as_json: bool,
@@ -91,8 +88,7 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
     from flashinfer_bench.attacks.suite import entries  # noqa: PLC0415
 
     chosen = entries(only=only, families=families, with_slow=not no_slow)
-    overrides = given({"sandbox": sandbox, "threads": threads})
-    setting = Setting(device=device, repeats=repeat, overrides=overrides)
+    setting = Setting(device=device, repeats=repeat, overrides=settings)
 
     def show(row: AttackRow) -> None:
         log.inform(attack_line(row))

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from flashinfer_bench.tensors.planned import read, written
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,8 +49,10 @@ class Channel(Generic[Received]):
     def __init__(self, sock: socket.socket, receives: type[Received] | Any) -> None:
         sock.setblocking(True)
         self.socket = sock
-        self._decoder: msgspec.msgpack.Decoder[Received] = msgspec.msgpack.Decoder(receives)
-        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder: msgspec.msgpack.Decoder[Received] = msgspec.msgpack.Decoder(
+            receives, dec_hook=read
+        )
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=written)
         self._buffer = bytearray()
         self._descriptors: list[int] = []
         self._poll = select.poll()

@@ -151,6 +151,8 @@ class Skipped(_Ending, frozen=True):
     """This machine cannot run it: no trace, and nobody's fault."""
 
     reason: str
+    is_compiled: bool = False
+    """Whether it was built, for a device that is not here."""
 
 
 class DatasetFault(_Ending, frozen=True):

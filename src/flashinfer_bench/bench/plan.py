@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -240,15 +241,6 @@ def _has_cuda(solution: Solution) -> bool:
     return solution.spec.language == "cuda" or any(
         source.path.endswith(".cu") for source in solution.sources
     )
-
-
-def axes_text(axes: Mapping[str, int]) -> str:
-    """Render axis values for people.
-
-    >>> axes_text({"M": 8, "N": 16})
-    'M=8, N=16'
-    """
-    return ", ".join(f"{name}={value}" for name, value in axes.items()) or "no axes"
 
 
 def _chosen_definitions(trace_set: TraceSet, chosen: Selection) -> list[Definition]:

@@ -7,7 +7,7 @@ definition, an expected output or a tolerance. Every answer repeats the id of it
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -337,16 +337,8 @@ class ParticipantPlan(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """How strict and how long, resolved for one definition."""
+    """What the judge is told of a job beside its settings."""
 
-    warmup_runs: int
-    iterations: int
-    num_trials: int
-    rtol: float
-    atol: float
-    required_matched_ratio: float | None
-    max_error_cap: float | None
-    max_precision_ratio: float | None
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
@@ -356,23 +348,20 @@ class Judgement(msgspec.Struct, frozen=True):
     to sleep by then, and what it left in the caches is gone."""
     disturbed_repeats: int = 0
     calls_per_sample: int | None = None
-    until_interval: float | None = None
-    time_budget_seconds: float | None = None
-    extra: dict[str, Any] = {}
-    """Parameters of the definition's judge."""
 
 
 class RunJob(Message, frozen=True):
     """Judge and time one workload; participants were connected before.
 
-    `coin` decides which timed calls are checked; no candidate learns it. With `has_files`, contents of files come
-    as a descriptor.
+    `settings` are a `ResolvedEvalConfig` as JSON: how strict and how long. `coin` decides which timed calls are
+    checked; no candidate learns it. With `has_files`, contents of files come as a descriptor.
     """
 
     definition: bytes
     workload: bytes
     has_files: bool
     participants: tuple[ParticipantPlan, ...]
+    settings: bytes
     judgement: Judgement
     key: int
     coin: int
@@ -387,11 +376,7 @@ class LintTask(Message, frozen=True):
     definition: bytes
     workload: bytes
     has_files: bool
-    rtol: float
-    atol: float
-    required_matched_ratio: float | None
-    max_error_cap: float | None
-    extra: dict[str, Any]
+    settings: bytes
     key: int
 
 

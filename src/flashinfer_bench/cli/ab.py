@@ -9,35 +9,32 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.ab_report import Question, ab_report
-from flashinfer_bench.cli.ab_rounds import Found, play
+from flashinfer_bench.cli.ab_rounds import AbOutcomes, play
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints
-from flashinfer_bench.cli.options import (
-    SHARE,
-    arch_option,
-    clock_options,
-    given,
-    json_option,
-    kernel_options,
-    log_level_option,
-    sandbox_option,
-    stopping_options,
-)
+from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
 from flashinfer_bench.cli.scratch import plan_of, scratch_set
+from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.cli.versions import find_definition, find_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.ab import AbReport, ab_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.tools.ab import Limits
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _ROUNDS = 12
-_ITERATIONS = 10
-_WARMUP_RUNS = 5
+_COUNTS: dict[str, Any] = {"warmup_runs": 5, "iterations": 10}
+_HELPS = {
+    "until_interval": "Go on until the ratio's 95% interval is no wider than this, such as 1%.",
+    "warmup_runs": "Untimed calls in each round.",
+    "iterations": "Timed samples of each in a round.",
+    "timeout_seconds": "How long each may take for a workload in a round.",
+}
+_STOPPING = ("until_interval", "time_budget_seconds")
+_OTHERS = ("threads", "seed", "timeout_seconds", "arch", "clock", "cache", "sandbox")
 _THRESHOLD = 0.02
 _POSITIVE = click.IntRange(min=1)
 
@@ -53,25 +50,10 @@ class AbOptions:
     device: str
     language: str | None
     entry_point: str | None
-    workloads: tuple[str, ...]
-    workload_class: str | None
+    settings: dict[str, Any]
     rounds: int
-    until_interval: float | None
-    time_budget_seconds: float | None
-    warmup_runs: int
-    iterations: int
     threshold: float
-    threads: int | None
-    seed: int | None
-    timeout: float | None
-    arch: str | None
-    clock: ClockChoice | None
-    cache: CacheChoice | None
-    sandbox: str | None
     as_json: bool
-
-
-until_interval, time_budget = stopping_options("the ratio's 95% interval")
 
 
 @click.command(
@@ -86,6 +68,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @kernel_options
+@setting_options("workloads", "workload_class")
 @click.option(
     "--rounds",
     type=_POSITIVE,
@@ -93,22 +76,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
     show_default=True,
     help="Pairs of fresh processes; with fewer than six the interval leaves out how processes differ.",
 )
-@until_interval
-@time_budget
-@click.option(
-    "--warmup-runs",
-    type=click.IntRange(min=0),
-    default=_WARMUP_RUNS,
-    show_default=True,
-    help="Untimed calls in each round.",
-)
-@click.option(
-    "--iterations",
-    type=_POSITIVE,
-    default=_ITERATIONS,
-    show_default=True,
-    help="Timed samples of each in a round.",
-)
+@setting_options(*_STOPPING, *_COUNTS, helps=_HELPS, **_COUNTS)
 @click.option(
     "--threshold",
     type=SHARE,
@@ -116,21 +84,7 @@ until_interval, time_budget = stopping_options("the ratio's 95% interval")
     metavar="SHARE",
     help="Differences up to this count as none.  [default: 2%]",
 )
-@click.option("--threads", type=_POSITIVE, help="CPU threads of both.  [default: physical cores]")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    help="Run key of the inputs.  [default: secret and random]",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long each may take for a workload in a round.  [default: 300]",
-)
-@arch_option
-@clock_options
-@sandbox_option
+@setting_options(*_OTHERS, helps=_HELPS)
 @json_option
 @log_level_option
 def ab(**options: Any) -> None:
@@ -158,7 +112,7 @@ def _ab(options: AbOptions) -> int:
         scratch_set(trace_set, definition, old, new), _config(options), device=options.device
     )
     plan = plan_of(benchmark, definition)
-    found = Found(interpreted=_interpreted(old, new, benchmark.target.kind))
+    found = AbOutcomes(interpreted=_interpreted(old, new, benchmark.target.kind))
     question = _question(options, is_same_code=old.hash() == new.hash())
     if not plan.skipped:
         play(benchmark, plan, new, question.limits, found)
@@ -177,8 +131,8 @@ def _question(options: AbOptions, *, is_same_code: bool) -> Question:
         new=options.new,
         is_same_code=is_same_code,
         threshold=options.threshold,
-        iterations=options.iterations,
-        warmup_runs=options.warmup_runs,
+        iterations=options.settings["iterations"],
+        warmup_runs=options.settings["warmup_runs"],
         limits=_limits(options),
     )
 
@@ -186,7 +140,7 @@ def _question(options: AbOptions, *, is_same_code: bool) -> Question:
 def _limits(options: AbOptions) -> Limits:
     from flashinfer_bench.bench.tools.ab import Limits  # noqa: PLC0415  # pydantic
 
-    return Limits(options.rounds, options.until_interval, options.time_budget_seconds)
+    return Limits(options.rounds, *(options.settings.get(name) for name in _STOPPING))
 
 
 def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, Solution, Solution]:
@@ -216,25 +170,8 @@ def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, So
 def _config(options: AbOptions) -> BenchmarkConfig:
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
 
-    return BenchmarkConfig.default(
-        workloads=list(options.workloads) or None,
-        workload_class=options.workload_class,
-        warmup_runs=options.warmup_runs,
-        iterations=options.iterations,
-        num_trials=1,
-        profile_baseline=False,
-        threads=options.threads,
-        arch=options.arch,
-        seed=options.seed,
-        **given(
-            {
-                "clock": options.clock,
-                "cache": options.cache,
-                "timeout_seconds": options.timeout,
-                "sandbox": options.sandbox,
-            }
-        ),
-    )
+    settings = {name: each for name, each in options.settings.items() if name not in _STOPPING}
+    return BenchmarkConfig.default(num_trials=1, profile_baseline=False, **settings)
 
 
 def _interpreted(old: Solution, new: Solution, device_kind: str) -> tuple[str, ...]:

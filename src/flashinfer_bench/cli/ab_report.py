@@ -13,7 +13,7 @@ from flashinfer_bench.report.run import Fault, SkippedJob
 if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.bench.tools.ab import Blocks, Limits, Round
-    from flashinfer_bench.cli.ab_rounds import Found
+    from flashinfer_bench.cli.ab_rounds import AbOutcomes
     from flashinfer_bench.data import Definition
     from flashinfer_bench.stats.verdicts import Ratio
 
@@ -33,7 +33,9 @@ class Question:
     limits: Limits
 
 
-def ab_report(question: Question, definition: Definition, plan: Plan, found: Found) -> AbReport:
+def ab_report(
+    question: Question, definition: Definition, plan: Plan, found: AbOutcomes
+) -> AbReport:
     """Sum the rounds up; without a verdict where times mean nothing."""
     from flashinfer_bench.stats.verdicts import Verdict, overall, ratio_of  # noqa: PLC0415  # pydantic
 
@@ -72,7 +74,7 @@ def ab_report(question: Question, definition: Definition, plan: Plan, found: Fou
     )
 
 
-def _remarks(found: Found) -> list[str]:
+def _remarks(found: AbOutcomes) -> list[str]:
     return [
         f"the {name} one is interpreted here: its times mean nothing, so there is no verdict"
         for name in found.interpreted
@@ -103,7 +105,7 @@ def _median_ms(rounds: list[Blocks]) -> float:
     return statistics.median(samples) / _NANOSECONDS_PER_MS
 
 
-def _failures(found: Found) -> list[AbFailure]:
+def _failures(found: AbOutcomes) -> list[AbFailure]:
     from flashinfer_bench.bench.record import (  # noqa: PLC0415  # pydantic
         status_and_log,
         violations_of,
@@ -127,7 +129,7 @@ def _failures(found: Found) -> list[AbFailure]:
     return failures
 
 
-def _skipped(found: Found) -> list[SkippedJob]:
+def _skipped(found: AbOutcomes) -> list[SkippedJob]:
     from flashinfer_bench.bench.outcomes import Skipped  # noqa: PLC0415  # pydantic
 
     return [
@@ -137,7 +139,7 @@ def _skipped(found: Found) -> list[SkippedJob]:
     ]
 
 
-def _faults(found: Found, definition: Definition) -> list[Fault]:
+def _faults(found: AbOutcomes, definition: Definition) -> list[Fault]:
     from flashinfer_bench.bench.outcomes import DatasetFault  # noqa: PLC0415  # pydantic
 
     return [

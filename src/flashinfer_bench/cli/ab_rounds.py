@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Found:
+class AbOutcomes:
     """What became of the workloads so far."""
 
     interpreted: tuple[str, ...] = ()
@@ -39,7 +39,9 @@ class Found:
             self.rounds.setdefault(step.workload.uuid, []).append(step)
 
 
-def play(benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found: Found) -> None:
+def play(
+    benchmark: Benchmark, plan: Plan, new: Solution, limits: Limits, found: AbOutcomes
+) -> None:
     """Run all rounds on one device; one is enough where times mean nothing."""
     from flashinfer_bench.bench.parent.pool import LocalPool  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.tools.ab import Limits, run_ab  # noqa: PLC0415  # pydantic

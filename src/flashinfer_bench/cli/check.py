@@ -13,30 +13,23 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.options import (
-    arch_option,
-    clock_options,
-    given,
     json_option,
     kernel_options,
     log_level_option,
-    sampling_options,
-    sandbox_option,
     warn_missing_measures,
 )
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.cli.scratch import plan_of, scratch_set
+from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
-_TRIALS = 1
-_ITERATIONS = 20
-_WARMUP_RUNS = 3
+_COUNTS: dict[str, Any] = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +42,7 @@ class CheckOptions:
     device: str
     language: str | None
     entry_point: str | None
-    workloads: tuple[str, ...]
-    workload_class: str | None
-    warmup_runs: int
-    iterations: int
-    num_trials: int
-    arch: str | None
-    clock: ClockChoice | None
-    cache: CacheChoice | None
-    sandbox: str | None
+    settings: dict[str, Any]
     as_json: bool
 
 
@@ -71,10 +56,8 @@ class CheckOptions:
 )
 @click.argument("kernel", metavar="KERNEL")
 @kernel_options
-@sampling_options(warmup_runs=_WARMUP_RUNS, iterations=_ITERATIONS, num_trials=_TRIALS)
-@arch_option
-@clock_options
-@sandbox_option
+@setting_options("workloads", "workload_class")
+@setting_options(*_COUNTS, "arch", "clock", "cache", "sandbox", **_COUNTS)
 @json_option
 @log_level_option
 def check(**options: Any) -> None:
@@ -96,22 +79,14 @@ def _check(options: CheckOptions) -> int:
 
     trace_set = load_dataset(options.local)
     definition, solution = _subject(trace_set, options)
-    config = BenchmarkConfig.default(
-        workloads=list(options.workloads) or None,
-        workload_class=options.workload_class,
-        warmup_runs=options.warmup_runs,
-        iterations=options.iterations,
-        num_trials=options.num_trials,
-        arch=options.arch,
-        **given({"clock": options.clock, "cache": options.cache, "sandbox": options.sandbox}),
-    )
+    config = BenchmarkConfig.default(**options.settings)
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
     )
     collected = Collected(plan_of(benchmark, definition))
     measure(benchmark, collected, _view(collected, options), saves=False)
     report = _report(collected, options, definition, solution)
-    exit_code = exit_code_of(collected, only_compiles=options.arch is not None)
+    exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
     else:
@@ -120,7 +95,7 @@ def _check(options: CheckOptions) -> int:
     return exit_code
 
 
-def _view(collected: Collected, options: CheckOptions) -> View:
+def _view(collected: Collected, options: CheckOptions) -> ProgressView:
     """Show progress where it can be wiped away; the page has a line per job anyway."""
     if options.as_json or not screen.is_terminal():
         return Lines(is_quiet=True)
@@ -136,9 +111,9 @@ def _report(
         language=solution.spec.language.value,
         entry_point=solution.spec.entry_point,
         calling_style="into" if solution.spec.destination_passing_style else "returns",
-        num_trials=options.num_trials,
-        iterations=options.iterations,
-        warmup_runs=options.warmup_runs,
+        num_trials=options.settings["num_trials"],
+        iterations=options.settings["iterations"],
+        warmup_runs=options.settings["warmup_runs"],
         jobs=tuple(collected.results),
         skipped=collected.skipped,
         dataset_faults=tuple(collected.faults.values()),

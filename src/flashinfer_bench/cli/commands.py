@@ -53,7 +53,7 @@ class Command(click.Command):
         write_lines(formatter, "Examples", self.examples)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands under one name, with examples; wings may bring more of them."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
@@ -77,7 +77,8 @@ class Group(click.Group):
     def summaries(self, ctx: click.Context) -> dict[str, str]:
         """Give the whole first sentence of each command; of wings nothing is loaded for it."""
         own = {
-            name: super(Group, self).get_command(ctx, name) for name in super().list_commands(ctx)
+            name: super(CommandGroup, self).get_command(ctx, name)
+            for name in super().list_commands(ctx)
         }
         found = {name: each.get_short_help_str(_ANY_LENGTH) for name, each in own.items() if each}
         brought = sorted(wings.brought(self.entry_group).items())

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TensorSpec, Workload
-    from flashinfer_bench.data.drafting import Draft, Seen
     from flashinfer_bench.data.reference_source import AuthorsFile
     from flashinfer_bench.data.rules import Finding
+    from flashinfer_bench.data.scaffolding import Draft, SeenFunction
 
 _OBSERVE_S = 600
 _MOST_LOG_LINES = 20
@@ -61,12 +61,12 @@ def make_definition(options: DefinitionOptions) -> int:
     return 0 if is_sound else 1
 
 
-def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> Seen:
+def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
     """Run the author's file in a process that may load torch; what it prints goes to stderr."""
     import msgspec  # noqa: PLC0415
 
     from flashinfer_bench.cli.running_checks import has_torch  # noqa: PLC0415
-    from flashinfer_bench.data.drafting import Seen  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding import SeenFunction  # noqa: PLC0415
 
     if not has_torch():
         raise MissingPackageError("torch", extra="torch", needed_for="running the function")
@@ -86,18 +86,18 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> Seen:
         raise UsageError(told["message"])
     if not answer.exists():
         raise WorkerError(f"running {file.function} ended with {done.returncode} and no answer")
-    return msgspec.json.decode(answer.read_bytes(), type=Seen)
+    return msgspec.json.decode(answer.read_bytes(), type=SeenFunction)
 
 
-def _drafted(seen: Seen, file: AuthorsFile, options: DefinitionOptions) -> Draft:
+def _drafted(seen: SeenFunction, file: AuthorsFile, options: DefinitionOptions) -> Draft:
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from flashinfer_bench.data.drafting import Wishes, draft  # noqa: PLC0415
     from flashinfer_bench.data.reference_source import (  # noqa: PLC0415
         reference_text,
         returned_names,
         shape_hints,
     )
+    from flashinfer_bench.data.scaffolding import Wishes, draft  # noqa: PLC0415
 
     is_generic = file.function in {"run", "forward", "reference"}
     wishes = Wishes(
@@ -185,7 +185,7 @@ def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Fin
     return found
 
 
-def _summary(drafted: Draft, seen: Seen, root: Path) -> list[str]:
+def _summary(drafted: Draft, seen: SeenFunction, root: Path) -> list[str]:
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     definition, layout = drafted.definition, Layout(root)

@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.collecting import collector_paused
-from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import (
     dataset_options,
@@ -42,7 +42,7 @@ _HELP = "\n".join(
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     help=_HELP,
     examples=[
         "flashinfer-bench export csv --local examples/dataset --output traces.csv",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.data import hub as hub_module
 from flashinfer_bench.errors import UsageError
@@ -16,7 +16,7 @@ _LEAST_BYTES = 50_000
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench hub pull",
         "flashinfer-bench hub status flashinfer-ai/flashinfer-trace",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option, new_folder_option
 from flashinfer_bench.cli.report_merge import write_merged
 from flashinfer_bench.errors import UsageError
@@ -22,7 +22,7 @@ output_option = new_folder_option("The dataset to write: a new or empty folder."
 
 @click.group(
     "import",
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench import flashinfer-trace old_dataset --output my_dataset",
         "flashinfer-bench import kernelbench examples/kernelbench/level1 --output problems",

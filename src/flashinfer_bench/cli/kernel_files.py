@@ -41,7 +41,7 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _EntryFunction:
     """A function to call, and whether it writes into outputs that are passed in."""
 
     name: str
@@ -110,18 +110,18 @@ def _language_of(path: Path, text: str) -> str:
     return dsl.group(1) if dsl else language
 
 
-def _entry(text: str, language: str, wanted: str | None, definition: Definition) -> _Entry:
+def _entry(text: str, language: str, wanted: str | None, definition: Definition) -> _EntryFunction:
     if language in _COMPILED:
         return _compiled_entry(text, wanted)
     return _python_entry(text, wanted, definition)
 
 
-def _python_entry(text: str, wanted: str | None, definition: Definition) -> _Entry:
+def _python_entry(text: str, wanted: str | None, definition: Definition) -> _EntryFunction:
     """Pick `run`, or the only public function; its arguments tell the calling style."""
     try:
         module = ast.parse(text)
     except SyntaxError:  # building it will show where
-        return _Entry(wanted or _DEFAULT_ENTRY, is_into=False)
+        return _EntryFunction(wanted or _DEFAULT_ENTRY, is_into=False)
     functions = {
         node.name: node
         for node in module.body
@@ -130,13 +130,13 @@ def _python_entry(text: str, wanted: str | None, definition: Definition) -> _Ent
     name = wanted or _only(list(functions), "public function")
     found = functions.get(name)
     if found is None:  # assigned or imported: it is taken at its word
-        return _Entry(name, is_into=False)
+        return _EntryFunction(name, is_into=False)
     arguments = len(found.args.posonlyargs) + len(found.args.args)
     everything = len(definition.inputs) + len(definition.outputs)
-    return _Entry(name, is_into=arguments == everything)
+    return _EntryFunction(name, is_into=arguments == everything)
 
 
-def _compiled_entry(text: str, wanted: str | None) -> _Entry:
+def _compiled_entry(text: str, wanted: str | None) -> _EntryFunction:
     binding = "torch" if _TORCH_BINDING.search(text) else "tvm-ffi"
     pattern = _PYBIND_NAME if binding == "torch" else _TVM_FFI_EXPORT
     exported = list(dict.fromkeys(pattern.findall(text)))
@@ -145,7 +145,9 @@ def _compiled_entry(text: str, wanted: str | None) -> _Entry:
             "the file exports no function; add TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run), "
             "or name one with --entry-point"
         )
-    return _Entry(wanted or _only(exported, "exported function"), is_into=True, binding=binding)
+    return _EntryFunction(
+        wanted or _only(exported, "exported function"), is_into=True, binding=binding
+    )
 
 
 def _only(names: list[str], kind: str) -> str:

@@ -10,10 +10,10 @@ import click
 
 from flashinfer_bench.cli import wings
 from flashinfer_bench.cli.boundary import faults_in_one_line
-from flashinfer_bench.cli.commands import Group, write_lines
+from flashinfer_bench.cli.commands import CommandGroup, write_lines
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and what the overview says about it."""
 
     module: str
@@ -23,29 +23,35 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("run", "Benchmark the solutions of a dataset and record traces."),
-    "report": Entry("report", "Look at recorded traces."),
-    "export": Entry("export", "Write traces or a whole dataset for other programs."),
-    "check": Entry("check", "Build, judge and time one kernel file; nothing is recorded."),
-    "ab": Entry("ab", "Time two solutions against each other in alternating blocks."),
-    "doctor": Entry("doctor", "Say what can be built, run and timed here, and what is missing."),
-    "replay": Entry("replay", "Run one recorded job again with its seed."),
-    "trace": Entry(
+    "run": CommandEntry("run", "Benchmark the solutions of a dataset and record traces."),
+    "report": CommandEntry("report", "Look at recorded traces."),
+    "export": CommandEntry("export", "Write traces or a whole dataset for other programs."),
+    "check": CommandEntry("check", "Build, judge and time one kernel file; nothing is recorded."),
+    "ab": CommandEntry("ab", "Time two solutions against each other in alternating blocks."),
+    "doctor": CommandEntry(
+        "doctor", "Say what can be built, run and timed here, and what is missing."
+    ),
+    "replay": CommandEntry("replay", "Run one recorded job again with its seed."),
+    "trace": CommandEntry(
         "trace",
         "Run a program, and record its kernels' calls as workloads and as a model's profile.",
     ),
-    "import": Entry("importing", "Make a dataset from another format.", "import_"),
-    "hub": Entry("hub", "Download datasets from the Hugging Face hub, and list what is here."),
-    "init": Entry("init", "Make the folders of a dataset, with a README of the next steps."),
-    "new": Entry("new", "Start a definition or a solution, without writing JSON."),
-    "pack": Entry("pack", "Write a folder with a `solution.toml` as one JSON file."),
-    "unpack": Entry(
+    "import": CommandEntry("importing", "Make a dataset from another format.", "import_"),
+    "hub": CommandEntry(
+        "hub", "Download datasets from the Hugging Face hub, and list what is here."
+    ),
+    "init": CommandEntry("init", "Make the folders of a dataset, with a README of the next steps."),
+    "new": CommandEntry("new", "Start a definition or a solution, without writing JSON."),
+    "pack": CommandEntry("pack", "Write a folder with a `solution.toml` as one JSON file."),
+    "unpack": CommandEntry(
         "pack",
         "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
-    "schema": Entry("schema", "Print the JSON schema of one entity, or of all."),
-    "validate": Entry("validate", "Check the files of a dataset, each by itself and all together."),
-    "validate-render": Entry("validate", "Write the JSON of an earlier validation as text."),
+    "schema": CommandEntry("schema", "Print the JSON schema of one entity, or of all."),
+    "validate": CommandEntry(
+        "validate", "Check the files of a dataset, each by itself and all together."
+    ),
+    "validate-render": CommandEntry("validate", "Write the JSON of an earlier validation as text."),
 }
 
 
@@ -71,7 +77,7 @@ EXIT_CODES = (
 )
 
 
-class CommandLine(Group):
+class CommandLine(CommandGroup):
     """Knows its commands by name; `--help` loads none of them."""
 
     @property

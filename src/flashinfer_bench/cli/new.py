@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.definition_files import DefinitionOptions, make_definition
 from flashinfer_bench.cli.options import log_level_option
@@ -27,7 +27,7 @@ _dataset_option = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench new definition --from my_ops.py::rmsnorm --local my_dataset",
         "flashinfer-bench new solution --definition rmsnorm_h4096 --language triton --local my_dataset",

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.cli.commands import ManyOption
 from flashinfer_bench.cli.datasets import pulled_folder
-from flashinfer_bench.compile.architectures import require_arch
 from flashinfer_bench.data.hub import FLASHINFER_TRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -68,17 +66,6 @@ def json_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def arch_option(command: Decorated) -> Decorated:
-    """Add `--arch`."""
-    return click.option(
-        "--arch",
-        metavar="SM",
-        callback=lambda _, __, arch: None if arch is None else require_arch(arch),
-        help="GPU architecture to compile CUDA and Triton for, such as sm_90; what is not for this "
-        "device is compiled and not run.  [default: the device's own; sm_90 without a GPU]",
-    )(command)
-
-
 def log_level_option(command: Decorated) -> Decorated:
     """Add `--log-level`."""
     return click.option(
@@ -93,66 +80,6 @@ def log_level_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def clock_options(command: Decorated) -> Decorated:
-    """Add `--clock` and `--cache`; what is not given is left to the settings."""
-    options = (
-        click.option(
-            "--clock",
-            type=click.Choice(["auto", "events", "cupti", "wall"]),
-            help="events: what a caller on a busy stream pays; cupti: kernel activity, needs cupti-python; wall: "
-            "what a caller waits.  [default: events on cuda, wall on cpu]",
-        ),
-        click.option(
-            "--cache",
-            type=click.Choice(["auto", "cold", "hot"]),
-            help="cold: evict the last-level cache before each sample; hot: do not.  "
-            "[default: cold on cuda, hot on cpu]",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def sampling_options(
-    *, warmup_runs: int | None = None, iterations: int | None = None, num_trials: int | None = None
-) -> Callable[[Decorated], Decorated]:
-    """Make `--warmup-runs`, `--iterations` and `--num-trials`; what has no default here is left to the settings."""
-
-    def counting(name: str, least: int, default: int | None, words: str, below: int) -> Any:
-        is_set = default is not None
-        return click.option(
-            name,
-            type=click.IntRange(min=least),
-            default=default,
-            show_default=is_set,
-            help=words if is_set else f"{words}  [default: {below}]",
-        )
-
-    def with_counts(command: Decorated) -> Decorated:
-        options = (
-            counting(
-                "--warmup-runs", 0, warmup_runs, "Untimed calls at the start of each trial.", 10
-            ),
-            counting("--iterations", 1, iterations, "Timed samples per trial.", 50),
-            counting("--num-trials", 1, num_trials, "Fresh sets of inputs.", 3),
-        )
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return with_counts
-
-
-def sandbox_option(command: Decorated) -> Decorated:
-    """Add `--sandbox`."""
-    return click.option(
-        "--sandbox",
-        type=click.Choice(["process", "container", "required", "off"]),
-        help="How solutions are sandboxed (docs/sandbox.md). `required`: `process`, or do not run.  [default: process]",
-    )(command)
-
-
 def warn_missing_measures(measures: Collection[str]) -> None:
     """Say what of the sandbox was asked for and was not in force."""
     if measures:
@@ -160,16 +87,6 @@ def warn_missing_measures(measures: Collection[str]) -> None:
             f"the sandbox was partial, without: {', '.join(sorted(measures))}; `flashinfer-bench doctor` says "
             "why, and `--sandbox required` does not run then"
         )
-
-
-def workload_class_option(command: Decorated) -> Decorated:
-    """Add `--workload-class`."""
-    return click.option(
-        "--workload-class",
-        type=click.Choice(["small", "full", "all"]),
-        help="Workloads to run by size: small ones for a CPU, full ones as a serving GPU sees them; those "
-        "without a class always run.  [default: small on cpu, full on cuda, all with --workloads]",
-    )(command)
 
 
 def kernel_options(command: Decorated) -> Decorated:
@@ -190,13 +107,6 @@ def kernel_options(command: Decorated) -> Decorated:
             metavar="FUNCTION",
             help="Function to call in it.  [default: run, or the only public or exported one]",
         ),
-        click.option(
-            "--workloads",
-            cls=ManyOption,
-            metavar="UUID...",
-            help="Workloads to run on, names or globs.  [default: all]",
-        ),
-        workload_class_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -262,37 +172,3 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
 
 SHARE = _Share()
 SECONDS = _Seconds()
-
-
-def stopping_options(
-    what: str,
-) -> tuple[Callable[[Decorated], Decorated], Callable[[Decorated], Decorated]]:
-    """Make `--until-interval` and `--time-budget`; both given, whichever comes first ends it."""
-    return (
-        click.option(
-            "--until-interval",
-            type=SHARE,
-            metavar="SHARE",
-            help=f"Go on until {what} is no wider than this, such as 1%.",
-        ),
-        click.option(
-            "--time-budget",
-            "time_budget_seconds",
-            type=SECONDS,
-            metavar="SECONDS",
-            help="Stop timing a workload after so long, such as 2s, however many samples there are.",
-        ),
-    )
-
-
-def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep what the user set; the rest is left to the layers below.
-
-    >>> given({"seed": 0, "label": None, "definitions": (), "strict": False})
-    {'seed': 0}
-    """
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-        if value is not None and value is not False and value != ()
-    }

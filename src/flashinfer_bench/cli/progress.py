@@ -25,7 +25,7 @@ _REFRESH_S = 0.5
 _BAR_WIDTH = 24
 
 
-class View(Protocol):
+class ProgressView(Protocol):
     """Is told what happens, and shows it or does not."""
 
     shows_failures: bool
@@ -43,7 +43,7 @@ class View(Protocol):
         """A job ended; None if it left no trace."""
         ...
 
-    def __enter__(self) -> View: ...
+    def __enter__(self) -> ProgressView: ...
 
     def __exit__(
         self,
@@ -84,7 +84,7 @@ class Lines:
         pass
 
 
-class Tally:
+class ProgressTally:
     """Counts jobs and knows the time; what the live view draws."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -130,7 +130,7 @@ class LiveView:
 
     def __init__(self, total: int) -> None:
         self.shows_failures = True
-        self._tally = Tally(total)
+        self._tally = ProgressTally(total)
         self._live = _live()
         self._drawn_s = 0.0
         self._put_off: threading.Timer | None = None
@@ -182,7 +182,7 @@ class LiveView:
         self._live.update(text, refresh=True)
 
 
-def choose_view(total: int, *, as_json: bool) -> View:
+def choose_view(total: int, *, as_json: bool) -> ProgressView:
     """Take the live view on a terminal, lines elsewhere; on a pipe the lines are results."""
     is_quiet = log.is_quiet(click.get_current_context())
     if as_json:

@@ -12,16 +12,15 @@ from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import (
     SHARE,
-    given,
     json_option,
     local_option,
     log_level_option,
-    sandbox_option,
     warn_missing_measures,
 )
 from flashinfer_bench.cli.progress import waiting_text
 from flashinfer_bench.cli.recorded import find_trace, solution_of
 from flashinfer_bench.cli.running import missing_measures
+from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.cli.versions import find_definition
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
@@ -46,10 +45,9 @@ class ReplayOptions:
     trace_id: str | None
     local: tuple[str, ...]
     device: str | None
-    timeout: float | None
+    settings: dict[str, Any]
     threshold: float
     reproducer: str | None
-    sandbox: str | None
     as_json: bool
 
 
@@ -70,12 +68,6 @@ class ReplayOptions:
     "--device", metavar="NAME", help="cpu, or cuda:0.  [default: the kind it was recorded on]"
 )
 @click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long the solution may take.  [default: 300]",
-)
-@click.option(
     "--threshold",
     type=SHARE,
     default=LATENCY_THRESHOLD,
@@ -87,7 +79,7 @@ class ReplayOptions:
     metavar="FILE",
     help="Write a script that shows the same failure on its own: torch, these sources, this seed.",
 )
-@sandbox_option
+@setting_options("timeout_seconds", "sandbox")
 @json_option
 @log_level_option
 def replay(**options: Any) -> None:
@@ -144,8 +136,7 @@ def _run(
     assert trace.evaluation is not None
     device = options.device or recorded_device(trace.evaluation)
     target = Benchmark(trace_set, device=device).target
-    own = given({"timeout_seconds": options.timeout, "sandbox": options.sandbox})
-    plan = replay_of(trace, definition, solution, target, own)
+    plan = replay_of(trace, definition, solution, target, options.settings)
     step = run_again(
         trace, trace_set, definition, solution, plan, device=device, observe=_tell_waiting
     )

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.collecting import collector_paused
-from flashinfer_bench.cli.commands import Command, Group, ManyOption
+from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
 from flashinfer_bench.cli.options import (
     dataset_options,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench report summary --local examples/dataset",
         "flashinfer-bench report best --local examples/dataset --json",

@@ -17,7 +17,7 @@ from flashinfer_bench.text.tables import Column, heading, paragraph, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.data.merging import Merge, Merged
+    from flashinfer_bench.data.merging import Merge, MergedDataset
     from flashinfer_bench.text.tables import Page
 
 _REMEDY = (
@@ -67,8 +67,8 @@ def merge(
     keep-first` the dataset named first counts; what belongs to the other version, such as its traces, is left
     out and counted. The folder is written whole or not at all.
     """
-    from flashinfer_bench.data.drafts import require_new  # noqa: PLC0415  # `--help` does without
     from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import require_new  # noqa: PLC0415  # `--help` does without
 
     named = [*datasets, *local]
     if not named:
@@ -102,7 +102,7 @@ def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
         screen.show(_page(output, planned.merged))
 
 
-def _page(output: Path, merged: Merged) -> Page:
+def _page(output: Path, merged: MergedDataset) -> Page:
     columns = [Column("what"), *(Column(head, is_number=True) for head in _HEADS)]
     conflicts = [each.kind for each in merged.conflicts]
     rows = [

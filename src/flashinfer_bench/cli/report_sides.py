@@ -31,7 +31,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _NamedSide:
     kind: Kind
     name: str
 
@@ -69,7 +69,7 @@ def _side(name: str, trace_set: TraceSet, admits: Callable[[TraceRow], bool]) ->
     return Side(name, rows, current_hashes(trace_set), samples_reader(trace_set))
 
 
-def _filter(named: _Named) -> Callable[[TraceRow], bool]:
+def _filter(named: _NamedSide) -> Callable[[TraceRow], bool]:
     match named.kind:
         case Kind.SOLUTIONS:
             return lambda row: row.solution == named.name
@@ -81,7 +81,7 @@ def _filter(named: _Named) -> Callable[[TraceRow], bool]:
             return lambda _: True
 
 
-def _named(text: str, trace_set: TraceSet) -> _Named:
+def _named(text: str, trace_set: TraceSet) -> _NamedSide:
     """Find what a name stands for; a prefix such as `hardware:` says it."""
     known = _known(trace_set)
     prefix, colon, name = text.partition(":")
@@ -89,7 +89,7 @@ def _named(text: str, trace_set: TraceSet) -> _Named:
         kind = _PREFIXES[prefix]
         if name not in known[kind]:
             raise UnknownNameError(prefix, name, known[kind])
-        return _Named(kind, name)
+        return _NamedSide(kind, name)
     found = [kind for kind, names in known.items() if text in names]
     if len(found) > 1:
         ways = " or ".join(
@@ -99,7 +99,7 @@ def _named(text: str, trace_set: TraceSet) -> _Named:
     if not found:
         every = [name for names in known.values() for name in names]
         raise UnknownNameError("folder, solution, hardware or run", text, every)
-    return _Named(found[0], text)
+    return _NamedSide(found[0], text)
 
 
 def _known(trace_set: TraceSet) -> dict[Kind, list[str]]:

@@ -11,23 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
 from flashinfer_bench.cli.options import (
-    arch_option,
-    clock_options,
     dataset_options,
-    given,
     json_option,
     log_level_option,
-    sampling_options,
-    sandbox_option,
-    stopping_options,
     warn_missing_measures,
-    workload_class_option,
 )
 from flashinfer_bench.cli.progress import choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure, skipped_job
+from flashinfer_bench.cli.setting_options import setting_options, settings_about
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import solution_results
 from flashinfer_bench.report.run import (
@@ -39,19 +33,14 @@ from flashinfer_bench.report.run import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Plan, Resume
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import TraceSet
-
-_POSITIVE = click.IntRange(min=1)
-_POSITIVE_FLOAT = click.FloatRange(min=0, min_open=True)
-_RATIO = click.FloatRange(min=0, min_open=True, max=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,34 +51,8 @@ class RunOptions:
     output: str | None
     device: str
     config: str | None
-    definitions: tuple[str, ...]
-    solutions: tuple[str, ...]
-    op_types: tuple[str, ...]
-    authors: tuple[str, ...]
-    workloads: tuple[str, ...]
-    workload_class: str | None
-    warmup_runs: int | None
-    iterations: int | None
-    num_trials: int | None
-    until_interval: float | None
-    time_budget_seconds: float | None
-    rtol: float | None
-    atol: float | None
-    required_matched_ratio: float | None
-    timeout: float | None
-    build_timeout: float | None
-    threads: int | None
-    seed: int | None
-    arch: str | None
-    clock: ClockChoice | None
-    cache: CacheChoice | None
-    label: str | None
-    use_isolated_runner: bool
-    no_audit: bool
-    no_profile_baseline: bool
-    strict: bool
-    strict_hardware: bool
-    sandbox: str | None
+    settings: dict[str, Any]
+    """Settings that were given as options."""
     resume: bool
     retry_failed: bool
     save_results: bool
@@ -97,90 +60,6 @@ class RunOptions:
     fail_fast: bool
     exit_zero: bool
     as_json: bool
-
-
-def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what decides how long and how strictly a job is measured."""
-    options = (
-        click.option("--config", metavar="YAML", help="Settings in a file; options override it."),
-        sampling_options(),
-        *stopping_options("the speedup's 95% interval"),
-        arch_option,
-        clock_options,
-        click.option("--rtol", type=_POSITIVE_FLOAT, help="Relative tolerance.  [default: 1e-2]"),
-        click.option("--atol", type=_POSITIVE_FLOAT, help="Absolute tolerance.  [default: 1e-2]"),
-        click.option(
-            "--required-matched-ratio",
-            type=_RATIO,
-            help="Share of elements that must match.  [default: 1]",
-        ),
-        click.option(
-            "--timeout",
-            type=_POSITIVE_FLOAT,
-            help="Seconds a solution may take for one workload.  [default: 300]",
-        ),
-        click.option(
-            "--build-timeout",
-            type=_POSITIVE_FLOAT,
-            help="Seconds a build may take.  [default: 300]",
-        ),
-        click.option(
-            "--threads",
-            type=_POSITIVE,
-            help="CPU threads of solution and reference alike.  [default: physical cores]",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0, max=2**64 - 1),
-            help="Key of all inputs, to repeat a run.  [default: secret]",
-        ),
-        click.option(
-            "--isolated",
-            "--use-isolated-runner",
-            "use_isolated_runner",
-            is_flag=True,
-            help="A fresh process for every job instead of one per solution.",
-        ),
-        sandbox_option,
-        click.option(
-            "--no-audit",
-            is_flag=True,
-            help="Neither check timed calls nor compare claims with what is seen from outside.",
-        ),
-        click.option(
-            "--no-profile-baseline",
-            is_flag=True,
-            help="Do not time the reference; there is no speedup then.",
-        ),
-        click.option("--strict", is_flag=True, help="Turn notes into failures."),
-        click.option(
-            "--strict-hardware",
-            is_flag=True,
-            help="Skip solutions whose target hardware names another card.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what decides which jobs run."""
-    kinds = {
-        "definitions": "Definitions to run",
-        "solutions": "Solutions to run",
-        "op-types": "Op types to run",
-        "authors": "Authors whose solutions run",
-        "workloads": "Workloads to run, by uuid",
-    }
-    for name, text in reversed(kinds.items()):
-        command = click.option(
-            f"--{name}",
-            cls=ManyOption,
-            metavar="NAME...",
-            help=f"{text}; names or globs.  [default: all]",
-        )(command)
-    return command
 
 
 @click.command(
@@ -209,9 +88,9 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU that CUDA_VISIBLE_DEVICES "
     "leaves, else the CPU.",
 )
-@_selecting
-@workload_class_option
-@_measuring
+@setting_options(*settings_about("selected"))
+@click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
+@setting_options(*settings_about("measured", "judged", "run"))
 @click.option(
     "--resume",
     is_flag=True,
@@ -225,7 +104,6 @@ def _selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Record traces.",
 )
-@click.option("--label", metavar="TEXT", help="A name for this run, kept in its traces.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first job that does not pass.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even when jobs did not pass.")
@@ -298,7 +176,7 @@ def _measure_and_show(
     return exit_code
 
 
-def _show(report: RunReport, view: View) -> None:
+def _show(report: RunReport, view: ProgressView) -> None:
     has_lines = report.jobs if not screen.is_terminal() else report.failed and view.shows_failures
     if has_lines:
         click.echo()  # sets the page apart from the jobs' lines
@@ -325,46 +203,12 @@ def _report(
 
 
 def _config(options: RunOptions) -> BenchmarkConfig:
-    """Lay the options that were given over the file, or over the bundled defaults."""
+    """Lay the options that were given over the file, or over the defaults."""
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # as above
 
-    overrides = given(
-        {
-            "definitions": options.definitions,
-            "solutions": options.solutions,
-            "op_types": options.op_types,
-            "authors": options.authors,
-            "workloads": options.workloads,
-            "workload_class": options.workload_class,
-            "warmup_runs": options.warmup_runs,
-            "iterations": options.iterations,
-            "num_trials": options.num_trials,
-            "until_interval": options.until_interval,
-            "time_budget_seconds": options.time_budget_seconds,
-            "rtol": options.rtol,
-            "atol": options.atol,
-            "required_matched_ratio": options.required_matched_ratio,
-            "timeout_seconds": options.timeout,
-            "build_timeout_seconds": options.build_timeout,
-            "threads": options.threads,
-            "seed": options.seed,
-            "arch": options.arch,
-            "clock": options.clock,
-            "cache": options.cache,
-            "label": options.label,
-            "use_isolated_runner": options.use_isolated_runner,
-            "strict": options.strict,
-            "strict_hardware": options.strict_hardware,
-            "sandbox": options.sandbox,
-        }
-    )
-    if options.no_audit:
-        overrides["audit"] = False
-    if options.no_profile_baseline:
-        overrides["profile_baseline"] = False
     if options.config is not None:
-        return BenchmarkConfig.from_yaml(options.config, **overrides)
-    return BenchmarkConfig.default(**overrides)
+        return BenchmarkConfig.from_yaml(options.config, **options.settings)
+    return BenchmarkConfig.default(**options.settings)
 
 
 def _resume(options: RunOptions) -> Resume | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.bench.plan import Job, Plan
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.data import Trace
 
 
@@ -31,6 +31,8 @@ class Collected:
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
     missing_measures: set[str] = field(default_factory=set)
     """Measures of the sandbox that were asked for and were not in force."""
+    has_compiled: bool = False
+    """Whether a job was built for a device that is not here, which is why it was skipped."""
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
@@ -55,8 +57,9 @@ class Collected:
             self.missing_measures |= missing_measures(step.trace)
             return result
         match step.outcome:
-            case Skipped(reason=reason):
+            case Skipped(reason=reason, is_compiled=is_compiled):
                 self.skipped_here.append(skipped_job(step.job, reason))
+                self.has_compiled |= is_compiled
             case DatasetFault(explanation=explanation):
                 fault = Fault(step.job.definition.name, step.job.workload.uuid, explanation)
                 self.faults.setdefault((fault.definition, explanation), fault)
@@ -68,7 +71,7 @@ class Collected:
 def measure(
     benchmark: Benchmark,
     collected: Collected,
-    view: View,
+    view: ProgressView,
     *,
     saves: bool,
     stops_at_failure: bool = False,
@@ -96,13 +99,8 @@ def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
     if collected.has_failed:
         return 1
     has_something = collected.results or collected.plan.done_count or not collected.skipped
-    has_compiled = only_compiles and any(is_compiled(each) for each in collected.skipped_here)
+    has_compiled = only_compiles and collected.has_compiled
     return 0 if has_something or has_compiled else DeviceError.exit_code
-
-
-def is_compiled(skipped: SkippedJob) -> bool:
-    """Tell whether a job was skipped because it was built for a device that is not here."""
-    return skipped.reason.startswith("built for ")
 
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:
@@ -118,7 +116,7 @@ def missing_measures(trace: Trace) -> set[str]:
     return set(provenance.sandbox_missing or ())
 
 
-def _observe(view: View, event: Progress) -> None:
+def _observe(view: ProgressView, event: Progress) -> None:
     from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
 
     match event:

@@ -22,7 +22,7 @@ from flashinfer_bench.text.tables import page_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flashinfer_bench.tracing.session import Request, Session
+    from flashinfer_bench.tracing.session import TracingFolder, TracingRequest
 
 _PATIENCE_S = 60.0
 _BY_SIGNAL = 128
@@ -94,9 +94,9 @@ def trace(
     root = _one_dataset(local)
     request = _request(root, adapters, policies)
     with tempfile.TemporaryDirectory(prefix="fib-trace-") as folder:
-        from flashinfer_bench.tracing.session import Session  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.tracing.session import TracingFolder  # noqa: PLC0415  # pydantic
 
-        session = Session(Path(folder))
+        session = TracingFolder(Path(folder))
         exit_code = _run(program, session.prepare(request), hides_output=as_json)
         run = _written(session, root, model or _name_of(program), shlex.join(program), exit_code)
     if as_json:
@@ -113,10 +113,10 @@ def _one_dataset(local: Sequence[str]) -> Path:
     return paths[0].resolve()
 
 
-def _request(root: Path, adapters: Sequence[str], policies: Mapping[str, Any]) -> Request:
+def _request(root: Path, adapters: Sequence[str], policies: Mapping[str, Any]) -> TracingRequest:
     """Read the options, and refuse policies that are not there before the program runs."""
     from flashinfer_bench.tracing.presets import chosen_configs  # noqa: PLC0415
-    from flashinfer_bench.tracing.session import Request  # noqa: PLC0415
+    from flashinfer_bench.tracing.session import TracingRequest  # noqa: PLC0415
 
     for file in adapters:
         if not Path(file).is_file():
@@ -124,7 +124,7 @@ def _request(root: Path, adapters: Sequence[str], policies: Mapping[str, Any]) -
     k, dump = policies["k"], policies["input_dump_policy"]
     if k is not None and policies["filter_policy"] is None:
         raise UsageError("--k counts for a --filter: name one, such as keep_first_k_by_axes")
-    request = Request(
+    request = TracingRequest(
         dataset=str(root),
         adapters=[str(Path(each).resolve()) for each in adapters],
         filter_policy=policies["filter_policy"],
@@ -182,7 +182,9 @@ def _name_of(program: Sequence[str]) -> str:
     return Path(script).stem
 
 
-def _written(session: Session, root: Path, model: str, command: str, exit_code: int) -> TracedRun:
+def _written(
+    session: TracingFolder, root: Path, model: str, command: str, exit_code: int
+) -> TracedRun:
     """Add the processes up, and write the profile."""
     reports = session.reports()
     counts: Counter[tuple[str, tuple[tuple[str, int], ...]]] = Counter()

@@ -50,7 +50,7 @@ _SEARCHED_ANYWAY = (Path("/usr/include"), Path("/usr/local/include"))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLibraries:
     """Headers and libraries that a solution asked for."""
 
     include_folders: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Found:
         }
 
 
-def find_libraries(solution: Solution) -> Found:
+def find_libraries(solution: Solution) -> FoundLibraries:
     """Find what a compiled solution's `dependencies` name.
 
     `cublas`, `cudnn` and `cutlass` are headers and libraries, everything else a Python package.
@@ -98,16 +98,16 @@ def find_libraries(solution: Solution) -> Found:
             )
         includes |= dict.fromkeys(str(folder) for folder in place.includes)
         files += map(str, place.files)
-    return Found(tuple(includes), tuple(files))
+    return FoundLibraries(tuple(includes), tuple(files))
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _LibraryPlace:
     includes: tuple[Path, ...]
     files: tuple[Path, ...]
 
 
-def _find(library: _Library) -> _Place | None:
+def _find(library: _Library) -> _LibraryPlace | None:
     """Find the first place that has the header and every library."""
     for include, folders in _places():
         if not (include / library.header).is_file():
@@ -115,7 +115,7 @@ def _find(library: _Library) -> _Place | None:
         files = [find_shared(folders, name) for name in library.names]
         found = tuple(file for file in files if file is not None)
         if len(found) == len(files):
-            return _Place(_with_companions(include, has_binary=bool(found)), found)
+            return _LibraryPlace(_with_companions(include, has_binary=bool(found)), found)
     return None
 
 

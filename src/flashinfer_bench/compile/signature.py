@@ -21,7 +21,7 @@ _ANY_NUMBER = (Any, object, list, tuple, collections.abc.Sequence, inspect.Signa
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PlannedCall:
     """How a function will be called: which function, with which arguments, and why these."""
 
     where: str
@@ -29,7 +29,7 @@ class Call:
     why: str
 
 
-def entry_call(solution: Solution, signature: Signature) -> Call:
+def entry_call(solution: Solution, signature: Signature) -> PlannedCall:
     """Say how the entry point is called: inputs, then outputs if it writes into them.
 
     The state comes first when the solution names `prepare` or `plan`.
@@ -43,35 +43,35 @@ def entry_call(solution: Solution, signature: Signature) -> Call:
         outputs = ()
         why = "it returns its outputs (destination_passing_style is false)"
     where = f"solution {solution.name!r}: {spec.entry_point}"
-    return Call(where, (*state, *signature.inputs, *outputs), why)
+    return PlannedCall(where, (*state, *signature.inputs, *outputs), why)
 
 
-def prepare_call(solution: Solution, signature: Signature) -> Call:
+def prepare_call(solution: Solution, signature: Signature) -> PlannedCall:
     """Say how `prepare` is called: with the static inputs."""
-    return Call(
+    return PlannedCall(
         f"solution {solution.name!r}: {solution.spec.prepare}",
         tuple(name for name, spec in signature.inputs.items() if spec.role == "static"),
         "prepare takes the static inputs",
     )
 
 
-def plan_call(solution: Solution, signature: Signature) -> Call:
+def plan_call(solution: Solution, signature: Signature) -> PlannedCall:
     """Say how `plan` is called: with the state, then the metadata inputs."""
     metadata = (name for name, spec in signature.inputs.items() if spec.role == "metadata")
-    return Call(
+    return PlannedCall(
         f"solution {solution.name!r}: {solution.spec.plan}",
         ("state", *metadata),
         "plan takes the state and the metadata inputs",
     )
 
 
-def require_arity(count: int, call: Call) -> None:
+def require_arity(count: int, call: PlannedCall) -> None:
     """Raise unless a compiled function that takes `count` arguments fits."""
     if count != len(call.arguments):
         raise BuildError(_misfit(call, f"takes {count} arguments"))
 
 
-def require_fit(function: Callable[..., object], call: Call) -> None:
+def require_fit(function: Callable[..., object], call: PlannedCall) -> None:
     """Raise unless the Python callable accepts exactly the arguments it is called with.
 
     Extra parameters with defaults are fine; parameter names are not compared. A callable that does
@@ -88,7 +88,9 @@ def require_fit(function: Callable[..., object], call: Call) -> None:
         raise BuildError(_misfit(call, f"is declared as {shape}: {error}")) from None
 
 
-def require_return_count(function: Callable[..., object], signature: Signature, call: Call) -> None:
+def require_return_count(
+    function: Callable[..., object], signature: Signature, call: PlannedCall
+) -> None:
     """Raise when a return annotation promises another number of values than there are outputs."""
     declared = _returned_count(_return_annotation(function))
     if declared is not None and declared != len(signature.outputs):
@@ -98,7 +100,7 @@ def require_return_count(function: Callable[..., object], signature: Signature, 
         )
 
 
-def _misfit(call: Call, fault: str) -> str:
+def _misfit(call: PlannedCall, fault: str) -> str:
     return f"{call.where} {fault}; {call.why}, so it is called with ({', '.join(call.arguments)})"
 
 

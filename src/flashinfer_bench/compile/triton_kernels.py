@@ -56,7 +56,7 @@ def _refusal(gpu: Gpu, solution: Solution, failure: Exception) -> BuildError:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenLaunches:
     """What became of the launches."""
 
     compiled: int = 0
@@ -87,12 +87,12 @@ class _AbsentDriver:
 
 
 @contextlib.contextmanager
-def _compiling(gpu: Gpu) -> Iterator[_Seen]:
+def _compiling(gpu: Gpu) -> Iterator[_SeenLaunches]:
     """Let launches compile for `gpu` and end there."""
     from triton.runtime.driver import driver  # noqa: PLC0415
     from triton.runtime.jit import JITFunction  # noqa: PLC0415
 
-    seen = _Seen()
+    seen = _SeenLaunches()
     launch = JITFunction.run
 
     def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:  # noqa: ARG001

@@ -37,7 +37,7 @@ def append(blocks: Mapping[str, bytes]) -> None:
 
 
 @dataclass(slots=True)
-class _File:
+class _AppendedFile:
     """An open, locked file and the length to go back to."""
 
     path: str
@@ -63,13 +63,13 @@ class _File:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[_File]:
+def _locked(path: str) -> Iterator[_AppendedFile]:
     try:
         descriptor = _open_locked(path)
     except OSError as error:
         raise storage_error(path, error) from error
     try:
-        yield _File(path, descriptor, os.fstat(descriptor).st_size)
+        yield _AppendedFile(path, descriptor, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
 
@@ -113,7 +113,7 @@ def _is_still_there(path: str, descriptor: int) -> bool:
         return False
 
 
-def _mend_tail(file: _File) -> bytes:
+def _mend_tail(file: _AppendedFile) -> bytes:
     """Set a torn last line aside; give what must stand between the last line and the next."""
     if os.pread(file.descriptor, 1, file.length - 1) == b"\n":
         return b""

@@ -12,7 +12,8 @@ from pydantic import Field, field_validator, model_validator
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_empty, is_none
-from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec, listed
+from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec
+from flashinfer_bench.data.wording import listed
 from flashinfer_bench.data.workload import RandomInput
 from flashinfer_bench.errors import DatasetError
 
@@ -98,7 +99,7 @@ class Definition(Shaped, Entity):
             text = getattr(self, field)
             unknown = expressions.parse(text).names - self.axes.keys() if text else ()
             if unknown:
-                raise ValueError(f"{field} uses unknown axis {listed(unknown)}")
+                raise ValueError(f"{field} uses unknown axis {listed(sorted(unknown))}")
         return self
 
     def signature(self) -> Signature:
@@ -161,7 +162,7 @@ class Definition(Shaped, Entity):
             if values.get(name, value) != value:
                 raise DatasetError(f"{here}: axis {name!r} is {values[name]}, not {value}")
         if violated:
-            raise DatasetError(f"{here}: axes {workload.axes} violate {listed(violated)}")
+            raise DatasetError(f"{here}: axes {workload.axes} violate {listed(sorted(violated))}")
         for name, source in workload.inputs.items():
             declared = getattr(source, "dtype", None) if isinstance(source, RandomInput) else None
             spec = self.inputs.get(name)

@@ -1,9 +1,13 @@
-"""How the content of a random input is drawn, where its dtype alone does not say."""
+"""How the content of a random input is made, where its dtype alone does not say.
+
+One type per distribution, from the workload that declares it to the tensor that is made. A declaration may give
+lengths as arithmetic over axes; what is planned for a workload has numbers in their place.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, StrictBool, StrictInt
 
@@ -60,6 +64,10 @@ class Drawn(Entity):
             name: _number(name, value, axes) if isinstance(value, str) and name != "type" else value
             for name, value in fields.items()
         }
+
+    def with_numbers(self, axes: Mapping[str, int]) -> Self:
+        """Return the same with every length as a number; `ValueError` where one has none."""
+        return type(self)(**self.resolved(axes))
 
     def fault(self, dtype: str, shape: Sequence[int] | None, axes: Mapping[str, int]) -> str | None:
         """Say why an input of this dtype and shape (`None`: a scalar) cannot be drawn so."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.errors import DatasetWarning
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def save_json_file(obj: Entity, path: Path | str) -> None:
 def load_json_file(cls: type[E], path: Path | str, *, strict: bool = False) -> E:
     """Read one entity; unknown keys bring a warning, or an error when `strict`."""
     unknown = None if strict else UnknownKeys()
-    entity = parse(cls, read_bytes(path), Place(path), unknown=unknown)
+    entity = parse(cls, read_bytes(path), TextPlace(path), unknown=unknown)
     if unknown is not None:
         unknown.warn()
     return entity
@@ -46,7 +46,7 @@ def load_jsonl_file(cls: type[E], path: Path | str, *, strict: bool = False) -> 
     """Read one entity a line; a torn last line is passed over with a warning."""
     unknown = None if strict else UnknownKeys()
     entities = [
-        parse(cls, line, Place(path, number), unknown=unknown)
+        parse(cls, line, TextPlace(path, number), unknown=unknown)
         for number, line in whole_lines(read_bytes(path, LINES_BYTES), path)
     ]
     if unknown is not None:

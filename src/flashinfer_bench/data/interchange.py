@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.definition import Definition
-from flashinfer_bench.data.merging import Form
+from flashinfer_bench.data.merging import ReaderFormat
 from flashinfer_bench.data.shapes import AxisConst, AxisVar
 
 if TYPE_CHECKING:
     from flashinfer_bench.data.solution import Solution
 
 
-def flashinfer_trace() -> Form:
+def flashinfer_trace() -> ReaderFormat:
     """Describe the format that other readers of FlashInfer Trace take."""
-    return Form(has_solution_folders=False, why_not=_why_not)
+    return ReaderFormat(has_solution_folders=False, why_not=_why_not)
 
 
 def _why_not(entity: Definition | Solution) -> str | None:

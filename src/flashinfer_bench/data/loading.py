@@ -9,7 +9,7 @@ from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.folders import pack
 from flashinfer_bench.data.layout import files_under, solution_folders_under
 from flashinfer_bench.data.opening import read_bytes, require_regular
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.segments import Segment, read_segments
 from flashinfer_bench.data.solution import Solution
 from flashinfer_bench.errors import DatasetNotFoundError, DuplicateNameError
@@ -33,7 +33,7 @@ class Homes:
 
 
 @dataclass(slots=True)
-class View:
+class LoadedView:
     """What the roots hold together, and where each thing came from."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class View:
     solution_files: dict[str, Path | str] = field(default_factory=dict)
 
 
-def load(layouts: Sequence[Layout]) -> View:
+def load(layouts: Sequence[Layout]) -> LoadedView:
     """Read every root; things said twice must agree."""
-    view = View()
+    view = LoadedView()
     for layout in layouts:
         if not layout.root.is_dir():
             raise DatasetNotFoundError(
@@ -61,9 +61,9 @@ def load(layouts: Sequence[Layout]) -> View:
     return view
 
 
-def _add_definitions(view: View, layout: Layout) -> None:
+def _add_definitions(view: LoadedView, layout: Layout) -> None:
     for path in files_under(layout.definitions, ".json"):
-        definition = parse(Definition, read_bytes(path), Place(path), unknown=view.unknown)
+        definition = parse(Definition, read_bytes(path), TextPlace(path), unknown=view.unknown)
         name = definition.name
         if name in view.definitions:
             same_root = view.homes.definitions[name] is layout
@@ -75,7 +75,7 @@ def _add_definitions(view: View, layout: Layout) -> None:
         view.definition_files[name] = path
 
 
-def _add_solutions(view: View, layout: Layout) -> None:
+def _add_solutions(view: LoadedView, layout: Layout) -> None:
     for path, solution in _solutions(layout, view.unknown):
         name = solution.name
         if name in view.solutions:
@@ -90,7 +90,7 @@ def _add_solutions(view: View, layout: Layout) -> None:
 
 def _solutions(layout: Layout, unknown: UnknownKeys) -> Iterator[tuple[Path | str, Solution]]:
     for path in files_under(layout.solutions, ".json"):
-        yield path, parse(Solution, read_bytes(path), Place(path), unknown=unknown)
+        yield path, parse(Solution, read_bytes(path), TextPlace(path), unknown=unknown)
     for folder in solution_folders_under(layout.solutions):
         yield folder, pack(folder)
 
@@ -99,7 +99,7 @@ def _duplicate(kind: str, name: str, first: Path | str, second: Path | str) -> D
     return DuplicateNameError(f"two files hold {kind} {name!r}: {first} and {second}")
 
 
-def _add_lines(view: View, layout: Layout) -> None:
+def _add_lines(view: LoadedView, layout: Layout) -> None:
     """Add workloads and traces; lines an earlier root holds too are left out."""
     traces: dict[str, list[Segment]] = {}
     workloads: dict[str, list[Segment]] = {}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.data.drafts import new_folder, require_outside
 from flashinfer_bench.data.files import lines_of, whole_lines
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout, files_under
@@ -21,6 +20,7 @@ from flashinfer_bench.data.loading import load
 from flashinfer_bench.data.opening import LINES_BYTES, path_inside, read_bytes, require_regular
 from flashinfer_bench.data.parsing import UnknownKeys
 from flashinfer_bench.data.profile import Profile
+from flashinfer_bench.data.staging_folder import new_folder, require_outside
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
 
@@ -48,7 +48,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedDataset:
     """What a merge takes, leaves out and found contradictory."""
 
     taken: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
@@ -65,7 +65,7 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReaderFormat:
     """What the reader of a dataset understands."""
 
     has_solution_folders: bool = True
@@ -73,9 +73,9 @@ class Form:
     """Says why a thing cannot be written; None where it can."""
 
 
-def plan_merge(roots: Sequence[Path], form: Form | None = None) -> Merge:
+def plan_merge(roots: Sequence[Path], form: ReaderFormat | None = None) -> Merge:
     """Lay datasets over each other in their order, in memory; of what contradicts the first is kept."""
-    merge = Merge(form or Form(), roots)
+    merge = Merge(form or ReaderFormat(), roots)
     sources = [_Source(merge, Layout(root)) for root in dict.fromkeys(roots)]
     for source in sources:
         source.add_definitions()
@@ -87,10 +87,10 @@ def plan_merge(roots: Sequence[Path], form: Form | None = None) -> Merge:
 class Merge:
     """A dataset to be; nothing is written before `write`."""
 
-    def __init__(self, form: Form, roots: Sequence[Path]) -> None:
+    def __init__(self, form: ReaderFormat, roots: Sequence[Path]) -> None:
         self.form = form
         self._roots = roots
-        self.merged = Merged()
+        self.merged = MergedDataset()
         self.definitions: dict[str, Definition] = {}
         self._known: dict[tuple[str, str], tuple[object, str]] = {}
         self._files: dict[str, bytes] = {}
@@ -132,15 +132,15 @@ class Merge:
     def write(self, folder: Path) -> None:
         """Write the dataset, whole or not at all; the folder must be new or empty, and a part of no source."""
         require_outside(folder, self._roots)
-        with new_folder(folder) as draft:
+        with new_folder(folder) as staging:
             for name in ("definitions", "solutions", "workloads", "traces"):
-                (draft / name).mkdir()
+                (staging / name).mkdir()
             for place, content in self._files.items():
-                _made(draft / place).write_bytes(content)
+                _made(staging / place).write_bytes(content)
             for place, lines in self._lines.items():
-                _made(draft / place).write_bytes(b"".join(lines))
+                _made(staging / place).write_bytes(b"".join(lines))
             for place, file in self._copies.items():
-                shutil.copyfile(file, _made(draft / place))
+                shutil.copyfile(file, _made(staging / place))
 
 
 class _Source:
@@ -346,7 +346,7 @@ def _made(path: Path) -> Path:
     return path
 
 
-def require_kept(merged: Merged, how: str) -> None:
+def require_kept(merged: MergedDataset, how: str) -> None:
     """Refuse contradictions, all of them named with both files."""
     if not merged.conflicts:
         return

@@ -27,7 +27,7 @@ E = TypeVar("E", bound="Entity")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """Where a text stands: a file, and in a file of lines the line."""
 
     path: Path | str | None = None
@@ -54,7 +54,7 @@ class UnknownKeys:
 def parse(
     cls: type[E],
     text: bytes | str,
-    place: Place | None = None,
+    place: TextPlace | None = None,
     *,
     unknown: UnknownKeys | None = None,
 ) -> E:
@@ -62,11 +62,11 @@ def parse(
     try:
         return cls.model_validate_json(text)
     except ValidationError:
-        return _parse_carefully(cls, text, place or Place(), unknown)
+        return _parse_carefully(cls, text, place or TextPlace(), unknown)
 
 
 def _parse_carefully(
-    cls: type[E], raw: bytes | str, place: Place, unknown: UnknownKeys | None
+    cls: type[E], raw: bytes | str, place: TextPlace, unknown: UnknownKeys | None
 ) -> E:
     """Parse again by way of plain values: flat forms, unknown keys, and errors with a place."""
     text = _decoded(raw, place)
@@ -92,7 +92,7 @@ def _parse_carefully(
     return entity
 
 
-def _decoded(raw: bytes | str, place: Place) -> str:
+def _decoded(raw: bytes | str, place: TextPlace) -> str:
     if isinstance(raw, str):
         return raw
     try:
@@ -102,7 +102,7 @@ def _decoded(raw: bytes | str, place: Place) -> str:
         raise DatasetError(message, path=place.path, line=place.line) from None
 
 
-def _plain(text: str, place: Place) -> Any:
+def _plain(text: str, place: TextPlace) -> Any:
     try:
         plain = json.loads(text)
         if _SURROGATE.search(text):
@@ -117,14 +117,14 @@ def _plain(text: str, place: Place) -> Any:
     return plain
 
 
-def syntax_error(error: json.JSONDecodeError, place: Place) -> DatasetError:
+def syntax_error(error: json.JSONDecodeError, place: TextPlace) -> DatasetError:
     """Say where the JSON ends to be JSON."""
     line = error.lineno if place.line is None else place.line
     return DatasetError(f"not JSON: {error.msg}", path=place.path, line=line, column=error.colno)
 
 
 def _dataset_error(
-    cls: type[Entity], text: str, place: Place, faults: Sequence[ErrorDetails]
+    cls: type[Entity], text: str, place: TextPlace, faults: Sequence[ErrorDetails]
 ) -> DatasetError:
     first = faults[0]
     line, column = json_text.line_and_column(text, json_text.find(text, first["loc"]))

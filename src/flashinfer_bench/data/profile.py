@@ -14,7 +14,7 @@ from flashinfer_bench.data import json_text
 from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
 from flashinfer_bench.data.opening import read_bytes
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse, syntax_error
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse, syntax_error
 from flashinfer_bench.data.shapes import AxisConst, AxisSpec, DType, TensorSpec
 from flashinfer_bench.data.workload import InputSpec, RandomInput, Workload
 from flashinfer_bench.errors import DatasetWarning
@@ -146,7 +146,7 @@ class Profile(Entity):
         """Read a profile; comments and trailing commas bring a warning, as people write them."""
         text = _plain_json(read_bytes(path).decode("utf-8-sig", errors="surrogateescape"), path)
         unknown = None if strict else UnknownKeys()
-        profile = parse(cls, text, Place(path), unknown=unknown)
+        profile = parse(cls, text, TextPlace(path), unknown=unknown)
         if unknown is not None:
             unknown.warn()
         return profile
@@ -165,7 +165,7 @@ def _plain_json(text: str, path: Path | str) -> str:
     try:
         json.loads(plain)
     except json.JSONDecodeError as error:
-        raise syntax_error(error, Place(path)) from None
+        raise syntax_error(error, TextPlace(path)) from None
     warnings.warn(f"{path}: comments or trailing commas ignored", DatasetWarning, stacklevel=3)
     return plain
 

@@ -67,7 +67,7 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
         return self.status == "PASSED"
 
 
-class _Workload(msgspec.Struct, gc=False):
+class _WorkloadRow(msgspec.Struct, gc=False):
     axes: dict[str, int]
     uuid: str
 
@@ -97,7 +97,7 @@ class _Performance(msgspec.Struct, gc=False):
     sol_fraction: float | None = None
 
 
-class _Run(msgspec.Struct, gc=False):
+class _RunRow(msgspec.Struct, gc=False):
     id: str
     label: str | None = None
     solution_commit: str | None = None
@@ -107,7 +107,7 @@ class _Provenance(msgspec.Struct, gc=False):
     trace_id: str | None = None
     solution_hash: str | None = None
     config_hash: str | None = None
-    run: _Run | None = None
+    run: _RunRow | None = None
     interpreted: bool = False
     definition_hash: str | None = None
     dataset_revision: str | None = None
@@ -130,7 +130,7 @@ class _Evaluation(msgspec.Struct, gc=False):
 
 class _Trace(msgspec.Struct, gc=False):
     definition: str
-    workload: _Workload
+    workload: _WorkloadRow
     solution: str
     evaluation: _Evaluation
 

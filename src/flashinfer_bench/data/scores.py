@@ -64,7 +64,7 @@ class TraceSetSummary:
 
 
 @dataclass(slots=True)
-class Record:
+class SolutionRecord:
     """What one solution did on one definition's workloads."""
 
     best_ms: dict[str, float] = field(default_factory=dict)
@@ -90,15 +90,17 @@ class Record:
             self.best_ms[workload] = row.latency_ms if known is None else min(known, row.latency_ms)
 
 
-def records_by_solution(rows: Iterable[TraceRow]) -> dict[str, Record]:
+def records_by_solution(rows: Iterable[TraceRow]) -> dict[str, SolutionRecord]:
     """Sum up the traces of one definition."""
-    records: defaultdict[str, Record] = defaultdict(Record)
+    records: defaultdict[str, SolutionRecord] = defaultdict(SolutionRecord)
     for row in rows:
         records[row.solution].add(row)
     return records
 
 
-def score(solution: Record | None, baseline: Record | None) -> SpeedupMetrics | None:
+def score(
+    solution: SolutionRecord | None, baseline: SolutionRecord | None
+) -> SpeedupMetrics | None:
     """Compare on the workloads the baseline passed; any failure makes the score zero."""
     if solution is None or baseline is None:
         return None
@@ -120,7 +122,7 @@ class Scorer:
     """Scores against the one solution a baseline author has for a definition."""
 
     solutions: Mapping[str, Sequence[Solution]]
-    records: Callable[[str], Mapping[str, Record]]
+    records: Callable[[str], Mapping[str, SolutionRecord]]
     baseline_author: str
 
     def require_baseline(self, definition: str) -> Solution:

@@ -10,7 +10,7 @@ import msgspec
 
 from flashinfer_bench.data.files import numbered_lines, without_torn_tail
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.trace import Trace
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Segment:
 
     def trace(self, number: int, line: bytes, unknown: UnknownKeys) -> Trace:
         """Parse one line."""
-        return parse(Trace, line, Place(self.path, number), unknown=unknown)
+        return parse(Trace, line, TextPlace(self.path, number), unknown=unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _sorted_by_line(path: str, content: bytes) -> Sorted:
             is_workload = head.solution is None and head.evaluation in (None, b"null")
             definition = head.definition
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            trace = parse(Trace, line, Place(path, number), unknown=UnknownKeys())
+            trace = parse(Trace, line, TextPlace(path, number), unknown=UnknownKeys())
             definition, is_workload = trace.definition, trace.is_workload_trace()
         kind = workloads if is_workload else traces
         kind.setdefault(definition, []).append((number, line))

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, Tag, field_validator
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
+from flashinfer_bench.data.wording import listed
 
 
 class DType(enum.StrEnum):
@@ -116,11 +117,13 @@ class Shaped:
         """Raise `ValueError` where tensors share a name or use an axis that is not there."""
         shared = self.inputs.keys() & self.outputs.keys()
         if shared:
-            raise ValueError(f"{listed(shared)} is both an input and an output")
+            raise ValueError(f"{listed(sorted(shared))} is both an input and an output")
         for tensor, spec in (*self.inputs.items(), *self.outputs.items()):
             unknown = set(spec.shape or ()) - self.axes.keys()
             if unknown:
-                raise ValueError(f"the shape of {tensor!r} uses unknown axis {listed(unknown)}")
+                raise ValueError(
+                    f"the shape of {tensor!r} uses unknown axis {listed(sorted(unknown))}"
+                )
         self.derived_axes  # noqa: B018 - putting them in order finds unknown names and cycles
 
     @cached_property
@@ -155,19 +158,21 @@ class Shaped:
         while waiting:
             ready = [name for name, axis in waiting.items() if not axis.names & waiting.keys()]
             if not ready:
-                raise ValueError(f"derived axes {listed(waiting)} depend on each other")
+                raise ValueError(f"derived axes {listed(sorted(waiting))} depend on each other")
             ordered.extend((name, waiting.pop(name)) for name in ready)
         for name, expression in ordered:
             unknown = expression.names - self.axes.keys()
             if unknown:
-                raise ValueError(f"derived axis {name!r} uses unknown axis {listed(unknown)}")
+                raise ValueError(
+                    f"derived axis {name!r} uses unknown axis {listed(sorted(unknown))}"
+                )
         return ordered
 
     def resolve_axes(self, var_values: Mapping[str, int]) -> dict[str, int]:
         """Give every axis its length: constants, the given variables, and what follows."""
         missing = [name for name in self.var_axes if name not in var_values]
         if missing:
-            raise ValueError(f"{self.name}: no value for variable axis {listed(missing)}")
+            raise ValueError(f"{self.name}: no value for variable axis {listed(sorted(missing))}")
         values = self.const_axes | {name: var_values[name] for name in self.var_axes}
         for name, expression in self.derived_axes:
             values[name] = _length(name, expression, values)
@@ -189,7 +194,7 @@ class Shaped:
                     raise ValueError(f"{self.name}: axis {axis!r} is {values[axis]} and {size}")
         unbound = [name for name in self.var_axes if name not in values]
         if unbound:
-            raise ValueError(f"{self.name}: no input shape gives axis {listed(unbound)}")
+            raise ValueError(f"{self.name}: no input shape gives axis {listed(sorted(unbound))}")
         return values
 
     def get_axes_values_from_inputs(self, inputs: Iterable[object]) -> dict[str, int]:
@@ -230,7 +235,7 @@ class Shaped:
             )
         twice = [name for name in parameters[: len(args)] if name in kwargs]
         if twice:
-            raise TypeError(f"{self.name} got two values for {listed(twice)}")
+            raise TypeError(f"{self.name} got two values for {listed(sorted(twice))}")
         merged = list(args)
         for name in parameters[len(args) :]:
             if name not in kwargs:
@@ -245,8 +250,3 @@ def _length(name: str, expression: expressions.Expression, values: Mapping[str, 
     if length < 0 or not is_whole:
         raise ValueError(f"derived axis {name!r}: {expression.text!r} is {length}, not a length")
     return int(length)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Name things in a sentence: quoted, sorted, with commas."""
-    return ", ".join(repr(name) for name in sorted(names))

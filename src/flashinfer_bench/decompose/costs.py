@@ -72,14 +72,14 @@ def launches_cost(trace: Trace, node: Node) -> Cost:
 
 def edges(trace: Trace, node: Node) -> tuple[Edge, ...]:
     """Tensors between the children of a node, with what keeping each on the chip saves."""
-    inside = _Inside(trace, node)
+    inside = _InsideNode(trace, node)
     made = (value for child in node.children for value in interface(trace, child.all_ops()).outputs)
     found = (inside.edge(value) for value in made)
     return tuple(edge for edge in found if edge is not None)
 
 
 @dataclass(frozen=True)
-class _Inside:
+class _InsideNode:
     """Who makes and who reads what inside a node."""
 
     trace: Trace

@@ -16,7 +16,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.
 
 
 @dataclass(frozen=True)
-class Held:
+class NamedTensor:
     """A tensor and the first of its names."""
 
     tensor: torch.Tensor
@@ -25,15 +25,15 @@ class Held:
     aliases: tuple[str, ...] = ()
 
 
-def held_tensors(module: nn.Module) -> dict[int, Held]:
+def held_tensors(module: nn.Module) -> dict[int, NamedTensor]:
     """Find every tensor of a module, each once, by the identity of its object."""
-    found: dict[int, Held] = {}
+    found: dict[int, NamedTensor] = {}
     for kind, name, tensor in _named(module):
         known = found.get(id(tensor))
         if known is None:
-            found[id(tensor)] = Held(tensor, kind, name)
+            found[id(tensor)] = NamedTensor(tensor, kind, name)
         elif name != known.name:
-            found[id(tensor)] = Held(tensor, known.kind, known.name, (*known.aliases, name))
+            found[id(tensor)] = NamedTensor(tensor, known.kind, known.name, (*known.aliases, name))
     return found
 
 

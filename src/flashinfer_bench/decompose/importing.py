@@ -25,7 +25,7 @@ _FOLDER = "__folder_of_the_model__"
 
 
 @dataclass
-class Folder:
+class ModelFolder:
     """The folder of a model's file; modules found there are this file's, whatever another calls its own."""
 
     path: Path
@@ -51,7 +51,7 @@ class Folder:
         return origin in (f"{beside}.py", f"{beside}/__init__.py")
 
 
-def run_file(path: Path, source: str, folder: Folder) -> ModuleType:
+def run_file(path: Path, source: str, folder: ModelFolder) -> ModuleType:
     """Run a file's code under a module name that no other has."""
     name = f"_decomposed_{next(_LOADS)}_{path.stem}"
     home = str(path.resolve())
@@ -77,7 +77,7 @@ def run_file(path: Path, source: str, folder: Folder) -> ModuleType:
 def in_reach_of(model: nn.Module) -> contextlib.AbstractContextManager[None]:
     """Let imports find what lies beside the file that a model comes from, if it comes from one."""
     home = vars(sys.modules.get(type(model).__module__, torch)).get(_FOLDER)
-    return home.in_reach() if isinstance(home, Folder) else contextlib.nullcontext()
+    return home.in_reach() if isinstance(home, ModelFolder) else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ _DIGITS = 6
 
 
 @dataclass
-class Merged:
+class MergedDictionary:
     """What merging did to a dictionary."""
 
     added: list[str] = field(default_factory=list)
@@ -47,9 +47,9 @@ class Merged:
     models: list[str] = field(default_factory=list)
 
 
-def merge(datasets: Iterable[Path], into: Path) -> Merged:
+def merge(datasets: Iterable[Path], into: Path) -> MergedDictionary:
     """Lay datasets of decomposed models into another, which is made if need be; doing so twice changes nothing."""
-    merged = Merged()
+    merged = MergedDictionary()
     target = TraceSet.from_path(into) if into.is_dir() else TraceSet.create(into)
     book = _Book(into, target)
     for path in datasets:
@@ -75,7 +75,7 @@ class _Book:
         self._solutions: list[tuple[Solution, str]] = []
         self._profiles: dict[Path, Profile] = {}
 
-    def lay_in(self, path: Path, source: TraceSet, merged: Merged) -> None:
+    def lay_in(self, path: Path, source: TraceSet, merged: MergedDictionary) -> None:
         """Add what one dataset holds."""
         names: dict[str, _Names] = {}
         for definition in source.definitions.values():
@@ -88,7 +88,9 @@ class _Book:
             place = self._layout.profiles / file.relative_to(Layout(path).profiles)
             self._profiles[place] = _renamed_profile(profile, names)
 
-    def _entered(self, source: TraceSet, definition: Definition, merged: Merged) -> _Names:
+    def _entered(
+        self, source: TraceSet, definition: Definition, merged: MergedDictionary
+    ) -> _Names:
         """Find a definition in the dictionary, or put it there."""
         identity = identity_of(definition) or definition.hash()
         known = self._by_identity.get(identity)

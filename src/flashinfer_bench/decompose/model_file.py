@@ -16,7 +16,7 @@ from torch import nn
 
 from flashinfer_bench.decompose.blame import ModelFileError, blaming, needs_network, raised_in
 from flashinfer_bench.decompose.held import copied_to
-from flashinfer_bench.decompose.importing import Folder, run_file, unscripted
+from flashinfer_bench.decompose.importing import ModelFolder, run_file, unscripted
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,7 +60,7 @@ class ModelFile:
     path: Path
     source: str
     module: ModuleType
-    folder: Folder
+    folder: ModelFolder
     entry: str = "Model"
 
     @property
@@ -130,7 +130,7 @@ def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
     """Run a model's file, under a module name of its own and with the helper modules beside it in reach."""
     path = Path(path)
     source = _read(path)
-    folder = Folder(path.resolve().parent)
+    folder = ModelFolder(path.resolve().parent)
     module = run_file(path, source, folder)
     for name, what in ((entry, f"class {entry}"), ("get_inputs", "function get_inputs()")):
         if not callable(getattr(module, name, None)):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Instance:
+class PieceInstance:
     """One occurrence of a piece."""
 
     node: Node
@@ -36,7 +36,7 @@ class Piece:
     """Work that a model does once or several times."""
 
     identity: str
-    instances: list[Instance] = field(default_factory=list)
+    instances: list[PieceInstance] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
     """What its inputs are called, in order."""
     children: list[Piece] = field(default_factory=list)
@@ -121,7 +121,7 @@ def _piece(
         scope = None if node.is_leaf else node.scope
         parameters = input_names(probed.trace, formed.inputs, formed.ops, scope)
         piece = found[hashed] = Piece(hashed, parameters=parameters, children=children)
-    piece.instances.append(Instance(node, formed))
+    piece.instances.append(PieceInstance(node, formed))
     return piece
 
 
@@ -144,7 +144,7 @@ def _in_order(root: Piece) -> Iterator[Piece]:
             waiting += piece.children
 
 
-def bindings(trace: Trace, piece: Piece, instance: Instance) -> dict[str, str]:
+def bindings(trace: Trace, piece: Piece, instance: PieceInstance) -> dict[str, str]:
     """Say which weight of the model each weight input is in an instance."""
     return {
         name: trace.values[value].name

@@ -56,7 +56,7 @@ _LONGEST_SOCKET_FOLDER = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkLimits:
     """What work on one file may take."""
 
     seconds: float = 600.0
@@ -65,7 +65,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkTask:
     """Work to be done: a function's full name, `package.module:function`, and what it is given."""
 
     job: str
@@ -75,7 +75,7 @@ class Task:
     """What it is about, for messages: the file."""
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class WorkDone(msgspec.Struct, frozen=True, tag=True):
     """The work was done: a value of JSON's kinds; `output` is what it printed."""
 
     value: Any
@@ -90,7 +90,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     output: str = ""
 
 
-class Ended(msgspec.Struct, frozen=True, tag=True):
+class WorkEnded(msgspec.Struct, frozen=True, tag=True):
     """The process ended before the work was done: limits, a crash, or a fault of ours with its traceback."""
 
     message: str
@@ -98,33 +98,33 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     is_ours: bool = False
 
 
-Outcome = Done | Refused | Ended
+Outcome = WorkDone | Refused | WorkEnded
 _ANSWERS: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
 
 
-def run_alone(task: Task, limits: Limits | None = None) -> Any:
+def run_alone(task: WorkTask, limits: WorkLimits | None = None) -> Any:
     """Do one task in a process of its own and return its value; what goes wrong is one clear error."""
-    ((_, outcome),) = run_each([task], limits or Limits())
+    ((_, outcome),) = run_each([task], limits or WorkLimits())
     match outcome:
-        case Done():
+        case WorkDone():
             return outcome.value
         case Refused(exit_code=DeviceError.exit_code):
             raise DeviceError(outcome.message)
         case Refused():
             raise UsageError(outcome.message)
-        case Ended(is_ours=True):
+        case WorkEnded(is_ours=True):
             raise WorkerError(f"{outcome.message}\n{outcome.output}".rstrip())
-        case Ended():
+        case WorkEnded():
             raise UsageError(outcome.message)
 
 
 def run_each(
-    tasks: Iterable[Task], limits: Limits | None = None, *, at_once: int = 1
-) -> Iterator[tuple[Task, Outcome]]:
+    tasks: Iterable[WorkTask], limits: WorkLimits | None = None, *, at_once: int = 1
+) -> Iterator[tuple[WorkTask, Outcome]]:
     """Do tasks, each in a process of its own and several at once; they come back as they end."""
     if importlib.util.find_spec("torch") is None:
         raise MissingPackageError("torch", extra="torch", needed_for="running a model")
-    limits = limits or Limits()
+    limits = limits or WorkLimits()
     waiting = iter(tasks)
     running: list[_Running] = []
     try:
@@ -143,8 +143,8 @@ def run_each(
 
 @dataclass(eq=False)
 class _Running:
-    task: Task
-    limits: Limits
+    task: WorkTask
+    limits: WorkLimits
     process: BaseProcess
     answers: Connection
     deadline: float
@@ -176,14 +176,14 @@ class _Running:
         self.answers.close()
         output = _drained(self.output_path)
         match answer:
-            case Done(value=value):
-                return Done(value, output)
+            case WorkDone(value=value):
+                return WorkDone(value, output)
             case Refused(message=message, exit_code=code):
                 return Refused(message, code, output)
-            case Ended(message=message, is_ours=ours):
-                return Ended(message, output, ours)
+            case WorkEnded(message=message, is_ours=ours):
+                return WorkEnded(message, output, ours)
             case None:
-                return Ended(self._why(output), output)
+                return WorkEnded(self._why(output), output)
 
     def _why(self, output: str) -> str:
         name = self.task.name or self.task.job
@@ -214,7 +214,7 @@ def _some_ended(running: list[_Running]) -> list[_Running]:
     return ended
 
 
-def _start(task: Task, limits: Limits) -> _Running:
+def _start(task: WorkTask, limits: WorkLimits) -> _Running:
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     handle, path = tempfile.mkstemp(prefix="flashinfer-bench-", suffix=".log")
@@ -275,7 +275,7 @@ def _drained(path: Path) -> str:
     return ""
 
 
-def _too_big(name: str, limits: Limits) -> str:
+def _too_big(name: str, limits: WorkLimits) -> str:
     return (
         f"{name}: needs more memory than the {limits.memory_bytes / GIB:.3g} GiB it is given; "
         "raise the limit with --memory-limit"
@@ -285,7 +285,7 @@ def _too_big(name: str, limits: Limits) -> str:
 # In the new process.
 
 
-def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> None:
+def _work(task: WorkTask, limits: WorkLimits, answers: Connection, output_path: str) -> None:
     """Do a task under its limits and send what became of it."""
     if not _is_awaited(answers):
         return
@@ -295,7 +295,7 @@ def _work(task: Task, limits: Limits, answers: Connection, output_path: str) -> 
     try:
         answers.send_bytes(msgspec.json.encode(outcome))
     except (TypeError, ValueError) as error:
-        fault = Ended(f"{task.name or task.job}: its result is no JSON: {error}", is_ours=True)
+        fault = WorkEnded(f"{task.name or task.job}: its result is no JSON: {error}", is_ours=True)
         answers.send_bytes(msgspec.json.encode(fault))
     answers.close()
 
@@ -307,7 +307,7 @@ def _is_awaited(answers: Connection) -> bool:
     return not watch.poll(0)
 
 
-def _confine(limits: Limits, output_path: str) -> None:
+def _confine(limits: WorkLimits, output_path: str) -> None:
     os.setsid()  # so that what it starts can be ended with it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the server's, for Ctrl-C
     log = os.open(output_path, os.O_WRONLY | os.O_APPEND)
@@ -324,20 +324,20 @@ def _confine(limits: Limits, output_path: str) -> None:
     torch.set_num_threads(limits.threads)
 
 
-def _done(task: Task, limits: Limits) -> Outcome:
+def _done(task: WorkTask, limits: WorkLimits) -> Outcome:
     name = task.name or task.job
     try:
-        return Done(_function(task.job)(*task.args, **task.kwargs))
+        return WorkDone(_function(task.job)(*task.args, **task.kwargs))
     except BenchError as error:
         return Refused(str(error), error.exit_code)
     except SystemExit as error:
         return Refused(f"{name}: its code ends the process: exit({error.code!r})")
     except BaseException as error:  # noqa: BLE001  # the outermost frame: SystemExit of a file included
         if is_full(error):
-            return Ended(_too_big(name, limits))
+            return WorkEnded(_too_big(name, limits))
         traceback.print_exc()
         last = " ".join(str(error).split())
-        return Ended(f"{name}: {type(error).__name__}: {last}", is_ours=True)
+        return WorkEnded(f"{name}: {type(error).__name__}: {last}", is_ours=True)
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ _LEVELS_BY_EMIT: dict[Emit, tuple[Level, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DecomposeRequest:
     """Take one file apart and write what comes of it."""
 
     file: Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.data.files import write_whole
 from flashinfer_bench.decompose.capture import Captured, capture
 from flashinfer_bench.decompose.emit.tree_json import counts
-from flashinfer_bench.decompose.emit.write import Written, probed, write_pieces
+from flashinfer_bench.decompose.emit.write import WrittenDataset, probed, write_pieces
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, load_overrides
 from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION
 from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.ir import Level, Node, Trace
-    from flashinfer_bench.decompose.requests import Request
+    from flashinfer_bench.decompose.requests import DecomposeRequest
     from flashinfer_bench.decompose.verify.findings import VerifyReport
 
 VERIFICATION = "verification/summary.json"
@@ -60,7 +60,9 @@ class Decomposition:
         """By level: how many different `nodes`, and how many `instances` of them."""
         return counts(self.pieces)
 
-    def write(self, directory: Path | str, *, levels: Collection[Level] = LEVELS[:1]) -> Written:
+    def write(
+        self, directory: Path | str, *, levels: Collection[Level] = LEVELS[:1]
+    ) -> WrittenDataset:
         """Write files, tests and a dataset into a folder; an earlier decomposition there is replaced.
 
         Pieces of `levels` become definitions. Raises `UsageError` for a folder that holds something else.
@@ -108,7 +110,7 @@ def take_apart(source: ModelSource, overrides: Overrides | None = None) -> Decom
     return Decomposition(source, captured, tree, overrides)
 
 
-def decompose_file(request: Request) -> dict[str, Any]:
+def decompose_file(request: DecomposeRequest) -> dict[str, Any]:
     """Do all of it for one file, and say in plain data what came of it."""
     began_s = time.process_time()
     source = load_model_file(request.file)
@@ -130,7 +132,7 @@ def _overrides(path: Path | str | None) -> Overrides | None:
 
 
 def _verified(
-    request: Request, overrides: Overrides | None
+    request: DecomposeRequest, overrides: Overrides | None
 ) -> tuple[VerifyReport | None, str | None]:
     from flashinfer_bench.decompose.verify import TooBigError, verify_directory  # noqa: PLC0415
 
@@ -155,7 +157,10 @@ def _keep(report: VerifyReport, directory: Path) -> None:
 
 
 def _report(
-    request: Request, found: Decomposition, written: Written, verified: VerifyReport | None
+    request: DecomposeRequest,
+    found: Decomposition,
+    written: WrittenDataset,
+    verified: VerifyReport | None,
 ) -> dict[str, Any]:
     trace = found.trace
     coverage = verified.coverage if verified else None

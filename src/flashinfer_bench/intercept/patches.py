@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from flashinfer_bench.intercept.arrivals import Arrivals
 from flashinfer_bench.intercept.call import Call
 from flashinfer_bench.intercept.chain import CHAIN, Chain
+from flashinfer_bench.intercept.import_hooks import ImportHooks
 
 _LOG = logging.getLogger("flashinfer_bench.intercept")
 _ABSENT = object()
@@ -83,7 +83,7 @@ class Patches:
     chain: Chain = CHAIN
     in_force: dict[Adapter, _Installed] = field(default_factory=dict)
     """Empty while nobody holds an adapter; changed in place, so that whoever asks often may keep it."""
-    _arrivals: Arrivals = field(default_factory=Arrivals)
+    _import_hooks: ImportHooks = field(default_factory=ImportHooks)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def install(self, adapters: Iterable[Adapter]) -> list[Adapter]:
@@ -120,11 +120,11 @@ class Patches:
             self._patch(adapter)
         else:
             installed.arrived = functools.partial(self._patch, adapter)
-            self._arrivals.expect(adapter.module, installed.arrived)
+            self._import_hooks.expect(adapter.module, installed.arrived)
 
     def _uninstall(self, adapter: Adapter, installed: _Installed) -> None:
         if installed.arrived is not None:
-            self._arrivals.forget(adapter.module, installed.arrived)
+            self._import_hooks.forget(adapter.module, installed.arrived)
         for patch in reversed(installed.patches):
             patch.restore(installed.wrapper)
         if adapter.forget is not None:

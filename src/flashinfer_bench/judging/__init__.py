@@ -5,8 +5,8 @@ Importing this package does not import torch; `judges` holds what does.
 
 from __future__ import annotations
 
-from flashinfer_bench.judging.case import Call, Case, Judge
+from flashinfer_bench.judging.case import Case, Judge, JudgedCall
 from flashinfer_bench.judging.choice import JUDGE_NAMES, judge_name
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
-__all__ = ["JUDGE_NAMES", "Call", "Case", "Judge", "Tolerance", "Verdict", "judge_name"]
+__all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgedCall", "Tolerance", "Verdict", "judge_name"]

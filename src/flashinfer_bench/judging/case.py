@@ -16,7 +16,7 @@ Outputs = Sequence["torch.Tensor | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class JudgedCall:
     """One call: what went in, what came back, and what the reference gives for it."""
 
     inputs: Sequence[Any]
@@ -30,7 +30,7 @@ class Call:
 class Case(Protocol):
     """What a judge knows about one candidate in one job."""
 
-    def hear(self, call: Call) -> Verdict:
+    def hear(self, call: JudgedCall) -> Verdict:
         """Judge one call by itself, and remember it."""
 
     def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:
@@ -71,10 +71,10 @@ class Judge(Protocol):
 class SimpleCase:
     """A case in which every call stands for itself."""
 
-    judge_one: Callable[[Call, Tolerance], Verdict]
+    judge_one: Callable[[JudgedCall, Tolerance], Verdict]
     tolerance: Tolerance
 
-    def hear(self, call: Call) -> Verdict:
+    def hear(self, call: JudgedCall) -> Verdict:
         """Judge the call."""
         return self.judge_one(call, self.tolerance)
 

@@ -13,7 +13,7 @@ from flashinfer_bench.judging.verdict import Tolerance, Verdict
 if TYPE_CHECKING:
     import torch
 
-    from flashinfer_bench.judging.case import Call, Case, Outputs
+    from flashinfer_bench.judging.case import Case, JudgedCall, Outputs
 
 Compare = Callable[["torch.Tensor", "torch.Tensor", Tolerance], Verdict]
 
@@ -57,7 +57,7 @@ class OutputCase:
     tolerance: Tolerance
     omissions: dict[int, Omissions] = field(default_factory=dict)
 
-    def hear(self, call: Call) -> Verdict:
+    def hear(self, call: JudgedCall) -> Verdict:
         """Judge the call by itself; remember where it was wrong, if some of that is forgiven."""
         verdict = Verdict(is_accepted=True)
         names = self.judge.outputs

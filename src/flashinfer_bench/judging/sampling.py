@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging.draws import Part, SamplingCase, SamplingRules
 from flashinfer_bench.judging.ranked import Thresholds, in_parts
+from flashinfer_bench.judging.sampled_tokens import SampledRows, SamplingCase, SamplingRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,14 +77,14 @@ class SamplingJudge:
         """Give nothing: draws have no error."""
         return []
 
-    def parts(self, inputs: Sequence[Any]) -> Iterator[Part]:
+    def parts(self, inputs: Sequence[Any]) -> Iterator[SampledRows]:
         """Sort the rows of a call, some at a time: sums take twice the memory of probabilities."""
         rows = self._probabilities(inputs)
         limits = Thresholds(
             **{name: self._limit(inputs, name, len(rows)) for name in ("top_k", "top_p", "min_p")}
         )
         for part in in_parts(*rows.shape):
-            yield Part(part, rows[part], limits.rows(part))
+            yield SampledRows(part, rows[part], limits.rows(part))
 
     def tokens(self, got: Outputs, inputs: Sequence[Any]) -> torch.Tensor:
         """Give drawn tokens as (rows, draws of one call)."""

@@ -13,7 +13,7 @@ import torch
 
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import elementwise
-from flashinfer_bench.judging.case import Call, Case, Outputs, SimpleCase
+from flashinfer_bench.judging.case import Case, JudgedCall, Outputs, SimpleCase
 from flashinfer_bench.judging.outputs import floating_pairs
 from flashinfer_bench.judging.scores import INDEXER_INPUTS, GivenScores, IndexerScores, Scores
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
@@ -106,7 +106,7 @@ class TopKJudge:
             for number, ours, theirs in floating_pairs(got, expected)
         ]
 
-    def _judge_call(self, call: Call, tolerance: Tolerance) -> Verdict:
+    def _judge_call(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
         verdict = self._judge_choice(call, tolerance)
         for number, (ours, theirs) in enumerate(zip(call.got, call.expected, strict=True)):
             if number not in (self.indices, self.values) and ours is not None:
@@ -114,7 +114,7 @@ class TopKJudge:
                 verdict = verdict.merged(found.placed(f"output {self.outputs[number]!r}"))
         return verdict
 
-    def _judge_choice(self, call: Call, tolerance: Tolerance) -> Verdict:
+    def _judge_choice(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
         got, expected = call.got[self.indices], call.expected[self.indices]
         assert got is not None
         if got.numel() == 0:
@@ -134,7 +134,7 @@ class TopKJudge:
         found = elementwise.compare(ours, theirs, tolerance)
         return verdict.merged(found.placed(f"output {self.outputs[self.values]!r}, best first"))
 
-    def _scores_of(self, call: Call, tolerance: Tolerance) -> Scores | None:
+    def _scores_of(self, call: JudgedCall, tolerance: Tolerance) -> Scores | None:
         if self.scores is not None:
             return GivenScores(_as_rows(call.inputs[self.scores]))
         if set(INDEXER_INPUTS) <= set(self.inputs):

@@ -14,8 +14,15 @@ import msgspec
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import whole_lines, write_whole
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
-from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
-from flashinfer_bench.decompose.requests import Request
+from flashinfer_bench.decompose.process import (
+    Refused,
+    WorkDone,
+    WorkEnded,
+    WorkLimits,
+    WorkTask,
+    run_each,
+)
+from flashinfer_bench.decompose.requests import DecomposeRequest
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.kernelbench.batch_results import BatchRow
 from flashinfer_bench.kernelbench.library import label_of
@@ -33,7 +40,7 @@ _JOB = "flashinfer_bench.decompose.story:decompose_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class BatchPlan:
     """Which files, how, and within what."""
 
     files: tuple[Path, ...]
@@ -46,9 +53,9 @@ class Plan:
     """What the process of one file may take."""
     seconds: float = 600.0
 
-    def request(self, file: Path) -> Request:
+    def request(self, file: Path) -> DecomposeRequest:
         """Ask for one file; it goes into a folder named by its level and itself."""
-        return Request(
+        return DecomposeRequest(
             file=file,
             directory=self.output / label_of(file),
             emit=self.emit,
@@ -69,29 +76,29 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedFile:
     """Work on a file began."""
 
     file: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedFile:
     """What became of a file; it is in the journal."""
 
     file: Path
     row: BatchRow
 
 
-Event = Started | Finished
+Event = StartedFile | FinishedFile
 
 
-class _Entry(msgspec.Struct):
+class _JournalEntry(msgspec.Struct):
     key: str
     row: BatchRow
 
 
-def done_before(plan: Plan) -> dict[Path, BatchRow]:
+def done_before(plan: BatchPlan) -> dict[Path, BatchRow]:
     """Read from the journal of an earlier batch what need not be done again: same sources, same wishes, no fault."""
     journal = plan.output / JOURNAL
     if not journal.is_file():
@@ -110,34 +117,34 @@ def done_before(plan: Plan) -> dict[Path, BatchRow]:
     return found
 
 
-def begin_journal(plan: Plan, kept: dict[Path, BatchRow]) -> None:
+def begin_journal(plan: BatchPlan, kept: dict[Path, BatchRow]) -> None:
     """Start the journal with what is kept."""
     lines = [_line(plan.key(file), row) for file, row in kept.items()]
     write_whole(plan.output / JOURNAL, b"".join(lines))
 
 
-def run(plan: Plan, files: Sequence[Path]) -> Iterator[Event]:
+def run(plan: BatchPlan, files: Sequence[Path]) -> Iterator[Event]:
     """Take files apart; what one of them does is its own fault, and the others go on."""
     began_s: dict[str, float] = {}
     by_name = {str(file): file for file in files}
 
-    def tasks() -> Iterator[Task]:  # pulled one by one, as places become free
+    def tasks() -> Iterator[WorkTask]:  # pulled one by one, as places become free
         for name, file in by_name.items():
             began_s[name] = time.monotonic()
-            yield Task(_JOB, (plan.request(file),), name=name)
+            yield WorkTask(_JOB, (plan.request(file),), name=name)
 
-    limits = Limits(seconds=plan.seconds, memory_bytes=plan.memory_bytes)
+    limits = WorkLimits(seconds=plan.seconds, memory_bytes=plan.memory_bytes)
     waiting = iter(files)
-    yield from map(Started, itertools.islice(waiting, plan.at_once))
+    yield from map(StartedFile, itertools.islice(waiting, plan.at_once))
     for task, outcome in run_each(tasks(), limits, at_once=plan.at_once):
         file = by_name[task.name]
         row = _row(plan, file, outcome, time.monotonic() - began_s[task.name])
         appending.append({str(plan.output / JOURNAL): _line(plan.key(file), row)})
-        yield Finished(file, row)
-        yield from map(Started, itertools.islice(waiting, 1))
+        yield FinishedFile(file, row)
+        yield from map(StartedFile, itertools.islice(waiting, 1))
 
 
-def _row(plan: Plan, file: Path, outcome: Outcome, seconds: float) -> BatchRow:
+def _row(plan: BatchPlan, file: Path, outcome: Outcome, seconds: float) -> BatchRow:
     named: dict[str, Any] = {
         "problem": label_of(file),
         "file": str(file),
@@ -145,11 +152,11 @@ def _row(plan: Plan, file: Path, outcome: Outcome, seconds: float) -> BatchRow:
         "seconds": round(seconds, 3),
     }
     match outcome:
-        case Done(value=report):
+        case WorkDone(value=report):
             return BatchRow(**named, **_found(report))
         case Refused(message=message):
             return BatchRow(**named, fault=message)
-        case Ended(message=message, is_ours=is_ours):
+        case WorkEnded(message=message, is_ours=is_ours):
             return BatchRow(**named, fault=message, is_ours=is_ours)
 
 
@@ -178,18 +185,18 @@ def _found(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _entries(journal: Path) -> Iterator[_Entry]:
+def _entries(journal: Path) -> Iterator[_JournalEntry]:
     """Read entries; one that another version wrote, or that tore, counts as not done."""
     for _, line in whole_lines(read_bytes(journal, LINES_BYTES), journal):
         try:
-            yield msgspec.json.decode(line, type=_Entry)
+            yield msgspec.json.decode(line, type=_JournalEntry)
         except msgspec.DecodeError:
             continue
 
 
-def _is_there(row: BatchRow, plan: Plan) -> bool:
+def _is_there(row: BatchRow, plan: BatchPlan) -> bool:
     return (plan.output / row.problem / "decomposition_tree.json").is_file()
 
 
 def _line(key: str, row: BatchRow) -> bytes:
-    return msgspec.json.encode(_Entry(key, row)) + b"\n"
+    return msgspec.json.encode(_JournalEntry(key, row)) + b"\n"

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import torch
 
+from flashinfer_bench.data import RandomInput
 from flashinfer_bench.data.blobs import save_tensors
 from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.decompose.model_file import load_model_file, raised_in
 from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.kernelbench.calling import Packing, packing_of, tensors_in
-from flashinfer_bench.kernelbench.fitting import fitted, is_scalable
-from flashinfer_bench.tensors.draws import draw
-from flashinfer_bench.tensors.planned import Distribution
+from flashinfer_bench.kernelbench.distribution_inference import inferred_distribution, is_scalable
+from flashinfer_bench.tensors.input_generation import draw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +164,7 @@ def _input(index: int, draws: list[Any]) -> dict[str, Any]:
     value = draws[0]
     if isinstance(value, torch.Tensor):
         described = {"name": f"x{index}", "shape": list(value.shape), "dtype": dtype_name(value)}
-        distribution = fitted(draws)
+        distribution = inferred_distribution(draws)
         if distribution is None:
             return {**described, "source": "file", "is_scaled": is_scalable(draws)}
         return {**described, "source": "random", "distribution": distribution}
@@ -205,5 +204,6 @@ def _drawn(described: dict[str, Any], value: Any, generator: torch.Generator) ->
         return value * _SCALE
     if described["source"] != "random":
         return value
-    distribution: Distribution = msgspec.convert(described["distribution"], Distribution)
+    distribution = RandomInput(distribution=described["distribution"]).distribution
+    assert distribution is not None
     return draw(distribution, value.shape, value.dtype, generator)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.decompose.process import (
+    Refused,
+    WorkDone,
+    WorkEnded,
+    WorkLimits,
+    WorkTask,
+    run_each,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,19 +92,21 @@ def describe_each(
     """
     by_name = {str(problem): problem for problem in problems}
     tasks = (
-        Task(_JOB, (str(problem.resolve()), str(folder), list(seeds), device), name=str(problem))
+        WorkTask(
+            _JOB, (str(problem.resolve()), str(folder), list(seeds), device), name=str(problem)
+        )
         for problem, folder in problems.items()
     )
-    limits = Limits(seconds=seconds, memory_bytes=_ANY_MEMORY)
+    limits = WorkLimits(seconds=seconds, memory_bytes=_ANY_MEMORY)
     for task, outcome in run_each(tasks, limits, at_once=at_once):
         yield by_name[task.name], _heard(outcome, task.name)
 
 
 def _heard(outcome: Outcome, name: str) -> Description | str:
     match outcome:
-        case Done(value=value):
+        case WorkDone(value=value):
             found = msgspec.convert(value, Description)
             nothing = f"{name}: forward returns no tensor, so there is nothing to judge"
             return found if found.outputs else nothing
-        case Refused(message=message) | Ended(message=message):
+        case Refused(message=message) | WorkEnded(message=message):
             return message

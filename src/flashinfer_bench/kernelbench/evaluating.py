@@ -15,7 +15,7 @@ from flashinfer_bench.kernelbench.reports import EvalReport
 from flashinfer_bench.kernelbench.results import (
     COMPILE,
     EAGER,
-    Ended,
+    EndedJob,
     baseline_report,
     fast_shares,
     pass_shares,
@@ -24,7 +24,7 @@ from flashinfer_bench.kernelbench.results import (
 )
 from flashinfer_bench.kernelbench.tasks import (
     COMPILED,
-    Task,
+    ProblemTask,
     candidate_of,
     compiled_of,
     definition_of,
@@ -61,7 +61,7 @@ class Settings:
 class Prepared:
     """What is to be run, and what could not be prepared."""
 
-    tasks: dict[Path, Task]
+    tasks: dict[Path, ProblemTask]
     faults: tuple[Fault, ...]
     names: dict[Candidate, str]
     benchmark: Benchmark
@@ -108,12 +108,12 @@ def prepare(
 def report_of(
     prepared: Prepared,
     settings: Settings,
-    ended: Sequence[Ended],
+    ended: Sequence[EndedJob],
     skipped: Sequence[SkippedJob],
     faults: Sequence[Fault],
 ) -> EvalReport:
     """Sum up what became of the jobs."""
-    by_solution: dict[str, list[Ended]] = {}
+    by_solution: dict[str, list[EndedJob]] = {}
     for each in ended:
         by_solution.setdefault(each.job.solution, []).append(each)
     overrides = settings.overrides
@@ -148,7 +148,7 @@ def _described(
     folder: Path,
     device: str,
     tell: Callable[[str], None],
-) -> tuple[dict[Path, Task], tuple[Fault, ...]]:
+) -> tuple[dict[Path, ProblemTask], tuple[Fault, ...]]:
     folders = {each: folder / f"problem_{i}" for i, each in enumerate(dict.fromkeys(problems))}
     for own in folders.values():
         own.mkdir()
@@ -159,12 +159,12 @@ def _described(
             folders, seeds=settings.seeds, device=device, seconds=_DESCRIBING_S, at_once=at_once
         )
     )
-    tasks: dict[Path, Task] = {}
+    tasks: dict[Path, ProblemTask] = {}
     faults = []
     for problem, own in folders.items():
         found = heard[problem]
         if isinstance(found, Description):
-            tasks[problem] = Task(problem, found, own.name)
+            tasks[problem] = ProblemTask(problem, found, own.name)
         elif len(folders) == 1:
             raise UsageError(found)
         else:
@@ -172,12 +172,12 @@ def _described(
     return tasks, tuple(faults)
 
 
-def _workloads(task: Task, seeds: Sequence[int]) -> Iterator[Trace]:
+def _workloads(task: ProblemTask, seeds: Sequence[int]) -> Iterator[Trace]:
     for seed in seeds:
         yield Trace(definition=task.name, workload=workload_of(task, seed))
 
 
-def _tolerances(tasks: dict[Path, Task]) -> dict[str, dict[str, float]]:
+def _tolerances(tasks: dict[Path, ProblemTask]) -> dict[str, dict[str, float]]:
     return {
         task.name: {"atol": task.description.atol, "rtol": task.description.rtol}
         for task in tasks.values()
@@ -185,7 +185,7 @@ def _tolerances(tasks: dict[Path, Task]) -> dict[str, dict[str, float]]:
 
 
 def _baselines(
-    prepared: Prepared, settings: Settings, by_solution: dict[str, list[Ended]]
+    prepared: Prepared, settings: Settings, by_solution: dict[str, list[EndedJob]]
 ) -> Iterator[Any]:
     for task in prepared.tasks.values():
         every = [

@@ -11,7 +11,7 @@ from flashinfer_bench.data.blobs import save_tensors
 from flashinfer_bench.decompose.model_file import load_model_file
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.describing import describe, dtype_name
-from flashinfer_bench.kernelbench.fitting import fitted
+from flashinfer_bench.kernelbench.distribution_inference import inferred_distribution
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ def _state(model: nn.Module) -> dict[str, torch.Tensor]:
 def _parameter(path: str, draws: list[torch.Tensor], is_buffer: bool) -> dict[str, Any]:
     if any(draw.shape != draws[0].shape for draw in draws):
         raise UsageError(f"{path}: its shape depends on chance")
-    distribution = None if is_buffer else fitted(draws)
+    distribution = None if is_buffer else inferred_distribution(draws)
     if distribution is not None and distribution.get("low", 0) >= distribution.get("high", 1):
         distribution = None  # so small that rounding left nothing
     return {

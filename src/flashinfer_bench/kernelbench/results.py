@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.kernelbench.samples import Candidate
-    from flashinfer_bench.kernelbench.tasks import Task
+    from flashinfer_bench.kernelbench.tasks import ProblemTask
     from flashinfer_bench.stats.intervals import Interval
 
 EAGER, COMPILE = "eager", "compile"
@@ -39,14 +39,14 @@ _LONGEST_METADATA = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedJob:
     """A job that left a trace: our flat result, and what the engine said of it."""
 
     job: JobResult
     step: Step
 
 
-def problem_report(task: Task, atol: float | None, rtol: float | None) -> ProblemReport:
+def problem_report(task: ProblemTask, atol: float | None, rtol: float | None) -> ProblemReport:
     """Say what is known of a problem, and the tolerances in force."""
     found = task.description
     return ProblemReport(
@@ -64,8 +64,8 @@ def problem_report(task: Task, atol: float | None, rtol: float | None) -> Proble
 
 def sample_report(
     candidate: Candidate,
-    jobs: Sequence[Ended],
-    compiled_baseline: Sequence[Ended],
+    jobs: Sequence[EndedJob],
+    compiled_baseline: Sequence[EndedJob],
     baselines: Sequence[str],
     device: str,
 ) -> SampleReport:
@@ -102,7 +102,7 @@ def sample_report(
 
 
 def baseline_report(
-    task: Task, name: str, jobs: Sequence[Ended], reference: Sequence[Ended]
+    task: ProblemTask, name: str, jobs: Sequence[EndedJob], reference: Sequence[EndedJob]
 ) -> BaselineReport:
     """Say how a baseline did; eager is the reference, timed beside the first candidate that passed."""
     problem = label_of(task.problem)
@@ -156,7 +156,7 @@ def _lowest(sample: SampleReport, baseline: str) -> float | None:
 
 
 def _speedups(
-    jobs: Sequence[Ended], compiled: Sequence[Ended], baselines: Sequence[str]
+    jobs: Sequence[EndedJob], compiled: Sequence[EndedJob], baselines: Sequence[str]
 ) -> dict[str, AgainstBaseline]:
     (mine,) = solution_results(each.job for each in jobs)
     found: dict[str, AgainstBaseline] = {}
@@ -181,7 +181,7 @@ def _divided(mine: Interval | None, other: Interval | None) -> Interval | None:
     return mine[0] / other[1], mine[1] / other[0]
 
 
-def _stats(ended: Ended, device: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _stats(ended: EndedJob, device: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sum up raw samples as KernelBench does, of the candidate and of the reference."""
     samples = samples_of(ended.step.outcome) or {}
     about = {"hardware": ended.job.hardware, "device": device}

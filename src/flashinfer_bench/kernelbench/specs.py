@@ -25,7 +25,7 @@ class _Shaped(Protocol):
     def dtype(self) -> str: ...
 
 
-class _Named(_Shaped, Protocol):
+class _NamedTensor(_Shaped, Protocol):
     @property
     def name(self) -> str: ...
 
@@ -41,7 +41,7 @@ def axes_of(tensors: Iterable[_Shaped]) -> dict[str, AxisSpec]:
     return {f"n{size}": AxisConst(value=size) for size in sorted(sizes)}
 
 
-def input_specs(given: Iterable[_Named], *, role: str | None = None) -> dict[str, TensorSpec]:
+def input_specs(given: Iterable[_NamedTensor], *, role: str | None = None) -> dict[str, TensorSpec]:
     """Describe what goes in, over those axes."""
     return {each.name: _spec(each, role) for each in given}
 

@@ -32,7 +32,7 @@ _DSL = re.compile(r"^\s*(?:import|from)\s+(triton|tilelang)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ProblemTask:
     """A problem, and what is known of it."""
 
     problem: Path
@@ -46,7 +46,7 @@ class Task:
         return definition_name(self.problem)
 
 
-def definition_of(task: Task) -> Definition:
+def definition_of(task: ProblemTask) -> Definition:
     """Make the definition: its reference builds the problem's model under a seed that is its last input."""
     found = task.description
     return Definition(
@@ -61,14 +61,14 @@ def definition_of(task: Task) -> Definition:
     )
 
 
-def workload_of(task: Task, seed: int) -> Workload:
+def workload_of(task: ProblemTask, seed: int) -> Workload:
     """Make the workload of one seed of the weights."""
     given = workload_inputs(task.description, task.folder, seed)
     inputs: dict[str, InputSpec] = {SEED: ScalarInput(value=seed), **given}
     return Workload(axes={}, inputs=inputs, uuid=f"{task.name}_seed{seed}")
 
 
-def candidate_of(task: Task, candidate: Path, name: str, device_kind: str) -> Solution:
+def candidate_of(task: ProblemTask, candidate: Path, name: str, device_kind: str) -> Solution:
     """Make the solution that runs a candidate's class in place of the problem's."""
     text = read_source(candidate)
     language = match[1] if (match := _DSL.search(text)) else "python"
@@ -77,7 +77,7 @@ def candidate_of(task: Task, candidate: Path, name: str, device_kind: str) -> So
     return _solution(task, name, named, sources, language=language, device_kind=device_kind)
 
 
-def compiled_of(task: Task, device_kind: str) -> Solution:
+def compiled_of(task: ProblemTask, device_kind: str) -> Solution:
     """Make the solution that is the problem's own model under `torch.compile`."""
     return _solution(
         task,
@@ -90,7 +90,7 @@ def compiled_of(task: Task, device_kind: str) -> Solution:
 
 
 def _solution(
-    task: Task,
+    task: ProblemTask,
     name: str,
     argument: str,
     sources: Mapping[str, str],
@@ -129,7 +129,7 @@ def _solution(
     )
 
 
-def _reference(task: Task) -> str:
+def _reference(task: ProblemTask) -> str:
     return "\n".join(
         [
             "from flashinfer_bench.kernelbench.calling import Caller, Packing",
@@ -144,7 +144,7 @@ def _reference(task: Task) -> str:
     )
 
 
-def _run_function(task: Task) -> str:
+def _run_function(task: ProblemTask) -> str:
     names = ", ".join([*(each.name for each in task.description.inputs), SEED])
     return f"def run({names}):\n    return CALL({names})\n"
 

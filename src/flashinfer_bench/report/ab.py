@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.check import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
@@ -129,7 +130,7 @@ def _settings(report: AbReport) -> list[str]:
 
 def _cells(row: AbWorkload) -> tuple[str, ...]:
     return (
-        _axes_text(row.axes),
+        axes_text(row.axes),
         latency_text(row.old_latency_ms),
         latency_text(row.new_latency_ms),
         speedup_text(row.ratio, row.interval),
@@ -142,13 +143,13 @@ def _cells(row: AbWorkload) -> tuple[str, ...]:
 def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
     """Show a line for each, then each log once, under the workloads that ended with it."""
     rows = [
-        (each.whose, _axes_text(each.axes), each.status, ", ".join(each.violations))
+        (each.whose, axes_text(each.axes), each.status, ", ".join(each.violations))
         for each in failures
     ]
     blocks: list[Block] = [paragraph(""), table(_FAILURE_COLUMNS, rows)] if rows else []
     axes: dict[tuple[str, str], list[str]] = {}
     for each in failures:
-        axes.setdefault((each.whose, each.log), []).append(_axes_text(each.axes))
+        axes.setdefault((each.whose, each.log), []).append(axes_text(each.axes))
     for (whose, log), places in axes.items():
         title = f"The {whose} one is wrong with {'; '.join(places)}"
         blocks += [heading(title), paragraph(*log_lines(log))]
@@ -168,7 +169,3 @@ def _headline(report: AbReport) -> str:
     each = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     over = f" over {count_text(len(report.workloads), 'workload')} ({each})"
     return f"{report.overall_verdict}: {ratio}{over if len(report.workloads) > 1 else ''}"
-
-
-def _axes_text(axes: dict[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in axes.items()) or "no axes"

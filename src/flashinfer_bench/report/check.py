@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, axes_text, share_of_light_text
+from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, share_of_light_text
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import count_text, error_text, latency_text, speedup_text
 from flashinfer_bench.text.tables import (
@@ -93,7 +94,7 @@ def _settings(report: CheckReport) -> list[str]:
 
 def _cells(job: JobResult) -> tuple[str, ...]:
     return (
-        axes_text(job),
+        axes_text(job.axes),
         job.status,
         *_times(job),
         error_text(job.max_absolute_error),
@@ -119,7 +120,7 @@ def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
     axes_by_note: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         for note in job.note_evidence.items():
-            axes_by_note.setdefault(note, []).append(axes_text(job))
+            axes_by_note.setdefault(note, []).append(axes_text(job.axes))
     lines = [
         f"{code} with {'; '.join(axes)}: {evidence}"
         for (code, evidence), axes in axes_by_note.items()
@@ -131,7 +132,7 @@ def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:
     """Show each log once, under the workloads that ended with it."""
     axes_by_log: dict[str, list[str]] = {}
     for job in failed:
-        axes_by_log.setdefault(job.log, []).append(axes_text(job))
+        axes_by_log.setdefault(job.log, []).append(axes_text(job.axes))
     blocks: list[Block] = []
     for log, axes in axes_by_log.items():
         blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*log_lines(log))]

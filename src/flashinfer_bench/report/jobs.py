@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
@@ -183,7 +184,7 @@ def solution_results(results: Iterable[JobResult]) -> tuple[SolutionResult, ...]
 
 def job_line(result: JobResult) -> str:
     """Say in one line how a job ended."""
-    job = f"{result.definition} {result.solution} [{axes_text(result)}]"
+    job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
     if not result.is_passed:
         broken = f"violation {', '.join(result.violations)}" if result.violations else ""
         why = broken or first_line(result.log)
@@ -216,11 +217,6 @@ def result_blocks(results: Sequence[JobResult]) -> tuple[Block, ...]:
 def share_of_light_text(fraction: float | None) -> str:
     """Write which share of the device's speed of light was reached; nothing where it is not known."""
     return "" if fraction is None else percent_text(fraction)
-
-
-def axes_text(result: JobResult) -> str:
-    """Write a workload's axes."""
-    return ", ".join(f"{name}={value}" for name, value in result.axes.items()) or "no axes"
 
 
 def _legend(results: Sequence[JobResult]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.check import log_lines
 from flashinfer_bench.text.numbers import NOTHING, latency_text, speedup_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
@@ -90,7 +91,7 @@ def compare_evaluations(
 
 def replay_page(report: ReplayReport) -> Page:
     """Show then and now side by side, and what makes them hard to compare."""
-    axes = ", ".join(f"{name}={value}" for name, value in report.axes.items()) or "no axes"
+    axes = axes_text(report.axes)
     seed = f"seed {report.seed}" if report.seed else "no recorded seed"
     blocks: list[Block] = [
         heading(f"{report.definition} {report.solution} [{axes}]"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flashinfer_bench.data.rules.report import DatasetReport, Message, Part
+    from flashinfer_bench.data.rules.report import DatasetReport, ReportMessage, ReportPart
 
 _MOST_OF_A_CODE = 10
 
@@ -76,7 +76,7 @@ def _definition_blocks(report: DatasetReport) -> list[Block]:
 _NOUNS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def _part_blocks(title: str, part: Part) -> list[Block]:
+def _part_blocks(title: str, part: ReportPart) -> list[Block]:
     blocks = [heading(f"{title}: {part.status}")]
     for category in CATEGORIES:
         report = getattr(part, category)
@@ -85,9 +85,9 @@ def _part_blocks(title: str, part: Part) -> list[Block]:
     return blocks
 
 
-def _lines(messages: Sequence[Message]) -> list[str]:
+def _lines(messages: Sequence[ReportMessage]) -> list[str]:
     """Write messages; of one code only so many, and its remedy once."""
-    by_code: dict[str | None, list[Message]] = {}
+    by_code: dict[str | None, list[ReportMessage]] = {}
     for message in messages:
         by_code.setdefault(message.code, []).append(message)
     lines: list[str] = []
@@ -101,7 +101,7 @@ def _lines(messages: Sequence[Message]) -> list[str]:
     return lines
 
 
-def _sentence(message: Message) -> str:
+def _sentence(message: ReportMessage) -> str:
     level = _NOUNS[message.level.value]
     code = f" {message.code}" if message.code else ""
     line = f":{message.line}" if message.line is not None else ""

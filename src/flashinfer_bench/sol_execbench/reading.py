@@ -16,7 +16,7 @@ from flashinfer_bench.data.opening import (
     read_bytes,
     require_inside,
 )
-from flashinfer_bench.data.parsing import Place, parse
+from flashinfer_bench.data.parsing import TextPlace, parse
 from flashinfer_bench.data.rules.safetensors_header import read_header
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.sol_execbench.entities import (
@@ -48,7 +48,7 @@ _FAULTS = (DatasetError, UsageError)
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutThere:
     """Something that is not brought here, and why."""
 
     problem: str
@@ -108,37 +108,39 @@ def label_of(folder: Path) -> str:
     return f"{whole.parent.name}/{whole.name}"
 
 
-def read_problem(folder: Path, root: Path, left_out: list[LeftOut]) -> Problem | None:
+def read_problem(folder: Path, root: Path, left_out: list[LeftOutThere]) -> Problem | None:
     """Read a problem; what is at fault goes to `left_out`, and None where nothing can be brought."""
     label = label_of(folder)
     try:
         problem = _problem(folder, label, root)
         lines = list(numbered_lines(_read(folder / WORKLOAD_FILE, root, LINES_BYTES)))
     except _FAULTS as error:
-        left_out.append(LeftOut(label, "problem", label, _with_remedy(error)))
+        left_out.append(LeftOutThere(label, "problem", label, _with_remedy(error)))
         return None
     for number, line in lines:
         try:
             _add_workload(problem, line, number, root)
         except _FAULTS as error:
             name = f"{WORKLOAD_FILE}:{number}"
-            left_out.append(LeftOut(label, "workload", name, _with_remedy(error)))
+            left_out.append(LeftOutThere(label, "workload", name, _with_remedy(error)))
     if not problem.workloads:
-        left_out.append(LeftOut(label, "problem", label, "none of its workloads can be brought"))
+        left_out.append(
+            LeftOutThere(label, "problem", label, "none of its workloads can be brought")
+        )
         return None
     for file in _solution_files(folder):
         try:
             _add_solution(problem, file, root)
         except _FAULTS as error:
             name = file.relative_to(folder).as_posix()
-            left_out.append(LeftOut(label, "solution", name, _with_remedy(error)))
+            left_out.append(LeftOutThere(label, "solution", name, _with_remedy(error)))
     left_out.extend(_not_read(problem))
     return problem
 
 
 def _problem(folder: Path, label: str, root: Path) -> Problem:
     file = folder / DEFINITION_FILE
-    found = parse(SolDefinition, _read(file, root), Place(file))
+    found = parse(SolDefinition, _read(file, root), TextPlace(file))
     definition = definition_of(found, _source(found, folder, root), label, file)
     beside = sorted(each.name for each in folder.glob("*.py") if each.name != REFERENCE_FILE)
     if beside:
@@ -187,7 +189,7 @@ def _require_function(name: str | None, definition: Definition, file: Path) -> N
 
 def _add_workload(problem: Problem, line: bytes, number: int, root: Path) -> None:
     file = problem.folder / WORKLOAD_FILE
-    found = parse(SolWorkload, line, Place(file, number))
+    found = parse(SolWorkload, line, TextPlace(file, number))
     require_inputs(found, problem.definition, file, number)
     if any(found.uuid == other.uuid for other in problem.workloads):
         raise DatasetError(f"uuid {found.uuid!r} occurs twice", path=file, line=number)
@@ -251,7 +253,7 @@ def _solution_files(folder: Path) -> list[Path]:
 
 
 def _add_solution(problem: Problem, file: Path, root: Path) -> None:
-    found = parse(SolSolution, _read(file, root), Place(file))
+    found = parse(SolSolution, _read(file, root), TextPlace(file))
     if found.definition != problem.definition.name:
         raise DatasetError(
             f"solves {found.definition!r}, and lies with {problem.definition.name!r}", path=file
@@ -265,13 +267,13 @@ def _add_solution(problem: Problem, file: Path, root: Path) -> None:
     )
 
 
-def _not_read(problem: Problem) -> Iterator[LeftOut]:
+def _not_read(problem: Problem) -> Iterator[LeftOutThere]:
     known = {DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE}
     for file in sorted(problem.folder.iterdir()):
         is_known = file.name in known or any(map(file.match, _NAMED_BY_OTHERS))
         if file.is_file() and not is_known:
             reason = "it is not known what it is for; it was not read"
-            yield LeftOut(problem.label, "file", file.name, reason)
+            yield LeftOutThere(problem.label, "file", file.name, reason)
 
 
 def _with_remedy(error: Exception) -> str:

@@ -27,7 +27,7 @@ from flashinfer_bench.sol_execbench.entities import (
     SolWorkload,
 )
 from flashinfer_bench.sol_execbench.mapping import LANGUAGES, MODEL_TAG, SOURCE_TAG
-from flashinfer_bench.sol_execbench.reading import LeftOut
+from flashinfer_bench.sol_execbench.reading import LeftOutThere
 
 if TYPE_CHECKING:
     from flashinfer_bench.data.definition import Definition
@@ -41,29 +41,29 @@ E = TypeVar("E", bound="Entity")
 
 
 @dataclass(slots=True)
-class Written:
+class ExportSummary:
     """What an export wrote, and what it did not."""
 
     definitions: list[str] = field(default_factory=list)
     workloads: int = 0
     solutions: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def write(trace_set: TraceSet, draft: Path) -> Written:
+def write(trace_set: TraceSet, draft: Path) -> ExportSummary:
     """Write a folder for each definition."""
-    written = Written()
+    written = ExportSummary()
     for name, definition in trace_set.definitions.items():
         label = _label(definition)
         try:
             _write_problem(trace_set, definition, path_inside(draft, label), written)
         except (DatasetError, UsageError) as error:
-            written.left_out.append(LeftOut(label, "problem", name, str(error)))
+            written.left_out.append(LeftOutThere(label, "problem", name, str(error)))
     return written
 
 
 def _write_problem(
-    trace_set: TraceSet, definition: Definition, folder: Path, written: Written
+    trace_set: TraceSet, definition: Definition, folder: Path, written: ExportSummary
 ) -> None:
     problem = _definition(definition)
     if folder.exists():
@@ -75,7 +75,7 @@ def _write_problem(
             lines.append(_workload(trace_set, definition, trace.workload, files))
         except (DatasetError, UsageError) as error:
             name = trace.workload.uuid
-            written.left_out.append(LeftOut(_label(definition), "workload", name, str(error)))
+            written.left_out.append(LeftOutThere(_label(definition), "workload", name, str(error)))
     if not lines:
         has_some = bool(trace_set.workloads.get(definition.name))
         raise UsageError(
@@ -94,14 +94,14 @@ def _write_problem(
 
 
 def _write_solutions(
-    trace_set: TraceSet, definition: Definition, folder: Path, written: Written
+    trace_set: TraceSet, definition: Definition, folder: Path, written: ExportSummary
 ) -> None:
     for solution in trace_set.solutions.get(definition.name, []):
         try:
             file = folder / SOLUTIONS_FOLDER / f"{part_of_path(solution.name)}.json"
             text = f"{_solution(solution).to_json(indent=2)}\n"
         except (DatasetError, UsageError) as error:
-            left = LeftOut(_label(definition), "solution", solution.name, str(error))
+            left = LeftOutThere(_label(definition), "solution", solution.name, str(error))
             written.left_out.append(left)
             continue
         file.parent.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """Inputs that any process can make again from a seed.
 
 A trial draws one pool per input from a seeded generator. Every call then fills each input that may change
-from its pool, by choices that follow from the call's seed (`draws` says how): memory-copy speed, content that
-hardly ever repeats, and the same bits in every process that knows the seed.
+from its pool, by choices that follow from the call's seed (`input_generation` says how): memory-copy speed,
+content that hardly ever repeats, and the same bits in every process that knows the seed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.tensors import draws
+from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
+from flashinfer_bench.tensors.edge_cases import can_be_edge_case, make_edge_case
 from flashinfer_bench.tensors.planned import usual
-from flashinfer_bench.tensors.unusual import can_be_unusual, make_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from flashinfer_bench.tensors.planned import Distribution, InputPlan, TensorPlan
+    from flashinfer_bench.data.distributions import Distribution
+    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 Argument = torch.Tensor | bool | int | float
 
@@ -93,8 +94,8 @@ class InputMaker:
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
         for plan, argument in zip(self._plans, arguments, strict=True):
-            if can_be_unusual(plan) and isinstance(argument, torch.Tensor):
-                make_unusual(family, argument)
+            if can_be_edge_case(plan) and isinstance(argument, torch.Tensor):
+                make_edge_case(family, argument)
 
     def _allocate(self) -> list[Argument]:
         arguments: list[Argument] = []
@@ -125,11 +126,11 @@ class InputMaker:
             assert pool is not None
             assert isinstance(argument, torch.Tensor)
             if distribution is not None:
-                draws.fill(distribution, pool, argument, choices)
+                input_generation.fill(distribution, pool, argument, choices)
             elif self._plans[index].is_scaled:
-                draws.scale(pool, argument, choices)
+                input_generation.scale(pool, argument, choices)
             elif self._plans[index].is_permuted:
-                draws.permute(pool, argument, choices)
+                input_generation.permute(pool, argument, choices)
             else:
                 argument.copy_(pool)
 
@@ -138,8 +139,8 @@ class InputMaker:
             return self._files[plan.tensor.name].to(self._device)
         wanted = (_distribution(plan), plan.tensor.shape, torch_dtype(plan.tensor.dtype))
         if plan.source == "window":
-            return draws.draw_pool(*wanted, generator)
-        return draws.draw(*wanted, generator)
+            return input_generation.draw_pool(*wanted, generator)
+        return input_generation.draw(*wanted, generator)
 
 
 def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
@@ -148,7 +149,7 @@ def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
     Normal for floats (eight-bit ones clamped to [-2, 2] before the cast), uniform in [-128, 128) for int8,
     in [-1024, 1024) for wider integers, fair coins for bool.
     """
-    return draws.draw(usual(plan.dtype), plan.shape, torch_dtype(plan.dtype), generator)
+    return input_generation.draw(usual(plan.dtype), plan.shape, torch_dtype(plan.dtype), generator)
 
 
 def _changing(plans: Sequence[InputPlan]) -> Iterator[tuple[int, Distribution | None]]:
@@ -166,7 +167,7 @@ def _scalar(plan: InputPlan, generator: torch.Generator) -> bool | int | float:
     if plan.value is not None:
         return plan.value
     dtype = torch_dtype(plan.tensor.dtype)
-    return draws.draw(_distribution(plan), (), dtype, generator).item()
+    return input_generation.draw(_distribution(plan), (), dtype, generator).item()
 
 
 def _derived(seed: int, index: int) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.tensors.planned import (
+from flashinfer_bench.data.distributions import (
     Boolean,
     IndexPointers,
     Integers,
@@ -18,7 +18,7 @@ from flashinfer_bench.tensors.planned import (
 )
 
 if TYPE_CHECKING:
-    from flashinfer_bench.tensors.planned import Distribution
+    from flashinfer_bench.data.distributions import Distribution
 
 _SUM_TOLERANCE = 1e-4
 _ROUNDINGS = 4  # of an element, each of half a unit in the last place
@@ -29,8 +29,10 @@ def illegality(distribution: Distribution, content: torch.Tensor) -> str | None:
     match distribution:
         case Normal():
             return None if bool(content.float().isfinite().all()) else "a value is not finite"
-        case Uniform(low=low, high=high) | Integers(low=low, high=high):
+        case Uniform(low=low, high=high):
             return _outside(content, low, high)
+        case Integers(low=low, high=high):
+            return _outside(content, int(low), int(high))
         case Probabilities():
             return _no_probabilities(content)
         case Permutation():
@@ -38,7 +40,7 @@ def illegality(distribution: Distribution, content: torch.Tensor) -> str | None:
         case IndexPointers():
             return _no_index_pointers(distribution, content)
         case PageTable(pages=pages, unique=unique):
-            return _outside(content, 0, pages) or (_repeated(content) if unique else None)
+            return _outside(content, 0, int(pages)) or (_repeated(content) if unique else None)
         case Boolean():
             return None if content.dtype is torch.bool else f"it is {content.dtype}"
 
@@ -75,15 +77,15 @@ def _no_index_pointers(distribution: IndexPointers, content: torch.Tensor) -> st
     pointers = content.long()
     if int(pointers[0]) != 0:
         return f"it starts with {int(pointers[0])}, not 0"
-    if int(pointers[-1]) != distribution.total:
+    if int(pointers[-1]) != int(distribution.total):
         return f"it ends with {int(pointers[-1])}, not {distribution.total}"
     lengths = pointers.diff()
     if not len(lengths):
         return None
     shortest, longest = int(lengths.min()), int(lengths.max())
-    if shortest < distribution.shortest:
+    if shortest < int(distribution.shortest):
         return f"a piece has length {shortest}, less than {distribution.shortest}"
-    if distribution.longest is not None and longest > distribution.longest:
+    if distribution.longest is not None and longest > int(distribution.longest):
         return f"a piece has length {longest}, more than {distribution.longest}"
     return None
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from flashinfer_bench.data.drafting import Seen, SeenCall, SeenValue
 from flashinfer_bench.data.reference_source import EXAMPLE_FUNCTIONS
+from flashinfer_bench.data.scaffolding import SeenCall, SeenFunction, SeenValue
 from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.tensors.dtypes import dtype_name
 
@@ -36,7 +36,7 @@ class ObservationError(Exception):
     """The file cannot be observed; a sentence for its author."""
 
 
-def observe(path: Path, function: str, inputs_from: str | None, folder: Path) -> Seen:
+def observe(path: Path, function: str, inputs_from: str | None, folder: Path) -> SeenFunction:
     """Run a function on every set of its example inputs."""
     module = _imported(path)
     called: Callable[..., Any] = getattr(module, function)
@@ -48,7 +48,7 @@ def observe(path: Path, function: str, inputs_from: str | None, folder: Path) ->
         if name not in given and parameter.default is not parameter.empty:
             notes.append(f"{name!r} is no input: it keeps its default, {parameter.default!r}")
     doc = (inspect.getdoc(called) or "").partition("\n")[0].strip()
-    return Seen(calls, how, doc, list(dict.fromkeys(notes)))
+    return SeenFunction(calls, how, doc, list(dict.fromkeys(notes)))
 
 
 def _imported(path: Path) -> ModuleType:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from flashinfer_bench.data import RandomInput, SafetensorsInput, ScalarInput
+from flashinfer_bench.data.distributions import (
+    Boolean,
+    Drawn,
+    IndexPointers,
+    Integers,
+    Normal,
+    Probabilities,
+)
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Workload
+    from flashinfer_bench.data.distributions import Distribution
+
+    PlannedDistribution = Distribution
+else:
+    PlannedDistribution = Drawn  # messages know a union of entities by their base only
 
 ELEMENT_BITS = {
     "float64": 64,
@@ -27,8 +40,6 @@ ELEMENT_BITS = {
     "int8": 8,
     "bool": 8,
 }
-_BYTE_RANGE = (-128, 128)
-_INTEGER_RANGE = (-1024, 1024)
 WINDOWED_DTYPES = frozenset({"float64", "float32", "float16", "bfloat16"})
 """Dtypes that are wide enough to be rescaled for every call."""
 
@@ -51,64 +62,6 @@ class TensorPlan(msgspec.Struct, frozen=True):
         return (self.element_count * ELEMENT_BITS[self.dtype] + 7) // 8
 
 
-class Normal(msgspec.Struct, frozen=True, tag="normal"):
-    """Normally distributed floats; eight-bit ones are clamped to two standard deviations."""
-
-    mean: float = 0.0
-    std: float = 1.0
-
-
-class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
-    """Floats from `low` up to, not including, `high`."""
-
-    low: float
-    high: float
-
-
-class Integers(msgspec.Struct, frozen=True, tag="integers"):
-    """Integers from `low` up to, not including, `high`."""
-
-    low: int
-    high: int
-
-
-class Probabilities(msgspec.Struct, frozen=True, tag="probabilities"):
-    """Rows over the last dimension that add up to one."""
-
-    temperature: float = 1.0
-
-
-class Permutation(msgspec.Struct, frozen=True, tag="permutation"):
-    """Rows over the last dimension of length n that hold each of 0 … n − 1 once."""
-
-
-class IndexPointers(msgspec.Struct, frozen=True, tag="index_pointers"):
-    """A vector from 0 to `total` with steps from `shortest` to `longest`."""
-
-    total: int
-    shortest: int = 1
-    longest: int | None = None
-
-
-class PageTable(msgspec.Struct, frozen=True, tag="page_table"):
-    """Page numbers from 0 to `pages` − 1, each once at most where they are `unique`."""
-
-    pages: int
-    unique: bool = True
-
-
-class Boolean(msgspec.Struct, frozen=True, tag="boolean"):
-    """Booleans of which a share is true."""
-
-    rate: float = 0.5
-
-
-Distribution = (
-    Normal | Uniform | Integers | Probabilities | Permutation | IndexPointers | PageTable | Boolean
-)
-"""What `data.distributions` declares, with every length as a number; the tags are the same."""
-
-
 class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
@@ -122,7 +75,7 @@ class InputPlan(msgspec.Struct, frozen=True):
     source: Literal["window", "draw", "file", "scalar"]
     role: Literal["dynamic", "metadata", "static"] = "dynamic"
     value: bool | int | float | None = None
-    distribution: Distribution | None = None
+    distribution: PlannedDistribution | None = None
     path: str = ""
     tensor_key: str = ""
     is_scaled: bool = False
@@ -206,8 +159,7 @@ def _distribution(
     if fault is not None:
         place = f"workload {workload.uuid} of {definition.name}: input {tensor.name!r}"
         raise DatasetError(f"{place}: {declared.type!r} {fault}")
-    resolved: Distribution = msgspec.convert(declared.resolved(axes), Distribution)
-    return resolved
+    return declared.with_numbers(axes)
 
 
 def usual(dtype: str) -> Distribution:
@@ -216,8 +168,22 @@ def usual(dtype: str) -> Distribution:
         case "bool":
             return Boolean()
         case "int8":
-            return Integers(*_BYTE_RANGE)
+            return Integers(low=-128, high=128)
         case "int16" | "int32" | "int64":
-            return Integers(*_INTEGER_RANGE)
+            return Integers(low=-1024, high=1024)
         case _:
             return Normal()
+
+
+def written(value: object) -> Any:
+    """Write for a message what `msgspec` does not know."""
+    if isinstance(value, Drawn):
+        return value.model_dump()
+    raise NotImplementedError(f"{type(value).__name__} is no part of a message")
+
+
+def read(kind: type, value: Any) -> Any:
+    """Read what `written` wrote; `ValueError` where it is nothing of the kind."""
+    if kind is Drawn:
+        return RandomInput(distribution=value).distribution
+    raise NotImplementedError(f"{kind.__name__} is no part of a message")

@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import BenchError, UsageError
-from flashinfer_bench.intercept.arrivals import Arrivals
-from flashinfer_bench.tracing.session import Report, Session, Use
+from flashinfer_bench.intercept.import_hooks import ImportHooks
+from flashinfer_bench.tracing.session import Report, TracingFolder, Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,12 +22,12 @@ _LOG = logging.getLogger("flashinfer_bench.tracing")
 
 def begin() -> None:
     """Wait for torch: a process that never imports it has nothing to trace, and loses no time."""
-    session = Session.of_environment()
+    session = TracingFolder.of_environment()
     if session is not None:
-        Arrivals().expect("torch", lambda: _start_or_explain(session))
+        ImportHooks().expect("torch", lambda: _start_or_explain(session))
 
 
-def _start_or_explain(session: Session) -> None:
+def _start_or_explain(session: TracingFolder) -> None:
     try:
         _start(session)
     except BenchError as error:  # the program runs on, untraced
@@ -35,7 +35,7 @@ def _start_or_explain(session: Session) -> None:
         _LOG.error("nothing is traced: %s", error)
 
 
-def _start(session: Session) -> None:
+def _start(session: TracingFolder) -> None:
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic, torch: the program has it now
     from flashinfer_bench.tracing.active import ACTIVE  # noqa: PLC0415
     from flashinfer_bench.tracing.counters import COUNTERS  # noqa: PLC0415

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tracing.policies import FilterPolicy
 
 
-class _Named(InputDumpPolicy):
+class _InputsOfList(InputDumpPolicy):
     """The inputs of a list."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class TracingConfig:
             return made(policy, chosen, self.input_dump_policy_kwargs)
         if not all(isinstance(name, str) for name in chosen):
             raise UsageError(f"inputs to dump are names, not {chosen!r}")
-        return _Named(chosen)
+        return _InputsOfList(chosen)
 
     def create_filter_policy(self) -> FilterPolicy:
         """Make a policy that chooses calls, with counts of its own."""

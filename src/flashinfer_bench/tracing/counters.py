@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.tracing.counting import CallCounter
 
 
-class _Inside(threading.local):
+class _InsideCall(threading.local):
     """Whether this thread is inside a call that was counted: what that calls is part of it."""
 
     counted = False
@@ -27,7 +27,7 @@ class Counters:
         self._chain = chain
         self._counters: tuple[CallCounter, ...] = ()
         self._lock = threading.RLock()
-        self._inside = _Inside()
+        self._inside = _InsideCall()
 
     def add(self, counter: CallCounter) -> None:
         """Show it calls from now on."""

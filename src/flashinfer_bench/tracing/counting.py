@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import KernelReference, KernelUse
-from flashinfer_bench.tracing.definitions import Definitions
+from flashinfer_bench.tracing.definitions import KnownDefinitions
+from flashinfer_bench.tracing.recorder import key_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes_of, named_inputs
-from flashinfer_bench.tracing.tap import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,7 +24,7 @@ class CallCounter:
     def __init__(self, trace_set: TraceSet) -> None:
         self.unknown: Counter[str] = Counter()
         """Calls that are of no definition of the dataset, or do not fit theirs, by name."""
-        self._definitions = Definitions(trace_set)
+        self._definitions = KnownDefinitions(trace_set)
         self._by_name: dict[str, _Sizes] = {}
         self._lock = threading.RLock()  # a signal's handler may ask for the counts
 

@@ -26,7 +26,7 @@ class _Absence(NamedTuple):
     until_s: float
 
 
-class Definitions:
+class KnownDefinitions:
     """Definitions of a trace set by name; for one it lacks, its folder is asked ever more rarely."""
 
     def __init__(self, trace_set: TraceSet) -> None:

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 
-class _Workload(msgspec.Struct):
+class _KnownWorkload(msgspec.Struct):
     uuid: str
 
 
 class _Line(msgspec.Struct):
-    workload: _Workload
+    workload: _KnownWorkload
 
 
 _DECODER = msgspec.json.Decoder(_Line)
 
 
 @dataclass(slots=True)
-class _File:
+class _KnownFile:
     read_bytes: int = 0
     uuids: set[str] = field(default_factory=set)
 
@@ -29,16 +29,16 @@ class KnownWorkloads:
     """Reads each file once, and then only what was appended since."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _KnownFile] = {}
 
     def holds(self, path: str, uuid: str) -> bool:
         """Tell whether the file has a line of this uuid."""
-        file = self._files.setdefault(path, _File())
+        file = self._files.setdefault(path, _KnownFile())
         _read_on(path, file)
         return uuid in file.uuids
 
 
-def _read_on(path: str, file: _File) -> None:
+def _read_on(path: str, file: _KnownFile) -> None:
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - once a workload
     except (FileNotFoundError, NotADirectoryError):

@@ -10,10 +10,10 @@ from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.intercept import ADAPTERS, PATCHES
 from flashinfer_bench.tracing.active import ACTIVE
-from flashinfer_bench.tracing.definitions import Definitions
+from flashinfer_bench.tracing.definitions import KnownDefinitions
 from flashinfer_bench.tracing.presets import registry_of
+from flashinfer_bench.tracing.recorder import CallRecorder
 from flashinfer_bench.tracing.snapshot import UntraceableError, is_captured
-from flashinfer_bench.tracing.tap import Tap
 from flashinfer_bench.tracing.writer import Writer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
     from flashinfer_bench.tracing.presets import Configs
-    from flashinfer_bench.tracing.writer import Written
+    from flashinfer_bench.tracing.writer import WriterCounts
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")
 _BUFFER_BYTES = 256 * 2**20
@@ -51,9 +51,9 @@ class TracingRuntime:
             )
         self.trace_set = trace_set
         self.configs = registry_of(tracing_config)
-        self._definitions = Definitions(trace_set)
+        self._definitions = KnownDefinitions(trace_set)
         self._writer = Writer(Layout(trace_set.root), buffer_bytes)
-        self._taps: dict[str, Tap] = {}
+        self._recorders: dict[str, CallRecorder] = {}
         self._untraced: set[str] = set()
         self._orders = itertools.count()
         self._said: dict[str, set[str]] = {}
@@ -66,7 +66,7 @@ class TracingRuntime:
         return ACTIVE.top()
 
     @property
-    def written(self) -> Written:
+    def written(self) -> WriterCounts:
         """What is on disk so far, and what was lost."""
         return self._writer.written
 
@@ -105,11 +105,11 @@ class TracingRuntime:
 
     def link(self, name: str) -> Link:
         """See the calls of one definition on their way."""
-        taps, consider = self._taps, self._consider
+        recorders, consider = self._recorders, self._consider
 
         def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
-            tap = taps.get(name)
-            if tap is None or kwargs or not tap.has_settled(args):
+            recorder = recorders.get(name)
+            if recorder is None or kwargs or not recorder.has_settled(args):
                 consider(name, args, kwargs)
             return proceed(*args, **kwargs)
 
@@ -123,26 +123,26 @@ class TracingRuntime:
         self, def_name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
     ) -> None:
         """Record a call if its filter keeps it. A call that does not fit is logged and left out."""
-        tap = self._taps.get(def_name)
-        if tap is None or kwargs or not tap.has_settled(args):
+        recorder = self._recorders.get(def_name)
+        if recorder is None or kwargs or not recorder.has_settled(args):
             self._consider(def_name, args, kwargs or {})
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Have everything on disk that was collected so far; raises `StorageError` if some is not."""
-        for tap in list(self._taps.values()):
-            for entry in tap.drain():
-                self._writer.put(entry, tap.definition)
+        for recorder in list(self._recorders.values()):
+            for entry in recorder.drain():
+                self._writer.put(entry, recorder.definition)
         self._writer.flush(timeout_s)
 
     def _consider(self, def_name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        tap = self._taps.get(def_name) or self._new_tap(def_name)
-        if tap is None:
+        recorder = self._recorders.get(def_name) or self._new_recorder(def_name)
+        if recorder is None:
             return
         if is_captured((*args, *kwargs.values())):
             self._say_once("", "calls under CUDA-graph capture are not traced")
             return
         try:
-            entry = tap.take(args, kwargs, next(self._orders))
+            entry = recorder.take(args, kwargs, next(self._orders))
         except UntraceableError as error:
             self._say_once(def_name, f"a call was not traced: {error}")
         except UnknownNameError:
@@ -151,9 +151,9 @@ class TracingRuntime:
             self._say_once(def_name, f"a call was not traced: {type(error).__name__}: {error}")
         else:
             if entry is not None:
-                self._writer.put(entry, tap.definition)
+                self._writer.put(entry, recorder.definition)
 
-    def _new_tap(self, def_name: str) -> Tap | None:
+    def _new_recorder(self, def_name: str) -> CallRecorder | None:
         if def_name in self._untraced:
             return None
         definition = self._definitions.get(def_name)
@@ -163,7 +163,7 @@ class TracingRuntime:
         if config is None:
             self._untraced.add(def_name)
             return None
-        return self._taps.setdefault(def_name, Tap(definition, config))
+        return self._recorders.setdefault(def_name, CallRecorder(definition, config))
 
     def _say_once(self, def_name: str, sentence: str) -> None:
         said = self._said.setdefault(def_name, set())
@@ -184,5 +184,5 @@ class TracingRuntime:
     def after_fork_in_child(self) -> None:
         """Leave the parent's entries to the parent."""
         self._writer.after_fork_in_child()
-        for tap in self._taps.values():
-            tap.after_fork_in_child()
+        for recorder in self._recorders.values():
+            recorder.after_fork_in_child()

@@ -41,7 +41,7 @@ else:
 '''
 
 
-class Request(msgspec.Struct, frozen=True):
+class TracingRequest(msgspec.Struct, frozen=True):
     """What a program's calls are recorded for."""
 
     dataset: str
@@ -74,19 +74,19 @@ class Report(msgspec.Struct, frozen=True):
     blob_bytes: int
 
 
-class Session:
+class TracingFolder:
     """The folder that both sides know."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
-    def of_environment(cls) -> Session | None:
+    def of_environment(cls) -> TracingFolder | None:
         """Find the session this process belongs to."""
         folder = settings.trace_session()
         return None if folder is None else cls(folder)
 
-    def prepare(self, request: Request) -> dict[str, str]:
+    def prepare(self, request: TracingRequest) -> dict[str, str]:
         """Write the request and what Python runs at its start; gives the program's environment."""
         (self._folder / _REQUEST).write_bytes(msgspec.json.encode(request))
         (self._folder / "sitecustomize.py").write_text(_STARTUP)
@@ -98,9 +98,9 @@ class Session:
         environment[settings.TRACE_SESSION_VARIABLE] = str(self._folder)
         return environment
 
-    def request(self) -> Request:
+    def request(self) -> TracingRequest:
         """Read what is to be recorded."""
-        return msgspec.json.decode((self._folder / _REQUEST).read_bytes(), type=Request)
+        return msgspec.json.decode((self._folder / _REQUEST).read_bytes(), type=TracingRequest)
 
     def write(self, report: Report) -> None:
         """Write this process's report, in the place of its earlier one."""

@@ -33,7 +33,7 @@ _FULL_PAUSE_S = 0.001
 
 
 @dataclass
-class Written:
+class WriterCounts:
     """What a writer did so far, by definition."""
 
     workloads: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Writer:
     """
 
     def __init__(self, layout: Layout, buffer_bytes: int) -> None:
-        self.written = Written()
+        self.written = WriterCounts()
         self._layout = layout
         self._buffer_bytes = buffer_bytes
         self._known = KnownWorkloads()
@@ -112,7 +112,7 @@ class Writer:
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, and what it has yet to write, are the parent's."""
-        self.written = Written()
+        self.written = WriterCounts()
         self._start_anew()
 
     def _ensure_thread(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from flashinfer_bench.apply.stats import OTHER_SHAPES, Counter, Counters
+from flashinfer_bench.apply.stats import OTHER_SHAPES, ApplyCounters, Counter
 
 
 def test_a_counter_says_how_often_it_was_counted_however_often_it_is_read() -> None:
@@ -33,7 +33,7 @@ def test_no_count_is_lost_between_threads() -> None:
 
 
 def test_counts_come_largest_first_and_zeros_are_left_out() -> None:
-    counters = Counters()
+    counters = ApplyCounters()
     for name in ("a", "b", "b", "c"):
         counters[name].count()
     _ = counters["never counted"]
@@ -42,7 +42,7 @@ def test_counts_come_largest_first_and_zeros_are_left_out() -> None:
 
 
 def test_beyond_a_bound_names_are_counted_together() -> None:
-    counters = Counters(most=2)
+    counters = ApplyCounters(most=2)
     for name in ("a", "b", "c", "d"):
         counters[name].count()
 

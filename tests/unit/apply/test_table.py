@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.apply.config import ApplyConfig
-from flashinfer_bench.apply.table import ApplyKey, Choice, Table, Winner, merged, tables_of
+from flashinfer_bench.apply.table import ApplyKey, Choice, Winner, WinnerTable, merged, tables_of
 from flashinfer_bench.data import Solution, Trace
 from tests.unit.apply.datasets import HERE, dataset, definition, marked, solution, trace
 
@@ -21,12 +21,12 @@ def key(**axes: int) -> ApplyKey:
 def winners(solutions: list[Solution], traces: list[Trace], **config: Any) -> dict[str, Any]:
     """Winners here, by M."""
     tables = tables_of(dataset(solutions, traces), "add", ApplyConfig(**config))
-    table = tables.get(HERE, Table({}))
+    table = tables.get(HERE, WinnerTable({}))
     return {f"M={dict(each.axes)['M']}": won.solution for each, won in table.winners.items()}
 
 
-def measured(*names: str) -> Table:
-    return Table({key(M=at): Winner(name, 2.0) for at, name in enumerate(names, start=1)})
+def measured(*names: str) -> WinnerTable:
+    return WinnerTable({key(M=at): Winner(name, 2.0) for at, name in enumerate(names, start=1)})
 
 
 TWO_SIZES = [
@@ -62,7 +62,7 @@ def test_most_wins_make_the_best_of_the_definition() -> None:
     ],
 )
 def test_a_policy_says_what_answers_a_size(size: int, policy: str, found: Choice | None) -> None:
-    table = Table(
+    table = WinnerTable(
         {
             key(M=2): Winner("fast", 3.0),
             key(M=8): Winner("slow", 2.0),
@@ -76,11 +76,11 @@ def test_a_policy_says_what_answers_a_size(size: int, policy: str, found: Choice
 def test_without_any_winner_every_policy_means_the_fallback() -> None:
     policies = ("fallback_only", "use_def_best", "use_nearest")
 
-    assert [Table({}).choose(key(M=1), policy) for policy in policies] == [None, None, None]
+    assert [WinnerTable({}).choose(key(M=1), policy) for policy in policies] == [None, None, None]
 
 
 def test_nearest_counts_in_factors_over_all_axes() -> None:
-    table = Table(
+    table = WinnerTable(
         {key(M=100, S=1): Winner("wide", 1.0), key(M=10, S=100): Winner("long", 1.0)},
     )
 
@@ -181,9 +181,9 @@ def test_devices_have_tables_of_their_own() -> None:
 
 
 def test_where_other_devices_count_this_ones_word_comes_first() -> None:
-    here = Table({key(M=1): Winner("here", 1.0)})
-    first = Table({key(M=1): Winner("first", 9.0), key(M=2): Winner("first", 2.0)})
-    second = Table({key(M=2): Winner("second", 3.0)})
+    here = WinnerTable({key(M=1): Winner("here", 1.0)})
+    first = WinnerTable({key(M=1): Winner("first", 9.0), key(M=2): Winner("first", 2.0)})
+    second = WinnerTable({key(M=2): Winner("second", 3.0)})
 
     all_of_them = merged({"this": here, "first": first, "second": second}, "this")
 

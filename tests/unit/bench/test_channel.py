@@ -37,6 +37,18 @@ from flashinfer_bench.bench.protocol import (
     ToServer,
 )
 from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
+from flashinfer_bench.data.distributions import (
+    Boolean,
+    Distribution,
+    IndexPointers,
+    Integers,
+    Normal,
+    PageTable,
+    Permutation,
+    Probabilities,
+    Uniform,
+)
+from flashinfer_bench.tensors.planned import InputPlan, TensorPlan, written
 from tests.unit.bench.values import OPENED, STEADY, passed
 
 if TYPE_CHECKING:
@@ -89,6 +101,42 @@ def test_a_message_arrives_as_it_was_sent(ends, message: msgspec.Struct, receive
     Channel(bare, Any).send(message)
 
     assert channel.receive(soon()) == message
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        Normal(mean=1.5),
+        Uniform(low=-1.0, high=2.0),
+        Integers(low=-3, high=7),
+        Probabilities(temperature=0.5),
+        Permutation(),
+        IndexPointers(total=9, longest=4),
+        PageTable(pages=8, unique=False),
+        Boolean(rate=0.25),
+    ],
+    ids=lambda each: each.type,
+)
+def test_how_an_input_is_made_arrives_as_the_type_that_declares_it(
+    ends, distribution: Distribution
+) -> None:
+    plan = InputPlan(TensorPlan("x", (4,), "int32"), "window", distribution=distribution)
+    bare, channel = ends(InputPlan)
+
+    Channel(bare, Any).send(plan)
+
+    assert channel.receive(soon()) == plan
+
+
+def test_a_distribution_that_is_none_is_garbled(ends) -> None:
+    plan = InputPlan(TensorPlan("x", (4,), "int32"), "window", distribution=Normal())
+    sent = msgspec.to_builtins(plan, enc_hook=written)
+    bare, channel = ends(InputPlan)
+
+    bare.sendall(frame(msgspec.msgpack.encode({**sent, "distribution": {"type": "odd"}})))
+
+    with pytest.raises(ChannelGarbled):
+        channel.receive(soon())
 
 
 def test_messages_arrive_in_order(ends) -> None:

@@ -274,8 +274,8 @@ def test_profiling_the_baseline_is_resolved_too() -> None:
     assert not config.resolve_eval_config(definition()).profile_baseline
 
 
-def test_bundled_defaults_are_those_of_the_ecosystem() -> None:
-    config = BenchmarkConfig.default()
+@pytest.mark.parametrize("config", [BenchmarkConfig(), BenchmarkConfig.default()])
+def test_defaults_are_those_of_the_ecosystem(config: BenchmarkConfig) -> None:
 
     assert config.resolve_eval_config(definition("m", "moe")).required_matched_ratio == 0.95
     assert config.resolve_eval_config(definition("s", "sampling")).extra == {
@@ -285,14 +285,62 @@ def test_bundled_defaults_are_those_of_the_ecosystem() -> None:
     assert config.resolve_eval_config(definition()) == ResolvedEvalConfig()
 
 
-def test_without_the_bundled_file_there_is_no_layer() -> None:
-    assert BenchmarkConfig().resolve_eval_config(definition("m", "moe")) == ResolvedEvalConfig()
+def test_a_layer_of_an_op_type_stands_in_for_what_is_built_in_for_it() -> None:
+    config = BenchmarkConfig(op_type_config={"moe": EvalConfig(rtol=0.5)})
+
+    moe = config.resolve_eval_config(definition("m", "moe"))
+
+    assert (moe.rtol, moe.required_matched_ratio) == (0.5, None)
+    assert "sampling_tvd_threshold" in config.resolve_eval_config(definition("s", "sampling")).extra
 
 
-def test_an_override_beats_the_bundled_ratio() -> None:
+@pytest.mark.parametrize("off", ["off", "'off'"])
+def test_a_layer_switches_off_what_the_one_below_asks_for(tmp_path: Path, off: str) -> None:
+    file = written(
+        tmp_path,
+        "op_type_config: {reduce: {max_precision_ratio: 2, until_interval: 0.05}}\n"
+        f"definition_config: {{scaled_rowsum_n256: {{max_error_cap: {off}, until_interval: {off}}}}}\n",
+    )
+
+    resolved = BenchmarkConfig.from_yaml(file).resolve_eval_config(definition())
+
+    assert resolved.max_error_cap is None
+    assert resolved.until_interval is None
+    assert resolved.max_precision_ratio == 2
+
+
+def test_the_settings_of_a_run_switch_off_too_and_none_says_nothing() -> None:
+    layer = {"reduce": EvalConfig(max_error_cap=3.0, max_precision_ratio=2.0)}
+    config = BenchmarkConfig(op_type_config=layer, max_error_cap="off", max_precision_ratio=None)
+
+    resolved = config.resolve_eval_config(definition())
+
+    assert (resolved.max_error_cap, resolved.max_precision_ratio) == (None, 2.0)
+
+
+def test_what_cannot_be_off_is_not_switched_off() -> None:
+    with pytest.raises(ValidationError, match="rtol"):
+        EvalConfig(rtol="off")
+
+
+def test_an_override_beats_the_built_in_ratio() -> None:
     config = BenchmarkConfig.default(required_matched_ratio=0.9)
 
     assert config.resolve_eval_config(definition("m", "moe")).required_matched_ratio == 0.9
+
+
+def test_a_setting_of_the_run_goes_before_layers_whatever_its_default() -> None:
+    layer = {"reduce": EvalConfig(iterations=7)}
+
+    config = BenchmarkConfig(op_type_config=layer, iterations=50)
+
+    assert config.resolve_eval_config(definition()).iterations == 50
+
+
+def test_extra_of_the_run_goes_before_that_of_layers() -> None:
+    config = BenchmarkConfig(op_type_config={"reduce": {"extra": {"a": 1, "b": 1}}}, extra={"b": 2})
+
+    assert config.resolve_eval_config(definition()).extra == {"a": 1, "b": 2}
 
 
 def test_an_override_replaces_the_key_of_the_file(example: Path) -> None:

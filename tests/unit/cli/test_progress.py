@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flashinfer_bench.cli.progress import Tally
+from flashinfer_bench.cli.progress import ProgressTally
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
 
 def test_the_view_counts_and_foretells() -> None:
     clock = Clock()
-    tally = Tally(4, clock)
+    tally = ProgressTally(4, clock)
     tally.started("cuda:1", "softmax · fast on n=8")
     tally.started("cuda:0", "gemm · slow on n=8")
     tally.finished(passed=True)
@@ -34,4 +34,4 @@ def test_the_view_counts_and_foretells() -> None:
 
 
 def test_nothing_is_foretold_before_the_first_job_ends() -> None:
-    assert "left" not in Tally(4).text()
+    assert "left" not in ProgressTally(4).text()

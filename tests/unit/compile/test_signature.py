@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flashinfer_bench.compile.signature import (
-    Call,
+    PlannedCall,
     require_arity,
     require_fit,
     require_return_count,
@@ -16,7 +16,7 @@ from flashinfer_bench.errors import BuildError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CALL = Call("solution 's': main.py::run", ("a", "b", "c"), "it writes into its outputs")
+CALL = PlannedCall("solution 's': main.py::run", ("a", "b", "c"), "it writes into its outputs")
 
 
 def signature(outputs: int) -> Signature:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data import Definition, Trace, json_text
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.errors import DatasetError, DatasetWarning
 
 
@@ -18,7 +18,7 @@ def test_a_field_error_names_file_line_column_and_field(build: Any) -> None:
     column = text.split("\n")[line - 1].index('"float99"') + 1
 
     with pytest.raises(DatasetError) as caught:
-        parse(Definition, text, Place("d.json"))
+        parse(Definition, text, TextPlace("d.json"))
 
     assert str(caught.value).startswith(f"d.json:{line}:{column}: Definition.inputs.x.dtype: ")
     assert "'float99'" in str(caught.value)
@@ -27,7 +27,7 @@ def test_a_field_error_names_file_line_column_and_field(build: Any) -> None:
 
 def test_a_line_of_many_keeps_its_number(build: Any) -> None:
     with pytest.raises(DatasetError, match=r"^t.jsonl:7:\d+: Trace.workload.axes.rows: "):
-        parse(Trace, build.trace_line.replace("128", '"many"'), Place("t.jsonl", 7))
+        parse(Trace, build.trace_line.replace("128", '"many"'), TextPlace("t.jsonl", 7))
 
 
 def test_a_missing_field_is_placed_at_what_lacks_it(build: Any) -> None:
@@ -47,12 +47,12 @@ def test_an_unknown_kind_is_named(build: Any) -> None:
 @pytest.mark.parametrize("text", ['{"name": "d",}', '{"name": "d"', "", "nonsense"])
 def test_bad_json_is_placed(text: str) -> None:
     with pytest.raises(DatasetError, match=r"^d.json:1:\d+: not JSON"):
-        parse(Definition, text, Place("d.json"))
+        parse(Definition, text, TextPlace("d.json"))
 
 
 def test_bytes_that_are_no_text_are_an_error() -> None:
     with pytest.raises(DatasetError, match="not UTF-8: byte 9 is 0xff"):
-        parse(Definition, b'{"name":"\xff"}', Place("d.json"))
+        parse(Definition, b'{"name":"\xff"}', TextPlace("d.json"))
 
 
 def test_half_of_a_surrogate_pair_is_an_error(build: Any) -> None:
@@ -67,7 +67,7 @@ def test_half_of_a_surrogate_pair_is_an_error(build: Any) -> None:
 
 def test_json_nested_too_deeply_is_an_error() -> None:
     with pytest.raises(DatasetError, match="not JSON"):
-        parse(Definition, "[" * 100_000, Place("d.json"))
+        parse(Definition, "[" * 100_000, TextPlace("d.json"))
 
 
 def test_a_number_too_long_to_read_is_an_error(build: Any) -> None:
@@ -150,4 +150,4 @@ def test_a_contradiction_beside_an_unknown_key_is_an_error_with_its_place(build:
     trace["evaluation"] |= {"status": "INCORRECT_DTYPE", "invented": 1}
 
     with pytest.raises(DatasetError, match=r"^t.jsonl:7:\d+: Trace.evaluation: correctness must"):
-        parse(Trace, json.dumps(trace), Place("t.jsonl", 7), unknown=UnknownKeys())
+        parse(Trace, json.dumps(trace), TextPlace("t.jsonl", 7), unknown=UnknownKeys())

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from flashinfer_bench.data.distributions import Integers, Normal, Uniform
 from flashinfer_bench.decompose.emit.constancy import constant_outputs
-from flashinfer_bench.decompose.emit.legal import Draw, draw
+from flashinfer_bench.decompose.emit.legal import LegalInput, legal_input
 from flashinfer_bench.decompose.ir import Ref, Span
 from tests.unit.decompose.traces import Building
 
 
-def _drawn(b: Building, given: Ref, out: Ref) -> Draw:
+def _drawn(b: Building, given: Ref, out: Ref) -> LegalInput:
     trace = b.trace(out)
-    return draw(trace, given.id, {op.id for op in trace.ops})
+    return legal_input(trace, given.id, {op.id for op in trace.ops})
 
 
 def test_numbers_of_rows_stay_below_the_rows_of_their_table() -> None:
@@ -19,7 +20,7 @@ def test_numbers_of_rows_stay_below_the_rows_of_their_table() -> None:
 
     out = b.op("torch.nn.functional.embedding", tokens, b.param(300, 8), shape=(2, 5, 8))
 
-    assert _drawn(b, tokens, out) == Draw("integers", 0, 300)
+    assert _drawn(b, tokens, out) == LegalInput(Integers(high=300))
 
 
 def test_positions_stay_below_the_length_they_point_along() -> None:
@@ -28,7 +29,7 @@ def test_positions_stay_below_the_length_they_point_along() -> None:
 
     out = b.op("gather", b.input(4, 70), 1, index, shape=(4, 3))
 
-    assert _drawn(b, index, out) == Draw("integers", 0, 70)
+    assert _drawn(b, index, out) == LegalInput(Integers(high=70))
 
 
 def test_classes_stay_below_their_number() -> None:
@@ -37,7 +38,7 @@ def test_classes_stay_below_their_number() -> None:
 
     out = b.op("torch.nn.functional.cross_entropy", b.input(16, 10), target, shape=())
 
-    assert _drawn(b, target, out) == Draw("integers", 0, 10)
+    assert _drawn(b, target, out) == LegalInput(Integers(high=10))
 
 
 def test_an_index_in_brackets_is_seen_through_views_and_beside_slices() -> None:
@@ -48,7 +49,7 @@ def test_an_index_in_brackets_is_seen_through_views_and_beside_slices() -> None:
 
     out = b.op("torch.Tensor.__getitem__", table, (Span(None, None, None), flat), shape=(6, 3, 2))
 
-    assert _drawn(b, index, out) == Draw("integers", 0, 40)
+    assert _drawn(b, index, out) == LegalInput(Integers(high=40))
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -79,7 +80,7 @@ def test_logarithms_and_variances_are_given_positive_numbers() -> None:
     b = Building()
     x = b.input(8)
 
-    assert _drawn(b, x, b.op("log", x)).low > 0
+    assert _drawn(b, x, b.op("log", x)).distribution == Uniform(low=0.5, high=1.5)
 
 
 def test_weights_of_norms_are_away_from_one_and_biases_from_zero() -> None:
@@ -89,7 +90,7 @@ def test_weights_of_norms_are_away_from_one_and_biases_from_zero() -> None:
 
     drawn = [_drawn(b, each, norm) for each in (weight, bias)]
 
-    assert all(each.high > 0 for each in drawn)
+    assert [each.distribution for each in drawn] == [Normal(mean=1.0, std=0.2)] * 2
 
 
 def test_an_output_that_is_clamped_to_a_point_is_known_to_be_constant() -> None:

@@ -10,25 +10,25 @@ import pytest
 
 from flashinfer_bench.decompose.process import (
     GIB,
-    Done,
-    Ended,
-    Limits,
     Outcome,
     Refused,
-    Task,
+    WorkDone,
+    WorkEnded,
+    WorkLimits,
+    WorkTask,
     run_alone,
     run_each,
 )
 from flashinfer_bench.errors import UsageError, WorkerError
 
-TIGHT = Limits(seconds=20, memory_bytes=2 * GIB)
+TIGHT = WorkLimits(seconds=20, memory_bytes=2 * GIB)
 
 
-def _task(job: str, *args: object, **kwargs: object) -> Task:
-    return Task(f"tests.unit.decompose.jobs:{job}", args, kwargs, name="model.py")
+def _task(job: str, *args: object, **kwargs: object) -> WorkTask:
+    return WorkTask(f"tests.unit.decompose.jobs:{job}", args, kwargs, name="model.py")
 
 
-def _outcome(task: Task, limits: Limits = TIGHT) -> Outcome:
+def _outcome(task: WorkTask, limits: WorkLimits = TIGHT) -> Outcome:
     ((_, outcome),) = run_each([task], limits)
     return outcome
 
@@ -36,7 +36,7 @@ def _outcome(task: Task, limits: Limits = TIGHT) -> Outcome:
 def test_a_value_and_what_was_printed_come_back() -> None:
     outcome = _outcome(_task("double", 4, plus=1))
 
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, WorkDone)
     assert outcome.value == {"result": [9], "torch": True}
     assert outcome.output == "doubling 4\n"
 
@@ -53,7 +53,7 @@ ENDS = {
 def test_an_end_of_the_process_is_one_sentence(job: str, message: str) -> None:
     outcome = _outcome(_task(job))
 
-    assert isinstance(outcome, Ended)
+    assert isinstance(outcome, WorkEnded)
     assert outcome.message == message
     assert not outcome.is_ours
 
@@ -61,15 +61,15 @@ def test_an_end_of_the_process_is_one_sentence(job: str, message: str) -> None:
 def test_what_takes_too_long_is_ended() -> None:
     before = time.monotonic()
 
-    outcome = _outcome(_task("hang"), Limits(seconds=1))
+    outcome = _outcome(_task("hang"), WorkLimits(seconds=1))
 
-    assert isinstance(outcome, Ended)
+    assert isinstance(outcome, WorkEnded)
     assert "took more than 1 s" in outcome.message
     assert time.monotonic() - before < 20
 
 
 def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
-    _outcome(_task("start_another", str(tmp_path / "pid")), Limits(seconds=2))
+    _outcome(_task("start_another", str(tmp_path / "pid")), WorkLimits(seconds=2))
 
     pid = int((tmp_path / "pid").read_text())
     status = Path(f"/proc/{pid}/status")
@@ -93,7 +93,7 @@ def test_a_file_that_exits_is_refused() -> None:
 def test_a_fault_of_ours_is_marked_as_such(job: str) -> None:
     outcome = _outcome(_task(job))
 
-    assert isinstance(outcome, Ended)
+    assert isinstance(outcome, WorkEnded)
     assert outcome.is_ours
 
 
@@ -113,9 +113,9 @@ def test_many_run_after_one_import_and_a_bad_one_leaves_the_others_alone() -> No
 
     found = list(run_each(tasks, TIGHT, at_once=3))
 
-    done = sorted(each.value["result"][0] for _, each in found if isinstance(each, Done))
+    done = sorted(each.value["result"][0] for _, each in found if isinstance(each, WorkDone))
     assert done == [0, 2, 4, 6, 8, 10]
-    assert [task.job.rpartition(":")[2] for task, each in found if isinstance(each, Ended)] == [
+    assert [task.job.rpartition(":")[2] for task, each in found if isinstance(each, WorkEnded)] == [
         "crash"
     ]
 
@@ -123,7 +123,7 @@ def test_many_run_after_one_import_and_a_bad_one_leaves_the_others_alone() -> No
 def test_processes_are_forked_from_one_that_is_not_the_caller() -> None:
     outcomes = [each for _, each in run_each([_task("parent"), _task("parent")], TIGHT)]
 
-    parents = {each.value for each in outcomes if isinstance(each, Done)}
+    parents = {each.value for each in outcomes if isinstance(each, WorkDone)}
     assert len(parents) == 1
     assert os.getpid() not in parents
 

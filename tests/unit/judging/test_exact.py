@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.exact import compare_bits
 from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 
@@ -51,7 +51,7 @@ def test_special_values_stand_where_they_should(got: list[float], expected: list
 
 def low_bit(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
     case = OutputJudge(("y",), compare_low_bit, matched_ratio=LOW_BIT_RATIO).open_case(tolerance)
-    return case.hear(Call((), [got], [expected]))
+    return case.hear(JudgedCall((), [got], [expected]))
 
 
 def test_low_bit_forgives_one_in_twenty_and_tells_the_share() -> None:

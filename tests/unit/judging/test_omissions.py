@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.outputs import OutputJudge
 
 COUNT = 2000
@@ -18,7 +18,7 @@ def closed(change: object, *, calls: int = 6, tolerance: Tolerance = FORGIVING) 
         expected = torch.randn(COUNT, generator=generator)
         got = expected.clone()
         change(got, number, generator)
-        assert case.hear(Call((), [got], [expected])).is_accepted
+        assert case.hear(JudgedCall((), [got], [expected])).is_accepted
     return case.close()
 
 
@@ -81,7 +81,7 @@ def test_small_elements_may_drown_in_the_noise_of_large_ones() -> None:
         expected[:100] *= 0.05
         got = expected.clone()
         got[:100] += 0.2 * torch.randn(100, generator=generator)
-        case.hear(Call((), [got], [expected]))
+        case.hear(JudgedCall((), [got], [expected]))
 
     assert case.close().is_accepted
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from flashinfer_bench.bench.config import JUDGE_PARAMETERS
+from flashinfer_bench.bench.run_settings import JUDGE_PARAMETERS
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Tolerance, Verdict
-from flashinfer_bench.judging.draws import SamplingRules
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.judging.sampled_tokens import SamplingRules
 
 Sampler = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 DTYPES = {
@@ -169,7 +169,7 @@ def test_the_threshold_is_the_distance_that_is_forgiven(first: float, is_accepte
 )
 def test_tokens_outside_the_support_are_wrong_and_named(token: int, why: str) -> None:
     probs = torch.tensor([[0.4, 0.3, 0.2, 0.1, 0.0]] * 3)
-    call = Call([probs], [torch.tensor([0, token, 3])])
+    call = JudgedCall([probs], [torch.tensor([0, token, 3])])
 
     verdict = judge_for(defined("probs")).open_case(Tolerance()).hear(call)
 
@@ -183,7 +183,7 @@ def test_limits_may_be_scalars_or_rows() -> None:
     judge = judge_for(defined("probs", "top_k", "min_p"))
 
     def hear(top_k: Any, min_p: Any, tokens: list[int]) -> bool:
-        call = Call([probs, top_k, min_p], [torch.tensor(tokens)])
+        call = JudgedCall([probs, top_k, min_p], [torch.tensor(tokens)])
         return judge.open_case(Tolerance()).hear(call).is_accepted
 
     assert hear(2, 0.0, [1, 1])
@@ -197,7 +197,7 @@ def test_logits_are_turned_into_probabilities() -> None:
     judge = judge_for(defined("logits", "temperature"))
 
     def hear(token: int) -> bool:
-        call = Call([logits, 0.5], [torch.tensor([token])])
+        call = JudgedCall([logits, 0.5], [torch.tensor([token])])
         return judge.open_case(Tolerance()).hear(call).is_accepted
 
     assert [hear(token) for token in range(3)] == [True, True, False]
@@ -208,7 +208,7 @@ def test_several_draws_of_a_row_belong_to_it() -> None:
     judge = judge_for(defined("probs"))
 
     def hear(tokens: list[Any]) -> bool:
-        call = Call([probs], [torch.tensor(tokens)])
+        call = JudgedCall([probs], [torch.tensor(tokens)])
         return judge.open_case(Tolerance()).hear(call).is_accepted
 
     assert hear([[0, 0, 0], [1, 1, 1]])
@@ -220,7 +220,7 @@ def heard(case: Any, sampler: Sampler, calls: int, count: int) -> None:
     generator = torch.Generator().manual_seed(9)
     for call in range(calls):
         probs = rows(count, 4000, seed=100 + call)
-        assert case.hear(Call([probs], [sampler(probs, generator)])).is_accepted
+        assert case.hear(JudgedCall([probs], [sampler(probs, generator)])).is_accepted
 
 
 @pytest.mark.parametrize("count", [1, 16])

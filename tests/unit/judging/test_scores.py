@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.judging import Call, Tolerance, judge_name
+from flashinfer_bench.judging import JudgedCall, Tolerance, judge_name
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.judging.scores import IndexerScores
 
@@ -81,7 +81,7 @@ EXPECTED = torch.tensor([FIRST[:5], [*SECOND, -1, -1]], dtype=torch.int32)
 def is_accepted(first: list[int], second: list[int]) -> bool:
     got = torch.tensor([first, second], dtype=torch.int32)
     case = judge_for(INDEXER).open_case(Tolerance(rtol=1e-4, atol=1e-4))
-    return case.hear(Call(list(INPUTS.values()), [got], [EXPECTED])).is_accepted
+    return case.hear(JudgedCall(list(INPUTS.values()), [got], [EXPECTED])).is_accepted
 
 
 def test_scores_follow_the_formula() -> None:
@@ -126,4 +126,4 @@ def test_tokens_with_equal_keys_are_interchangeable() -> None:
 
     case = judge_for(INDEXER).open_case(Tolerance())
 
-    assert case.hear(Call(list(inputs.values()), [got], [EXPECTED])).is_accepted
+    assert case.hear(JudgedCall(list(inputs.values()), [got], [EXPECTED])).is_accepted

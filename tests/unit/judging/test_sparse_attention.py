@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.judging import Call, Tolerance
+from flashinfer_bench.judging import JudgedCall, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 
 OUTPUT, LSE = torch.tensor([1.0, 2.0]), torch.tensor([float("-inf"), 0.5])
@@ -24,7 +24,7 @@ ATTENTION = Definition(
 
 def is_accepted(output: torch.Tensor, lse: torch.Tensor | None) -> bool:
     case = judge_for(ATTENTION).open_case(Tolerance())
-    return case.hear(Call([OUTPUT], [output, lse], [OUTPUT, LSE])).is_accepted
+    return case.hear(JudgedCall([OUTPUT], [output, lse], [OUTPUT, LSE])).is_accepted
 
 
 def test_the_first_output_alone_is_enough() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
 
 SCORES = torch.tensor([[1.0, 5.0, 3.0, 3.0, 2.0, 3.0]])  # the third best is a tie of three
@@ -51,12 +51,12 @@ def judged(
     inputs = [torch.zeros(6), *([] if scores is None else [scores])]
     got = [torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(indices)]
     case = judge.open_case(tolerance or Tolerance())
-    return case.hear(Call(inputs, got, [VALUES, INDICES]))
+    return case.hear(JudgedCall(inputs, got, [VALUES, INDICES]))
 
 
 def judged_indices(indices: list[int]) -> Verdict:
     judge = judge_for(defined(values=False))
-    call = Call([torch.zeros(6), SCORES], [torch.tensor([indices])], [INDICES])
+    call = JudgedCall([torch.zeros(6), SCORES], [torch.tensor([indices])], [INDICES])
     return judge.open_case(Tolerance()).hear(call)
 
 
@@ -130,7 +130,7 @@ def test_padding_stands_for_nothing_and_its_number_must_agree() -> None:
     expected = torch.tensor([[2, -1, -1]])
 
     def hear(indices: list[int]) -> bool:
-        call = Call([torch.zeros(6), SCORES], [torch.tensor([indices])], [expected])
+        call = JudgedCall([torch.zeros(6), SCORES], [torch.tensor([indices])], [expected])
         return judge.open_case(Tolerance()).hear(call).is_accepted
 
     assert hear([-1, 2, -7])
@@ -147,7 +147,7 @@ def test_a_required_share_forgives_indices() -> None:
 
 def test_a_name_chooses_among_several_inputs() -> None:
     definition = defined(values=False, extra_input=True)
-    call = Call([torch.zeros(6), SCORES, -SCORES], [torch.tensor([[1, 2, 5]])], [INDICES])
+    call = JudgedCall([torch.zeros(6), SCORES, -SCORES], [torch.tensor([[1, 2, 5]])], [INDICES])
 
     by_name = judge_for(definition, {"top_k_scores": "scores"})
     by_shape = judge_for(definition)
@@ -186,7 +186,9 @@ def test_any_right_choice_in_any_order_is_accepted(scores: list[list[int]], seed
     verdict = (
         judge_for(defined())
         .open_case(Tolerance())
-        .hear(Call([torch.zeros(6), wide], [wide.gather(-1, chosen), chosen], [values, indices]))
+        .hear(
+            JudgedCall([torch.zeros(6), wide], [wide.gather(-1, chosen), chosen], [values, indices])
+        )
     )
 
     assert verdict.is_accepted, verdict.explanation
@@ -198,7 +200,7 @@ def test_a_choice_that_is_accepted_has_the_best_scores(scores: list[list[int]], 
     values, indices = wide.topk(3)
     chosen = indices.clone()
     chosen[0, 2] = wrong
-    call = Call([torch.zeros(6), wide], [values, chosen], [values, indices])
+    call = JudgedCall([torch.zeros(6), wide], [values, chosen], [values, indices])
 
     verdict = judge_for(defined()).open_case(Tolerance()).hear(call)
 

@@ -10,7 +10,7 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare.comparing import compare
-from flashinfer_bench.report.compare.pages import axes_text
+from flashinfer_bench.report.compare.pages import workload_text
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import Change, Comparison, Kind
 from flashinfer_bench.report.compare.sides import Samples, Side
@@ -349,8 +349,8 @@ def test_workloads_of_the_same_axes_are_told_by_their_ids() -> None:
 
     found = _compared(_side(*rows, _timed(1.0, axes={"n": 2}, workload_uuid="c")), _side(*rows))
 
-    assert [axes_text(job.place) for job in found.jobs] == ["n=1 (aaaaaaaa)", "n=1 (bbbbbbbb)"]
-    assert [axes_text(each.place) for each in found.changes] == ["n=2"]
+    assert [workload_text(job.place) for job in found.jobs] == ["n=1 (aaaaaaaa)", "n=1 (bbbbbbbb)"]
+    assert [workload_text(each.place) for each in found.changes] == ["n=2"]
 
 
 def test_a_workload_that_was_replaced_under_its_id_does_not_compare() -> None:

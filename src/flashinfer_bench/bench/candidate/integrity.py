@@ -34,12 +34,12 @@ _MODULES = (
     "flashinfer_bench.bench.candidate.harness",
     "flashinfer_bench.tensors.aliasing",
     "flashinfer_bench.tensors.devices",
-    "flashinfer_bench.tensors.draws",
+    "flashinfer_bench.tensors.input_generation",
     "flashinfer_bench.tensors.dtypes",
     "flashinfer_bench.tensors.generate",
     "flashinfer_bench.tensors.outputs",
     "flashinfer_bench.tensors.planned",
-    "flashinfer_bench.tensors.unusual",
+    "flashinfer_bench.tensors.edge_cases",
 )
 """What runs between a request and its answer."""
 

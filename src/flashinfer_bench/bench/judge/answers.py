@@ -15,7 +15,7 @@ from flashinfer_bench.bench.weakness import (
     WEAKLY_TOLD_APART,
     sameness,
 )
-from flashinfer_bench.judging import Call
+from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.judging.elementwise import rms_error
 from flashinfer_bench.tensors.outputs import fingerprint
 
@@ -85,7 +85,7 @@ def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Not
     passing = []
     for index, right in enumerate(expected):
         for name, answer in constant_answers(right) if right.numel() else ():
-            call = Call(arguments, replaced(expected, index, answer), expected)
+            call = JudgedCall(arguments, replaced(expected, index, answer), expected)
             if judge.open_case(tolerance).hear(call).is_accepted:
                 passing.append(f"{name} as output {oracle.outputs[index].name!r}")
     if passing:
@@ -100,7 +100,7 @@ def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]
     for index, (first, other) in enumerate(zip(expected, right, strict=True)):
         if not other.numel():
             continue
-        call = Call(arguments, replaced(right, index, first), right)
+        call = JudgedCall(arguments, replaced(right, index, first), right)
         is_accepted = judge.open_case(tolerance).hear(call).is_accepted
         name = oracle.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))

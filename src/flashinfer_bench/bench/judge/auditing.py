@@ -19,8 +19,7 @@ from flashinfer_bench.tensors.outputs import slot_bytes
 if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.calls import CallId
     from flashinfer_bench.bench.judge.participant import Participant, Sample, SlotsOf
-    from flashinfer_bench.bench.judge.schedule import Block
-    from flashinfer_bench.bench.protocol import Judgement
+    from flashinfer_bench.bench.judge.schedule import TimedBlock
 
 _MOST_KEPT_BYTES = 1 << 30
 """Of outputs in one block: with more, fast samples are checked no more."""
@@ -39,14 +38,14 @@ class _Samples:
 class Auditing:
     """Chooses samples of all participants of a job; what it chooses in advance follows from the job's coin."""
 
-    def __init__(self, rules: Judgement) -> None:
-        self._is_on = rules.is_audited
-        blocks = rules.num_trials * math.ceil(LEAST_BLOCKS / rules.num_trials)
-        planned = min(blocks, rules.iterations * rules.num_trials)
-        self._secret_samples = planned + rules.num_trials  # one a block, and the last of each trial
+    def __init__(self, *, is_on: bool, iterations: int, num_trials: int) -> None:
+        self._is_on = is_on
+        blocks = num_trials * math.ceil(LEAST_BLOCKS / num_trials)
+        planned = min(blocks, iterations * num_trials)
+        self._secret_samples = planned + num_trials  # one a block, and the last of each trial
         self._samples: dict[int, _Samples] = {}
 
-    def block(self, participant: Participant, trial: int, block: Block) -> BlockAudit:
+    def block(self, participant: Participant, trial: int, block: TimedBlock) -> BlockAudit:
         """Choose the secret sample of a block, and the last one of a trial that ends with it."""
         calls = block.calls
         secret = calls[secret_place(len(calls), participant.toss(trial, calls[0], "keep"))]

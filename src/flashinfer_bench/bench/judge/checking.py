@@ -9,42 +9,45 @@ import torch
 
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.calls import FIRST, CallId
-from flashinfer_bench.bench.judge.findings import FAILED
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Case, Tolerance, Verdict
+from flashinfer_bench.judging import Case, JudgedCall, Tolerance, Verdict
 from flashinfer_bench.judging.judges import judge_for
+from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from flashinfer_bench.bench.config import ResolvedEvalConfig
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
     from flashinfer_bench.bench.outcomes import Decision, Note
-    from flashinfer_bench.bench.protocol import Judgement
     from flashinfer_bench.judging.case import Outputs
 
 _REPEATED = CallId("repeated", 0)
 _LONGEST_SAID = 300
 _LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than candidates may take
-_RIGHT = "passed"
+
+
+def tolerance_of(settings: ResolvedEvalConfig) -> Tolerance:
+    """Give what judges ask of the settings."""
+    return Tolerance(
+        settings.rtol, settings.atol, settings.required_matched_ratio, settings.max_error_cap
+    )
 
 
 class Checker:
-    """Checks calls of one job, as strictly as its rules say."""
+    """Checks calls of one job, as strictly as its settings say."""
 
-    def __init__(self, oracle: Oracle, rules: Judgement) -> None:
+    def __init__(self, oracle: Oracle, settings: ResolvedEvalConfig) -> None:
         self._oracle = oracle
-        self._max_precision_ratio = rules.max_precision_ratio
-        self._tolerance = Tolerance(
-            rules.rtol, rules.atol, rules.required_matched_ratio, rules.max_error_cap
-        )
+        self._max_precision_ratio = settings.max_precision_ratio
+        self._tolerance = tolerance_of(settings)
         try:
-            self._judge = judge_for(oracle.definition, rules.extra)
+            self._judge = judge_for(oracle.definition, settings.extra)
         except DatasetError as error:
             raise ReferenceFailedError(str(error)) from error
         self._cases: dict[str, Case] = {}
@@ -85,7 +88,7 @@ class Checker:
         arguments = self._oracle.inputs_of(trial, FIRST.seed_number)[0]
         self._check_inputs(participant, kept, 0, arguments)
         expected = self._oracle.expected_of_first(trial) if self._judge.needs_expected else ()
-        self._hear(participant, kept, Call(arguments, kept.outputs[0], expected))
+        self._hear(participant, kept, JudgedCall(arguments, kept.outputs[0], expected))
         if trial == 0:
             self._measure_precision(participant, kept.outputs[0])
 
@@ -115,7 +118,9 @@ class Checker:
                 self._check_inputs(participant, kept, slot, sets[slot])
                 expected = self._oracle.run(sets[slot]) if self._judge.needs_expected else ()
                 was_good = participant.findings.verdict.is_accepted
-                self._hear(participant, kept, Call(sets[slot], kept.outputs[position], expected))
+                self._hear(
+                    participant, kept, JudgedCall(sets[slot], kept.outputs[position], expected)
+                )
                 if was_good and not participant.findings.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
@@ -145,7 +150,7 @@ class Checker:
 
     def check_unusual(self, participant: Participant, trial: int) -> None:
         """Run a call on each family of unusual but legal inputs that the reference itself can be judged on."""
-        if not any(can_be_unusual(plan) for plan in self._oracle.inputs):
+        if not any(can_be_edge_case(plan) for plan in self._oracle.inputs):
             return
         for number, family in enumerate(FAMILIES):
             call = CallId("unusual", number)
@@ -154,14 +159,20 @@ class Checker:
             if isinstance(draw, str):
                 participant.findings.unusual[family] = f"skipped: {draw}"
                 continue
-            said = self._try(participant, draw, call)
-            if said != _RIGHT:
-                doubt = self._oracle.doubt(draw, self._judge, self._tolerance)
-                said = said if doubt is None else f"skipped: {doubt}"
+            fault = self._try(participant, draw, call)
+            if fault is None:
+                participant.findings.unusual[family] = "passed"
+                continue
+            doubt = self._oracle.doubt(draw, self._judge, self._tolerance)
+            if doubt is not None:
+                participant.findings.unusual[family] = f"skipped: {doubt}"
+                continue
+            said = f"failed: {fault}"[:_LONGEST_SAID]
             participant.findings.unusual[family] = said
+            participant.findings.unusual_faults[family] = said
 
-    def _try(self, participant: Participant, draw: UnusualDraw, call: CallId) -> str:
-        """Say what became of one family; only a process that ends, or hangs, ends the job."""
+    def _try(self, participant: Participant, draw: UnusualDraw, call: CallId) -> str | None:
+        """Say what is wrong with one family; only a process that ends, or hangs, ends the job."""
         trial, _ = draw.at
         try:
             (got,) = participant.sample(
@@ -171,13 +182,11 @@ class Checker:
             if not isinstance(ended.outcome, Crashed | Misshapen):
                 raise
             lines = ended.outcome.explanation.strip().splitlines()
-            return f"{FAILED}{lines[-1] if lines else 'it raised'}"[:_LONGEST_SAID]
+            return lines[-1] if lines else "it raised"
         arguments = self._oracle.inputs_of(*draw.at, family=draw.family)[0]
         case = self._judge.open_case(self._tolerance)
-        verdict = case.hear(Call(arguments, got, draw.expected))
-        if verdict.is_accepted:
-            return _RIGHT
-        return f"{FAILED}{' '.join(verdict.explanation.split())}"[:_LONGEST_SAID]
+        verdict = case.hear(JudgedCall(arguments, got, draw.expected))
+        return None if verdict.is_accepted else " ".join(verdict.explanation.split())
 
     def _case(self, participant: Participant) -> Case:
         name = participant.link.name
@@ -203,7 +212,7 @@ class Checker:
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             participant.findings.report("changed_inputs", evidence)
 
-    def _hear(self, participant: Participant, kept: KeptSample, call: Call) -> None:
+    def _hear(self, participant: Participant, kept: KeptSample, call: JudgedCall) -> None:
         verdict = self._case(participant).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
         if kept.is_recorded or not verdict.is_accepted:
             participant.findings.merge(verdict)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.checking import Checker
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.bench.judge.participant import KeptSample, Sample
-    from flashinfer_bench.bench.judge.schedule import Block
+    from flashinfer_bench.bench.judge.schedule import TimedBlock
     from flashinfer_bench.bench.judge.timings import Reported
     from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
     from flashinfer_bench.bench.outcomes import Decision, Roofline
@@ -81,10 +82,15 @@ class JobEvaluation:
         self._conditions = conditions
         self._roofline = roofline
         self._rules = job.judgement
+        self._settings = ResolvedEvalConfig.model_validate_json(job.settings)
         self._oracle = oracle
         self._device = device
-        self._checker = Checker(oracle, job.judgement)
-        self._auditing = Auditing(job.judgement)
+        self._checker = Checker(oracle, self._settings)
+        self._auditing = Auditing(
+            is_on=self._rules.is_audited,
+            iterations=self._settings.iterations,
+            num_trials=self._settings.num_trials,
+        )
         self._input_bytes = sum(plan.tensor.size_bytes for plan in oracle.inputs)
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
@@ -95,7 +101,9 @@ class JobEvaluation:
         self._monitor: Monitor | None = None
         self._cores = cores
         self._schedule = Schedule(
-            job.judgement,
+            self._settings,
+            timeout_s=self._rules.timeout_seconds,
+            calls_per_sample=self._rules.calls_per_sample,
             most_calls=self._slot_count,
             has_single_calls=self._warms_up_within_a_sample(),
         )
@@ -118,7 +126,7 @@ class JobEvaluation:
             participant for participant in self._participants if participant.link.is_timed
         ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
-        for trial in range(self._rules.num_trials):
+        for trial in range(self._settings.num_trials):
             for participant in self._participants:
                 participant.open_trial(trial)
             for participant in self._judged():
@@ -130,7 +138,7 @@ class JobEvaluation:
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._checker.check_unusual(participant, self._rules.num_trials - 1)
+                self._checker.check_unusual(participant, self._settings.num_trials - 1)
         return self._result()
 
     # ---------------------------------------------------------------- opening
@@ -202,7 +210,7 @@ class JobEvaluation:
                 ),
                 None,
             ),
-            trials=self._rules.num_trials,
+            trials=self._settings.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
         )
@@ -231,7 +239,7 @@ class JobEvaluation:
             for participant in self._judged():
                 self._run_batches(self._monitor, participant, trial)
 
-    def _time_round(self, trial: int, block: Block) -> None:
+    def _time_round(self, trial: int, block: TimedBlock) -> None:
         """Time a block of each participant; once more, on other inputs, when the machine was disturbed meanwhile."""
         order = order_of_turns(self._timed)
         self._conditions.before_block()
@@ -272,7 +280,7 @@ class JobEvaluation:
     def _warm_up(self, participant: Participant, trial: int) -> None:
         """Run the untimed calls; the first trial's also say how many calls a sample needs."""
         reported: list[Reported] = []
-        for run in range(self._rules.warmup_runs):
+        for run in range(self._settings.warmup_runs):
             count = self._schedule.calls_per_sample
             if trial == 0:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
@@ -315,7 +323,7 @@ class JobEvaluation:
         is_shared = any(plan.role == "static" for plan in self._oracle.inputs)
         return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
-    def _open_block(self, participant: Participant, trial: int, block: Block) -> None:
+    def _open_block(self, participant: Participant, trial: int, block: TimedBlock) -> None:
         """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else."""
         if block.moves:
             participant.link.ask(OpenBlock(participant.link.new_id()), Done)
@@ -323,7 +331,7 @@ class JobEvaluation:
             participant.sample(trial, call, self._schedule.calls_per_sample)
 
     def _time_block(
-        self, participant: Participant, trial: int, block: Block
+        self, participant: Participant, trial: int, block: TimedBlock
     ) -> Sequence[KeptSample]:
         """Time one participant's block, and give what is to be checked of it."""
         monitor, schedule = self._monitor, self._schedule

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_EVIDENCE = 500
-FAILED = "failed: "
-"""How the account of an unusual call begins that was not right."""
 
 
 @dataclass(slots=True)
@@ -28,6 +26,8 @@ class Findings:
     strided_elements: int = 0
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
+    unusual_faults: dict[str, str] = field(default_factory=dict)
+    """What was wrong, of the families that failed."""
 
     @property
     def is_good(self) -> bool:
@@ -58,9 +58,8 @@ class Findings:
             yield Note("reused_buffer", "outputs of different calls lie in the same memory")
         if self.strided_elements:
             yield Note("unusual_strides", "an output is not contiguous")
-        failed = {name: said for name, said in self.unusual.items() if said.startswith(FAILED)}
-        if failed:
-            said = "; ".join(f"{name}: {why}" for name, why in failed.items())
+        if self.unusual_faults:
+            said = "; ".join(f"{name}: {why}" for name, why in self.unusual_faults.items())
             yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
 
     def wrong(self, explanation: str, *, participant: str) -> Wrong:

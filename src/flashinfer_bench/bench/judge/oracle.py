@@ -14,13 +14,13 @@ from flashinfer_bench.compile import build
 from flashinfer_bench.compile.reference import reference_solution
 from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
-from flashinfer_bench.judging import Call
+from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
+from flashinfer_bench.tensors.edge_cases import FAMILIES_WITH_TIES
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.memory import is_about_memory
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
-from flashinfer_bench.tensors.unusual import FAMILIES_WITH_TIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,7 +189,7 @@ class Oracle:
         case = judge.open_case(tolerance.tightened(_GATE_FACTOR))
         try:
             if judge.needs_expected:
-                verdict = case.hear(Call(arguments, self.run(arguments), first))
+                verdict = case.hear(JudgedCall(arguments, self.run(arguments), first))
             else:
                 verdict = case.hear_repeats(arguments, self._repeated(arguments, judge))
         except BenchError as error:
@@ -269,12 +269,12 @@ class Oracle:
             return "the reference does not run in float64"
         tighter = tolerance.tightened(_UNUSUAL_FACTOR)
         narrowed = [wide.to(out.dtype) for wide, out in zip(exact, native, strict=True)]
-        if not judge.open_case(tighter).hear(Call(arguments, native, narrowed)).is_accepted:
+        if not judge.open_case(tighter).hear(JudgedCall(arguments, native, narrowed)).is_accepted:
             return "the reference is too far from its own float64 run"
         nearby = self.run_in_double([precise.nudged(each) for each in arguments], native)
         assert nearby is not None  # it was run so a moment ago
         tighter = tolerance.tightened(_NUDGED_FACTOR)
-        if not judge.open_case(tighter).hear(Call(arguments, nearby, exact)).is_accepted:
+        if not judge.open_case(tighter).hear(JudgedCall(arguments, nearby, exact)).is_accepted:
             return "the answer hangs on the last bits of the inputs"
         return None
 

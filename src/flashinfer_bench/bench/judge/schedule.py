@@ -19,7 +19,7 @@ from flashinfer_bench.bench.timing.turns import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.bench.protocol import Judgement
+    from flashinfer_bench.bench.config import ResolvedEvalConfig
     from flashinfer_bench.bench.timing.stopping import Reason, StoppingRule
 
 _TIMED_SHARE = 0.25  # of the time-out
@@ -28,7 +28,7 @@ _UNTIMED_AFTER_A_MOVE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TimedBlock:
     """Samples that are timed together, one block for each participant in turn."""
 
     number: int
@@ -54,20 +54,31 @@ class Block:
 class Schedule:
     """The timed part of a job. One number of calls per sample serves all participants.
 
-    `has_single_calls`: a sample may hold no more than one call, because only the first would find cold caches.
+    `calls_per_sample`: what to take, where it is told. `has_single_calls`: a sample may hold no more than one call,
+    because only the first would find cold caches.
     """
 
-    def __init__(self, rules: Judgement, *, most_calls: int, has_single_calls: bool) -> None:
-        self._rules = rules
+    def __init__(
+        self,
+        settings: ResolvedEvalConfig,
+        *,
+        timeout_s: float,
+        calls_per_sample: int | None,
+        most_calls: int,
+        has_single_calls: bool,
+    ) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._told = calls_per_sample
         self._most_calls = most_calls
         self._has_single_calls = has_single_calls
         self._sample_ns = 0.0
         self._stopping = Stopping(
-            iterations=rules.iterations,
-            num_trials=rules.num_trials,
-            until_interval=rules.until_interval,
-            time_budget_s=rules.time_budget_seconds,
-            timeout_s=rules.timeout_seconds,
+            iterations=settings.iterations,
+            num_trials=settings.num_trials,
+            until_interval=settings.until_interval,
+            time_budget_s=settings.time_budget_seconds,
+            timeout_s=timeout_s,
         )
         self.calls_per_sample = 1
         self.stopped_by: Reason | None = None
@@ -77,8 +88,8 @@ class Schedule:
         self._began_s: float | None = None
         self._trial = 0
         self._rule: StoppingRule = self._stopping.rule(0)
-        self._wanted = rules.iterations
-        self._first = self._next = 1 + rules.warmup_runs
+        self._wanted = settings.iterations
+        self._first = self._next = 1 + settings.warmup_runs
         self._sizes = self._planned_sizes(trials=1)
 
     @property
@@ -102,17 +113,16 @@ class Schedule:
         if self._began_s is None:
             self._began_s = now_s
         self._trial = trial
-        self._rule, self._wanted = self._stopping.rule(trial), self._rules.iterations
-        self._first = self._next = 1 + self._rules.warmup_runs
+        self._rule, self._wanted = self._stopping.rule(trial), self._settings.iterations
+        self._first = self._next = 1 + self._settings.warmup_runs
         self._sizes = self._planned_sizes(trials=1)
         self.stopped_by = None
 
     def choose_calls_per_sample(self, calls_ns: Sequence[float], *, sample_ns: float) -> None:
         """Take as many calls as the shortest of these needs for a sample of so many nanoseconds, where told nothing."""
         self._sample_ns = sample_ns
-        told = self._rules.calls_per_sample
-        if told is not None and not self._has_single_calls:
-            self.calls_per_sample = max(1, min(self._most_calls, told))
+        if self._told is not None and not self._has_single_calls:
+            self.calls_per_sample = max(1, min(self._most_calls, self._told))
         else:
             self.calls_per_sample = self._wanted_calls(calls_ns)
 
@@ -127,14 +137,14 @@ class Schedule:
         if self.calls_per_sample >= FAR_BELOW * wanted:
             return False
         self.calls_per_sample = wanted
-        owed = self._trial * self._rules.iterations
+        owed = self._trial * self._settings.iterations
         self._rule = self._stopping.rule(self._trial, owed=owed)
-        self._wanted = self._rules.iterations + owed
+        self._wanted = self._settings.iterations + owed
         self._first = self._next
         self._sizes = self._planned_sizes(trials=self._trial + 1)
         return True
 
-    def next_block(self, calls_ns: Sequence[float]) -> Block:
+    def next_block(self, calls_ns: Sequence[float]) -> TimedBlock:
         """Give the next block, as long as a time budget affords; `calls_ns`: what a call of each participant takes."""
         sample_s = sum(calls_ns) * self.calls_per_sample / 1e9
         size = self._stopping.block_size(next(self._sizes), sample_s)
@@ -143,7 +153,7 @@ class Schedule:
         is_last = not self.is_open and self._next - self._first == self._wanted
         return self._block(calls, is_last=is_last)
 
-    def again(self, block: Block) -> Block:
+    def again(self, block: TimedBlock) -> TimedBlock:
         """Give a block in the place of one that did not count, on other inputs."""
         first = block.number * MOST_OF_A_BLOCK - MOST_OF_A_BLOCK
         calls = [CallId("timed_again", first - index) for index in range(len(block.calls))]
@@ -156,26 +166,28 @@ class Schedule:
         self.stopped_by = self._rule.reason_to_stop(taken)
         return self.stopped_by is not None
 
-    def _block(self, calls: tuple[CallId, ...], *, is_last: bool) -> Block:
+    def _block(self, calls: tuple[CallId, ...], *, is_last: bool) -> TimedBlock:
         self._blocks += 1
         moves = self._since_move >= _LEAST_BETWEEN_MOVES
         self._since_move = len(calls) + (0 if moves else self._since_move)
-        return Block(self._blocks, calls, moves, is_last)
+        return TimedBlock(self._blocks, calls, moves, is_last)
 
     def _planned_sizes(self, *, trials: int) -> Iterator[int]:
         """Give what is planned for a trial, or several, and go on like its last block for as long as it takes."""
-        blocks = trials * math.ceil(LEAST_BLOCKS / self._rules.num_trials)
-        planned = block_sizes(trials * self._rules.iterations, blocks=blocks)
+        blocks = trials * math.ceil(LEAST_BLOCKS / self._settings.num_trials)
+        planned = block_sizes(trials * self._settings.iterations, blocks=blocks)
         return itertools.chain(planned, itertools.repeat(planned[-1]))
 
     def _wanted_calls(self, calls_ns: Sequence[float]) -> int:
         if self._has_single_calls:
             return 1
-        planned = self._rules.num_trials * (self._rules.iterations + self._rules.warmup_runs)
+        planned = self._settings.num_trials * (
+            self._settings.iterations + self._settings.warmup_runs
+        )
         return affordable_calls_per_sample(
             min(calls_ns),
             max(calls_ns),
             most=self._most_calls,
             sample_ns=self._sample_ns,
-            all_samples_ns=_TIMED_SHARE * self._rules.timeout_seconds * 1e9 / planned,
+            all_samples_ns=_TIMED_SHARE * self._timeout_s * 1e9 / planned,
         )

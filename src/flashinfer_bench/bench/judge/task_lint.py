@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
+from flashinfer_bench.bench.judge.checking import tolerance_of
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Note
 from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Call, Tolerance, Verdict, judge_name
+from flashinfer_bench.judging import JudgedCall, Verdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.bench.protocol import LintTask, Variation
+    from flashinfer_bench.judging import Tolerance
 
 _GATE_FACTOR = 10.0  # as in the definition gate
 _OTHER_SEED = 1
@@ -41,10 +44,9 @@ class _Lint:
     def __init__(self, task: LintTask, oracle: Oracle) -> None:
         self._id = task.id
         self._oracle = oracle
-        self._judge = judge_for(oracle.definition, task.extra)
-        self._tolerance = Tolerance(
-            task.rtol, task.atol, task.required_matched_ratio, task.max_error_cap
-        )
+        settings = ResolvedEvalConfig.model_validate_json(task.settings)
+        self._judge = judge_for(oracle.definition, settings.extra)
+        self._tolerance = tolerance_of(settings)
 
     def result(self) -> TaskLinted:
         inputs = _copied(self._oracle.inputs_of(0, 0)[0])
@@ -107,7 +109,7 @@ class _Lint:
         case = self._judge.open_case(tolerance or self._tolerance)
         repeats = self._judge.repeats(inputs)
         if self._judge.needs_expected:
-            return case.hear(Call(inputs, got, expected))
+            return case.hear(JudgedCall(inputs, got, expected))
         return case.hear_repeats(inputs, [got] * repeats).merged(case.close())
 
     def _illegal(self, inputs: Sequence[Any]) -> Iterator[Note]:

@@ -225,7 +225,7 @@ class Candidates:
                 return answer
             case BuiltElsewhere(absence=absence):
                 if is_for_another_device(solution, arch=request.arch, own_arch=own_arch):
-                    return Skipped(absence)
+                    return Skipped(absence, is_compiled=True)
                 said = f"the build says that it is for another device, and it is not: {absence}"
                 return NotBuilt(said, worker.log.take())
             case BuildFailed(message=message, log=log, is_toolchain_missing=is_missing):

@@ -88,7 +88,6 @@ _REHEARSED: Mapping[str, Any] = MappingProxyType(
         "warmup_runs": 2,
         "iterations": 1,
         "num_trials": 1,
-        "is_audited": False,
         "until_interval": None,
         "time_budget_seconds": None,
     }
@@ -297,7 +296,7 @@ class Session:
             return
         alone, key = _Participants(candidate, None, None), secrets.randbits(64)
         try:
-            self._judged(job, alone, key=key, rules=_REHEARSED)
+            self._judged(job, alone, key=key, is_rehearsal=True)
         finally:
             self._candidates.end(candidate, self._judge, keeps_builds=True)
         self._candidates.rehearsals.note(solution, job.workload.uuid)
@@ -320,14 +319,17 @@ class Session:
         participants: _Participants,
         *,
         key: int,
-        rules: Mapping[str, Any] = MappingProxyType({}),
+        is_rehearsal: bool = False,
     ) -> Outcome | Suspect:
-        """Have the judge run a job on the inputs of a key; `rules` stand in for some of its own."""
+        """Have the judge run a job on the inputs of a key."""
         try:
             files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
         except DatasetError as error:
             return DatasetFault(str(error))
-        request = self._request(job, participants, key, rules, has_files=files is not None)
+        has_files = files is not None
+        request = self._request(
+            job, participants, key, has_files=has_files, is_rehearsal=is_rehearsal
+        )
         limit_s = max(2, len(list(participants))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request, [] if files is None else [files])
@@ -359,9 +361,9 @@ class Session:
         job: Job,
         participants: _Participants,
         key: int,
-        rules: Mapping[str, Any],
         *,
         has_files: bool,
+        is_rehearsal: bool,
     ) -> RunJob:
         plans = [
             ParticipantPlan(
@@ -373,35 +375,22 @@ class Session:
             )
             for each in participants
         ]
-        config = job.config
+        config = job.config.model_copy(update=_REHEARSED) if is_rehearsal else job.config
         return RunJob(
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
             has_files=has_files,
             participants=tuple(plans),
-            judgement=msgspec.structs.replace(
-                Judgement(
-                    warmup_runs=config.warmup_runs,
-                    iterations=config.iterations,
-                    num_trials=config.num_trials,
-                    rtol=config.rtol,
-                    atol=config.atol,
-                    required_matched_ratio=config.required_matched_ratio,
-                    max_error_cap=config.max_error_cap,
-                    max_precision_ratio=config.max_precision_ratio,
-                    timeout_seconds=self._config.timeout_seconds,
-                    is_audited=self._config.audit,
-                    is_cold=config.is_cold_on(self._device.partition(":")[0]),
-                    is_told_late=config.clock == "cupti",
-                    prepares_twice=self.attempt.number > 1,
-                    disturbed_repeats=self._config.disturbed_repeats,
-                    calls_per_sample=job.calls_per_sample,
-                    until_interval=config.until_interval,
-                    time_budget_seconds=config.time_budget_seconds,
-                    extra=config.extra,
-                ),
-                **rules,
+            settings=config.model_dump_json().encode(),
+            judgement=Judgement(
+                timeout_seconds=self._config.timeout_seconds,
+                is_audited=self._config.audit and not is_rehearsal,
+                is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                is_told_late=config.clock == "cupti",
+                prepares_twice=self.attempt.number > 1,
+                disturbed_repeats=self._config.disturbed_repeats,
+                calls_per_sample=job.calls_per_sample,
             ),
             key=key,
             coin=_coin(key),

@@ -96,14 +96,11 @@ def _candidates(
             yield BenchmarkConfig.default(**given)
             continue
         resolved = ResolvedEvalConfig(**settings)
-        of_the_run = {"profile_baseline", "clock", "cache"}
-        of_the_run |= {"rtol", "atol", "required_matched_ratio"}  # else a workload's own go before
-        layer = EvalConfig(**resolved.model_dump(exclude=of_the_run))
-        yield BenchmarkConfig(
-            definition_config={definition.name: layer},
-            **resolved.model_dump(include=of_the_run),
-            **given,
-        )
+        said = {
+            name: "off" if value is None else value for name, value in resolved.model_dump().items()
+        }
+        no_layer = {definition.op_type: EvalConfig()}
+        yield BenchmarkConfig(op_type_config=no_layer, **said, **given)
 
 
 def _as_recorded(target: Target, evaluation: Evaluation) -> Target:

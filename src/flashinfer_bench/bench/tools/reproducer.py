@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flashinfer_bench.bench.seeds import subject_of
-from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PACKAGE = "flashinfer_bench"
 _ENTRY = "flashinfer_bench.bench.tools.reproduction"
 _DATA = "flashinfer_bench.data"
-_OPENING = f"{_DATA}.opening"
+_BUNDLED = {f"{_DATA}.opening", f"{_DATA}.distributions"}
 _PLACE = re.compile(r"trial (\d+), call (\d+)")
 _IMPORT = re.compile(rf"^(\s*(?:from|import)) {_PACKAGE}\b", re.MULTILINE)
 _TOLERANCE = ("rtol", "atol", "required_matched_ratio", "max_error_cap")
@@ -109,9 +109,9 @@ def _input_plan(plan: InputPlan) -> dict[str, Any]:
     drawn = plan.distribution
     named = {
         "kind": type(drawn).__name__,
-        "fields": {} if drawn is None else msgspec.structs.asdict(drawn),
+        "fields": {} if drawn is None else drawn.model_dump(),
     }
-    fields: dict[str, Any] = msgspec.to_builtins(plan)
+    fields: dict[str, Any] = msgspec.to_builtins(plan, enc_hook=written)
     return fields | {"distribution": None if drawn is None else named}
 
 
@@ -153,7 +153,7 @@ def _imports(source: str) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_PACKAGE}."):
             module = str(node.module)
             is_data = module == _DATA or module.startswith(f"{_DATA}.")
-            if is_data and module != _OPENING:  # entities: stand-ins will do
+            if is_data and module not in _BUNDLED:  # entities: stand-ins will do
                 continue
             for alias in node.names:
                 inner = f"{module}.{alias.name}"

@@ -20,8 +20,9 @@ import torch
 
 from flashinfer_bench.bench.seeds import call_seed, pools_seed
 from flashinfer_bench.compile.packages import import_module
+from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
-from flashinfer_bench.judging.case import Call
+from flashinfer_bench.judging.case import JudgedCall
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
 from flashinfer_bench.tensors import planned
@@ -152,7 +153,7 @@ class _Player:
     def _judge_one(self, inputs: Sequence[Any], got: list[Any], place: str) -> None:
         outputs = self._declared(got, place)
         expected = self._expected(inputs) if self._judge.needs_expected else ()
-        self._require(self._heard.hear(Call(inputs, outputs, expected)), place)
+        self._require(self._heard.hear(JudgedCall(inputs, outputs, expected)), place)
 
     def _judge_repeats(self, inputs: Sequence[Any], place: str) -> None:
         count = self._judge.repeats(inputs)
@@ -263,7 +264,9 @@ def _as_list(result: object) -> list[Any]:
 
 def _input_plan(fields: Mapping[str, Any]) -> planned.InputPlan:
     drawn = fields["distribution"]
-    distribution = None if drawn is None else getattr(planned, drawn["kind"])(**drawn["fields"])
+    distribution = (
+        None if drawn is None else getattr(distributions, drawn["kind"])(**drawn["fields"])
+    )
     tensor = _tensor_plan(fields["tensor"])
     return planned.InputPlan(**{**fields, "tensor": tensor, "distribution": distribution})
 

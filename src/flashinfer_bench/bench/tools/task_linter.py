@@ -226,11 +226,7 @@ class _Judge:
             definition=task.definition.model_dump_json().encode(),
             workload=task.workload.model_dump_json().encode(),
             has_files=has_files,
-            rtol=resolved.rtol,
-            atol=resolved.atol,
-            required_matched_ratio=resolved.required_matched_ratio,
-            max_error_cap=resolved.max_error_cap,
-            extra=resolved.extra,
+            settings=resolved.model_dump_json().encode(),
             key=_KEY,
         )
 

@@ -20,7 +20,7 @@ from flashinfer_bench.compile.cuda import missing_toolkit
 from flashinfer_bench.compile.native import find_toolchain
 from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.signature import (
-    Call,
+    PlannedCall,
     entry_call,
     plan_call,
     prepare_call,
@@ -108,7 +108,7 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
         message = f"solution {solution.name!r}: the compiled library does not load"
         raise NotLoadableError(message, log=str(error)) from error
 
-    def function(name: str, call: Call) -> Callable[..., Any]:
+    def function(name: str, call: PlannedCall) -> Callable[..., Any]:
         try:
             found: Callable[..., Any] = module.get_function(name)
         except AttributeError:
@@ -136,7 +136,7 @@ def _not_exported(solution: Solution, symbol: str, library: Path) -> str:
     )
 
 
-def _require_arity(module: Any, symbol: str, call: Call) -> None:
+def _require_arity(module: Any, symbol: str, call: PlannedCall) -> None:
     """Check the number of parameters where the function was exported with its description."""
     description = module.get_function_metadata(symbol) or {}
     schema = json.loads(description.get("type_schema", "{}"))

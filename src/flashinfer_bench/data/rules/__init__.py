@@ -25,7 +25,7 @@ from flashinfer_bench.data.rules.report import (
     read_report,
 )
 from flashinfer_bench.data.rules.running import OBSERVATIONS, Observation
-from flashinfer_bench.data.rules.words import did_you_mean
+from flashinfer_bench.data.wording import did_you_mean
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

@@ -7,15 +7,10 @@ import json
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import expressions
-from flashinfer_bench.data.rules.finding import Fault, Level, rule
-from flashinfer_bench.data.rules.words import (
-    did_you_mean,
-    functions_of,
-    listed,
-    parameters,
-    takes,
-)
+from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
+from flashinfer_bench.data.rules.words import functions_of, parameters, takes
 from flashinfer_bench.data.shapes import AxisExpr
+from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
@@ -35,83 +30,83 @@ _DESCRIBE = "add a `description`"
 
 
 @rule("DEF-01", Level.ERROR, "correct the file; `flashinfer-bench schema definition` says how")
-def definitions_parse(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_parse(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every definition can be read."""
     for document in dataset.definition_files:
         if document.fault is not None:
-            yield Fault(document.fault, document.path, document.fault_line, document.stem)
+            yield RuleFault(document.fault, document.path, document.fault_line, document.stem)
 
 
 @rule("DEF-02", Level.WARNING, _DESCRIBE)
-def definitions_are_described(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_are_described(dataset: Snapshot) -> Iterator[RuleFault]:
     """Definitions say in words what they compute."""
     for document, definition in _readable(dataset):
         if not definition.description:
-            yield Fault("no description", document.path, None, definition.name)
+            yield RuleFault("no description", document.path, None, definition.name)
 
 
 @rule("DEF-03", Level.WARNING, _DESCRIBE)
-def axes_are_described(dataset: Snapshot) -> Iterator[Fault]:
+def axes_are_described(dataset: Snapshot) -> Iterator[RuleFault]:
     """Axes say what they stand for."""
     for document, definition in _readable(dataset):
         yield from _undescribed(document, definition, "axis", definition.axes)
 
 
 @rule("DEF-04", Level.WARNING, _DESCRIBE)
-def inputs_are_described(dataset: Snapshot) -> Iterator[Fault]:
+def inputs_are_described(dataset: Snapshot) -> Iterator[RuleFault]:
     """Inputs say what they hold."""
     for document, definition in _readable(dataset):
         yield from _undescribed(document, definition, "input", definition.inputs)
 
 
 @rule("DEF-05", Level.WARNING, _DESCRIBE)
-def outputs_are_described(dataset: Snapshot) -> Iterator[Fault]:
+def outputs_are_described(dataset: Snapshot) -> Iterator[RuleFault]:
     """Outputs say what they hold."""
     for document, definition in _readable(dataset):
         yield from _undescribed(document, definition, "output", definition.outputs)
 
 
 @rule("DEF-07", Level.ERROR, "remove it, or correct its spelling")
-def definitions_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_have_known_keys(dataset: Snapshot) -> Iterator[RuleFault]:
     """Definitions have no keys that nothing reads."""
     for document, definition in _readable(dataset):
         if document.unknown_keys is not None:
             message = document.unknown_keys
-            yield Fault(message, document.path, document.fault_line, definition.name)
+            yield RuleFault(message, document.path, document.fault_line, definition.name)
 
 
 @rule("DEF-08", Level.WARNING, "keep one, and move the other's workloads and solutions to it")
-def definitions_differ(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_differ(dataset: Snapshot) -> Iterator[RuleFault]:
     """No two definitions have the same op type, axes, inputs, outputs and reference."""
     first: dict[str, str] = {}
     for document, definition in _readable(dataset):
         other = first.setdefault(identity(definition), definition.name)
         if other != definition.name:
             message = f"defines what {other!r} defines"
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-09", Level.INFO, "write it over axes only, if it can be; else it stays a comment")
-def constraints_can_be_evaluated(dataset: Snapshot) -> Iterator[Fault]:
+def constraints_can_be_evaluated(dataset: Snapshot) -> Iterator[RuleFault]:
     """Constraints speak of axes only, and so can be checked."""
     for document, definition in _readable(dataset):
         for text in definition.unevaluable_constraints:
             message = f"constraint {text!r} cannot be evaluated{_stranger(text, definition)}"
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-10", Level.WARNING, "use it in the shape of an input, or make it a constant")
-def variable_axes_can_be_inferred(dataset: Snapshot) -> Iterator[Fault]:
+def variable_axes_can_be_inferred(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every variable axis can be read off some input's shape."""
     for document, definition in _readable(dataset):
         for axis in definition.var_axes:
             if axis not in definition.var_axes_bindings:
                 message = f"variable axis {axis!r} is in no input's shape"
-                yield Fault(message, document.path, None, definition.name)
+                yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-11", Level.INFO, "remove it if it has no meaning")
-def constant_axes_are_used(dataset: Snapshot) -> Iterator[Fault]:
+def constant_axes_are_used(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every constant or derived axis is used in a shape, an expression or a constraint."""
     for document, definition in _readable(dataset):
         used = _used_axes(definition) | set(definition.var_axes)
@@ -119,11 +114,11 @@ def constant_axes_are_used(dataset: Snapshot) -> Iterator[Fault]:
         if unused:
             noun = "axis" if len(unused) == 1 else "axes"
             message = f"nothing uses {noun} {listed(unused)}"
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-12", Level.INFO, "`validate --fix` adds it")
-def axes_say_their_type(dataset: Snapshot) -> Iterator[Fault]:
+def axes_say_their_type(dataset: Snapshot) -> Iterator[RuleFault]:
     """Axes carry their `type`; some readers guess it otherwise."""
     for document, definition in _readable(dataset):
         bare = [
@@ -131,11 +126,11 @@ def axes_say_their_type(dataset: Snapshot) -> Iterator[Fault]:
         ]
         if bare:
             message = f"no `type` in {'axis' if len(bare) == 1 else 'axes'} {listed(bare)}"
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-13", Level.INFO, "correct it, if it is a misspelling")
-def op_types_are_spelt_right(dataset: Snapshot) -> Iterator[Fault]:
+def op_types_are_spelt_right(dataset: Snapshot) -> Iterator[RuleFault]:
     """No op type is almost, but not quite, one that others use."""
     for document, definition in _readable(dataset):
         op_type = definition.op_type
@@ -143,7 +138,7 @@ def op_types_are_spelt_right(dataset: Snapshot) -> Iterator[Fault]:
             continue
         hint = did_you_mean(op_type, KNOWN_OP_TYPES, cutoff=_MISTYPED)
         if hint:
-            yield Fault(
+            yield RuleFault(
                 f"op_type {op_type!r} is not a usual one{hint}",
                 document.path,
                 None,
@@ -152,7 +147,7 @@ def op_types_are_spelt_right(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("DEF-14", Level.ERROR, "let `run` take the inputs, in their order")
-def references_take_the_inputs(dataset: Snapshot) -> Iterator[Fault]:
+def references_take_the_inputs(dataset: Snapshot) -> Iterator[RuleFault]:
     """The reference's `run` can be called with the inputs."""
     for document, definition in _readable(dataset):
         run = (functions_of(definition.reference) or {}).get("run")
@@ -161,11 +156,11 @@ def references_take_the_inputs(dataset: Snapshot) -> Iterator[Fault]:
                 f"the reference is run({ast.unparse(run.args)}), but there are "
                 f"{count_text(len(definition.inputs), 'input')}: {listed(definition.inputs)}"
             )
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 @rule("DEF-15", Level.WARNING, "give inputs and parameters the same order: the call is positional")
-def references_take_the_inputs_in_order(dataset: Snapshot) -> Iterator[Fault]:
+def references_take_the_inputs_in_order(dataset: Snapshot) -> Iterator[RuleFault]:
     """The reference's parameters are not the inputs in another order."""
     for document, definition in _readable(dataset):
         run = (functions_of(definition.reference) or {}).get("run")
@@ -176,7 +171,7 @@ def references_take_the_inputs_in_order(dataset: Snapshot) -> Iterator[Fault]:
             message = (
                 f"the reference takes {listed(names)}, the inputs are {listed(definition.inputs)}"
             )
-            yield Fault(message, document.path, None, definition.name)
+            yield RuleFault(message, document.path, None, definition.name)
 
 
 def identity(definition: Definition) -> str:
@@ -211,12 +206,12 @@ def _readable(dataset: Snapshot) -> Iterator[tuple[Document[Definition], Definit
 
 def _undescribed(
     document: Document[Definition], definition: Definition, noun: str, things: Mapping[str, object]
-) -> Iterator[Fault]:
+) -> Iterator[RuleFault]:
     bare = [name for name, thing in things.items() if not getattr(thing, "description", None)]
     if bare:
         plural = {"axis": "axes"}.get(noun, f"{noun}s")
         message = f"no description of {noun if len(bare) == 1 else plural} {listed(bare)}"
-        yield Fault(message, document.path, None, definition.name)
+        yield RuleFault(message, document.path, None, definition.name)
 
 
 def _stranger(constraint: str, definition: Definition) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.rules.finding import Fault, Level, rule
+from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.workload import fault_of, inputs_of, placed_lines
 from flashinfer_bench.data.workload import RandomInput
 
@@ -24,7 +24,7 @@ _REMEDIES = {
 
 
 @rule("WKL-30", Level.ERROR, "correct the distribution; docs/formats.md lists them")
-def distributions_fit(dataset: Snapshot) -> Iterator[Fault]:
+def distributions_fit(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every declared distribution can be drawn: dtype, shape and numbers fit."""
     for document, definition, workload in placed_lines(dataset):
         try:
@@ -43,7 +43,7 @@ def distributions_fit(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-31", Level.WARNING, "declare what is legal, or store the values in a file")
-def indices_are_legal(dataset: Snapshot) -> Iterator[Fault]:
+def indices_are_legal(dataset: Snapshot) -> Iterator[RuleFault]:
     """Integers whose name says that they point somewhere are not drawn from [-1024, 1024)."""
     for document, name, spec, source in inputs_of(dataset):
         is_plain = isinstance(source, RandomInput) and source.distribution is None

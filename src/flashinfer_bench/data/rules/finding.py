@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RuleFault:
     """What a rule's function yields; level and remedy only where they differ from the rule's."""
 
     message: str
@@ -77,7 +77,7 @@ class Rule:
     level: Level
     claim: str
     remedy: str
-    look: Callable[[Snapshot], Iterable[Fault]]
+    look: Callable[[Snapshot], Iterable[RuleFault]]
 
     @property
     def category(self) -> str:
@@ -100,10 +100,10 @@ class Rule:
 
 def rule(
     code: str, level: Level, remedy: str
-) -> Callable[[Callable[[Snapshot], Iterable[Fault]]], Rule]:
+) -> Callable[[Callable[[Snapshot], Iterable[RuleFault]]], Rule]:
     """Turn a function into a rule; its docstring is the claim."""
 
-    def made(look: Callable[[Snapshot], Iterable[Fault]]) -> Rule:
+    def made(look: Callable[[Snapshot], Iterable[RuleFault]]) -> Rule:
         return Rule(code, level, (look.__doc__ or "").strip(), remedy, look)
 
     return made

@@ -13,7 +13,7 @@ from flashinfer_bench.data.files import numbered_lines
 from flashinfer_bench.data.folders import pack
 from flashinfer_bench.data.layout import Layout, Links, files_under, solution_folders_under
 from flashinfer_bench.data.opening import DOCUMENT_BYTES, LINES_BYTES, read_bytes, require_regular
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.profile import Profile
 from flashinfer_bench.data.rules.snapshot import Document, LineFile, Snapshot, TraceLine
 from flashinfer_bench.data.solution import Solution
@@ -50,11 +50,11 @@ def take(root: Path) -> Snapshot:
 def read_document(cls: type[E], content: bytes, path: str, line: int | None) -> Document[E]:
     """Parse one entity; a fault and keys nobody knows are kept as sentences."""
     try:
-        return Document(path, line, parse(cls, content, Place(path, line)))
+        return Document(path, line, parse(cls, content, TextPlace(path, line)))
     except (DatasetError, RecursionError) as strict:
         unknown = UnknownKeys()
         try:
-            entity = parse(cls, content, Place(path, line), unknown=unknown)
+            entity = parse(cls, content, TextPlace(path, line), unknown=unknown)
         except DatasetError as error:
             return Document(path, line, fault=error.message, fault_line=error.line or line)
         except RecursionError:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from flashinfer_bench.data.entity import Entity, is_none
 from flashinfer_bench.data.opening import read_bytes
-from flashinfer_bench.data.parsing import Place, UnknownKeys, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.rules.finding import CATEGORY_BY_PREFIX, Finding, Level
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _WORST_FIRST: tuple[Status, ...] = ("error", "warning", "ok")
 CATEGORIES = tuple(CATEGORY_BY_PREFIX.values())
 
 
-class Message(Entity):
+class ReportMessage(Entity):
     """One finding."""
 
     level: Level
@@ -48,11 +48,11 @@ class CategoryReport(Entity):
 
     status: Status
     """The worst level among them; notes are fine."""
-    messages: list[Message]
+    messages: list[ReportMessage]
     """The findings, gravest first."""
 
 
-class Part(Entity):
+class ReportPart(Entity):
     """The findings about one definition, or about the dataset as a whole; null was not checked."""
 
     status: Status
@@ -99,15 +99,15 @@ class DatasetReport(Entity):
     """Version of this document's keys; they are only ever added."""
     config: ReportConfig
     """What was asked for."""
-    definitions: dict[str, Part]
+    definitions: dict[str, ReportPart]
     """The findings by definition."""
-    dataset: Part | None = Field(None, exclude_if=is_none)
+    dataset: ReportPart | None = Field(None, exclude_if=is_none)
     """The findings that belong to no definition; absent where only some were asked for."""
     repairs: list[str] = Field(default_factory=list, exclude_if=lambda repairs: not repairs)
     """What `--fix` did."""
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ReportPart]:
         """All parts."""
         return [*self.definitions.values(), *([self.dataset] if self.dataset else [])]
 
@@ -126,9 +126,9 @@ class DatasetReport(Entity):
         return self.status == "ok" or (self.status == "warning" and not strict)
 
 
-def messages_of(part: Part) -> list[Message]:
+def messages_of(part: ReportPart) -> list[ReportMessage]:
     """Give a part's findings in the order of the categories."""
-    found: list[Message] = []
+    found: list[ReportMessage] = []
     for category in CATEGORIES:
         report: CategoryReport | None = getattr(part, category)
         found += report.messages if report else []
@@ -162,16 +162,16 @@ def assemble(
 
 def read_report(path: Path | str) -> DatasetReport:
     """Read a report, of this program or of another that writes the same keys."""
-    return parse(DatasetReport, read_bytes(path), Place(path), unknown=UnknownKeys())
+    return parse(DatasetReport, read_bytes(path), TextPlace(path), unknown=UnknownKeys())
 
 
-def _part(config: ReportConfig, findings: Sequence[Finding]) -> Part:
+def _part(config: ReportConfig, findings: Sequence[Finding]) -> ReportPart:
     reports = {
         category: _category(each for each in findings if each.category == category)
         for category in CATEGORIES
         if category in config.checks
     }
-    return Part(status=_worst(report.status for report in reports.values()), **reports)
+    return ReportPart(status=_worst(report.status for report in reports.values()), **reports)
 
 
 def _category(findings: Iterable[Finding]) -> CategoryReport:
@@ -186,8 +186,8 @@ def _place_in_list(finding: Finding) -> tuple[int, str, int, str]:
     return (-list(Level).index(finding.level), finding.path, finding.line or 0, finding.code)
 
 
-def _message(finding: Finding) -> Message:
-    return Message(
+def _message(finding: Finding) -> ReportMessage:
+    return ReportMessage(
         level=finding.level,
         message=finding.message,
         code=finding.code,

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.rules.finding import Fault, Level, rule
+from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.layout import parts
-from flashinfer_bench.data.rules.words import (
-    did_you_mean,
-    functions_of,
-    listed,
-    takes,
-)
+from flashinfer_bench.data.rules.words import functions_of, takes
+from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
@@ -25,67 +21,67 @@ _PYTHON = frozenset({"python", "triton", "tilelang"})
 
 
 @rule("SOL-01", Level.INFO, "`flashinfer-bench new solution --definition NAME` makes one")
-def definitions_have_solutions(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_have_solutions(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every definition has solutions."""
     for document in dataset.definition_files:
         definition = document.entity
         if definition is not None and definition.name not in dataset.solutions_by_definition:
-            yield Fault("no solutions", definition=definition.name)
+            yield RuleFault("no solutions", definition=definition.name)
 
 
 @rule("SOL-02", Level.ERROR, "correct the file; `flashinfer-bench schema solution` says how")
-def solutions_parse(dataset: Snapshot) -> Iterator[Fault]:
+def solutions_parse(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every solution can be read."""
     for document in dataset.solution_files:
         if document.fault is not None:
             place = parts(document.path.removesuffix("/solution.toml"))
             owner = place[2] if place and place[2] in dataset.known_definitions else None
-            yield Fault(document.fault, document.path, document.fault_line, owner)
+            yield RuleFault(document.fault, document.path, document.fault_line, owner)
 
 
 @rule("SOL-07", Level.ERROR, "add the definition, or correct the name")
-def solutions_have_definitions(dataset: Snapshot) -> Iterator[Fault]:
+def solutions_have_definitions(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every solution implements a definition that exists."""
     for document, solution in _readable(dataset):
         if solution.definition not in dataset.known_definitions:
             hint = did_you_mean(solution.definition, dataset.known_definitions)
             message = f"implements {solution.definition!r}, which does not exist{hint}"
-            yield Fault(message, document.path)
+            yield RuleFault(message, document.path)
 
 
 @rule("SOL-08", Level.ERROR, "remove it, or correct its spelling")
-def solutions_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
+def solutions_have_known_keys(dataset: Snapshot) -> Iterator[RuleFault]:
     """Solutions have no keys that nothing reads."""
     for document, solution in _readable(dataset):
         if document.unknown_keys is not None:
             message = document.unknown_keys
-            yield Fault(message, document.path, document.fault_line, solution.definition)
+            yield RuleFault(message, document.path, document.fault_line, solution.definition)
 
 
 @rule("SOL-09", Level.ERROR, "give one of them another name")
-def solution_names_are_unique(dataset: Snapshot) -> Iterator[Fault]:
+def solution_names_are_unique(dataset: Snapshot) -> Iterator[RuleFault]:
     """No two solutions of the dataset share a name."""
     first: dict[str, str] = {}
     for document, solution in _readable(dataset):
         other = first.setdefault(solution.name, document.path)
         if other != document.path:
             message = f"is called {solution.name!r}, as {other} is"
-            yield Fault(message, document.path, None, solution.definition)
+            yield RuleFault(message, document.path, None, solution.definition)
 
 
 @rule("SOL-10", Level.INFO, "keep one of them, if that is not meant")
-def solutions_differ(dataset: Snapshot) -> Iterator[Fault]:
+def solutions_differ(dataset: Snapshot) -> Iterator[RuleFault]:
     """No two solutions have the same content."""
     first: dict[str, str] = {}
     for document, solution in _readable(dataset):
         other = first.setdefault(solution.hash(), solution.name)
         if other != solution.name:
             message = f"{solution.name!r} is the same code as {other!r}"
-            yield Fault(message, document.path, None, solution.definition)
+            yield RuleFault(message, document.path, None, solution.definition)
 
 
 @rule("SOL-11", Level.WARNING, "correct the source, or `entry_point`")
-def entry_points_exist(dataset: Snapshot) -> Iterator[Fault]:
+def entry_points_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """The entry file of a solution in Python parses and binds the entry point."""
     for document, solution in _readable(dataset):
         source = solution.get_entry_source()
@@ -93,14 +89,14 @@ def entry_points_exist(dataset: Snapshot) -> Iterator[Fault]:
             continue
         if functions_of(source.content) is None:
             message = f"{source.path} is no Python that parses"
-            yield Fault(message, document.path, None, solution.definition)
+            yield RuleFault(message, document.path, None, solution.definition)
         elif solution.get_entry_symbol() not in source.content:
             message = f"{source.path} does not mention {solution.get_entry_symbol()!r}"
-            yield Fault(message, document.path, None, solution.definition)
+            yield RuleFault(message, document.path, None, solution.definition)
 
 
 @rule("SOL-12", Level.WARNING, "correct the function, or `destination_passing_style`")
-def entry_points_take_the_arguments(dataset: Snapshot) -> Iterator[Fault]:
+def entry_points_take_the_arguments(dataset: Snapshot) -> Iterator[RuleFault]:
     """The entry point of a solution in Python can be called as it will be."""
     for document, solution in _readable(dataset):
         definition = dataset.definitions.get(solution.definition)
@@ -113,15 +109,15 @@ def entry_points_take_the_arguments(dataset: Snapshot) -> Iterator[Fault]:
         names = ["state", *names] if spec.prepare or spec.plan else names
         if not takes(entry, len(names)):
             message = f"{spec.entry_point} does not take {count_text(len(names), 'argument')}: {listed(names)}"
-            yield Fault(message, document.path, None, solution.definition)
+            yield RuleFault(message, document.path, None, solution.definition)
 
 
 @rule("SOL-13", Level.INFO, "move it out of the folder, if the solution does not need it")
-def folders_hold_sources_only(dataset: Snapshot) -> Iterator[Fault]:
+def folders_hold_sources_only(dataset: Snapshot) -> Iterator[RuleFault]:
     """A solution's folder holds text only; other files are left out."""
     for document, solution in _readable(dataset):
         for remark in document.remarks:
-            yield Fault(remark, document.path, None, solution.definition)
+            yield RuleFault(remark, document.path, None, solution.definition)
 
 
 def _readable(dataset: Snapshot) -> Iterator[tuple[Document[Solution], Solution]]:

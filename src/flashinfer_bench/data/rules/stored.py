@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.data.opening import path_inside
-from flashinfer_bench.data.rules.finding import Fault, Level, rule
+from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.safetensors_header import Header, StoredTensor, read_header
-from flashinfer_bench.data.rules.words import did_you_mean, listed
 from flashinfer_bench.data.rules.workload import fault_of, placed_lines
+from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError
 
@@ -36,7 +36,7 @@ class _Stored(NamedTuple):
 
 
 @rule("WKL-14", Level.ERROR, "add the file, or correct the path, which is relative to the dataset")
-def stored_files_exist(dataset: Snapshot) -> Iterator[Fault]:
+def stored_files_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every file that a workload names is there."""
     for stored in _stored(dataset):
         path = _path(dataset, stored)
@@ -50,7 +50,7 @@ def stored_files_exist(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-15", Level.ERROR, "correct `tensor_key`")
-def stored_tensors_exist(dataset: Snapshot) -> Iterator[Fault]:
+def stored_tensors_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every tensor that a workload names is in its file."""
     for stored, header in _read(dataset):
         key = stored.source.tensor_key
@@ -61,7 +61,7 @@ def stored_tensors_exist(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-16", Level.ERROR, "store the tensor again, or correct the axes")
-def stored_shapes_agree(dataset: Snapshot) -> Iterator[Fault]:
+def stored_shapes_agree(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every stored tensor has the shape that definition and axes give."""
     for stored, tensor in _found(dataset):
         shape = _shape(stored)
@@ -71,7 +71,7 @@ def stored_shapes_agree(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-17", Level.ERROR, "store the tensors again")
-def stored_files_can_be_read(dataset: Snapshot) -> Iterator[Fault]:
+def stored_files_can_be_read(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every file that a workload names is a whole safetensors file."""
     for stored in _stored(dataset):
         header = _header(dataset, stored)
@@ -80,7 +80,7 @@ def stored_files_can_be_read(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-23", Level.INFO, "`git lfs pull` fetches it; a run fetches what it needs by itself")
-def stored_files_are_fetched(dataset: Snapshot) -> Iterator[Fault]:
+def stored_files_are_fetched(dataset: Snapshot) -> Iterator[RuleFault]:
     """Stored tensors are here, and not a pointer that git-lfs left."""
     for stored in _stored(dataset):
         header = _header(dataset, stored)
@@ -91,7 +91,7 @@ def stored_files_are_fetched(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-24", Level.ERROR, "store the tensor again, or correct the definition")
-def dtypes_agree(dataset: Snapshot) -> Iterator[Fault]:
+def dtypes_agree(dataset: Snapshot) -> Iterator[RuleFault]:
     """No source of an input has another dtype than the definition says."""
     for stored, tensor in _found(dataset):
         if tensor.dtype != str(stored.spec.dtype):

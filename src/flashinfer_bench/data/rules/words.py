@@ -1,36 +1,12 @@
-"""Pieces of sentences that rules share, and what can be told from Python source without running it."""
+"""What rules can tell from Python source without running it."""
 
 from __future__ import annotations
 
 import ast
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-_NEAR = 0.6
-
-
-def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = _NEAR) -> str:
-    """Suggest the nearest known name, or nothing.
-
-    >>> did_you_mean("gem_n8", ["gemm_n8", "rmsnorm_h8"])
-    "; did you mean 'gemm_n8'?"
-    """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def listed(names: Iterable[str], *, most: int = 8) -> str:
-    """Name things in a sentence, in their order; many are cut short.
-
-    >>> listed(["b", "a"])
-    "'b', 'a'"
-    """
-    everything = [repr(name) for name in names]
-    more = f" and {len(everything) - most} more" if len(everything) > most else ""
-    return ", ".join(everything[:most]) + more
+    from collections.abc import Mapping, Sequence
 
 
 def functions_of(source: str) -> Mapping[str, ast.FunctionDef] | None:

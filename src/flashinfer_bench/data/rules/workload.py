@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.rules.finding import Fault, Level, rule
+from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.snapshot import stem
-from flashinfer_bench.data.rules.words import did_you_mean, listed
+from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.data.workload import (
     RandomInput,
     SafetensorsInput,
@@ -30,37 +30,37 @@ _CORRECT = "correct the workload's `inputs`"
 
 
 @rule("WKL-01", Level.WARNING, "add a line to its file under `workloads/`")
-def definitions_have_workloads(dataset: Snapshot) -> Iterator[Fault]:
+def definitions_have_workloads(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every definition has workloads."""
     for document in dataset.definition_files:
         definition = document.entity
         if definition is not None and definition.name not in dataset.workloads_by_definition:
-            yield Fault("no workloads", definition=definition.name)
+            yield RuleFault("no workloads", definition=definition.name)
 
 
 @rule("WKL-02", Level.ERROR, "correct the line; `flashinfer-bench schema trace` says how")
-def workloads_parse(dataset: Snapshot) -> Iterator[Fault]:
+def workloads_parse(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every line of a workload file can be read."""
     for document in dataset.workload_lines:
         if document.fault is not None:
             owner = (
                 stem(document.path) if stem(document.path) in dataset.known_definitions else None
             )
-            yield Fault(document.fault, document.path, document.line, owner)
+            yield RuleFault(document.fault, document.path, document.line, owner)
 
 
 @rule("WKL-03", Level.ERROR, "correct the definition first")
-def workloads_can_be_checked(dataset: Snapshot) -> Iterator[Fault]:
+def workloads_can_be_checked(dataset: Snapshot) -> Iterator[RuleFault]:
     """Workloads belong to definitions that can be read."""
     for name, documents in dataset.workloads_by_definition.items():
         if name in dataset.unread_definitions and name not in dataset.definitions:
             count = count_text(len(documents), "workload")
             message = f"{count} cannot be checked: the definition cannot be read"
-            yield Fault(message, documents[0].path, None, name)
+            yield RuleFault(message, documents[0].path, None, name)
 
 
 @rule("WKL-04", Level.ERROR, "move the line to a file under `traces/`")
-def workload_files_hold_no_results(dataset: Snapshot) -> Iterator[Fault]:
+def workload_files_hold_no_results(dataset: Snapshot) -> Iterator[RuleFault]:
     """Lines of workload files carry neither a solution nor an evaluation."""
     for document in dataset.workload_lines:
         trace = document.entity
@@ -69,7 +69,7 @@ def workload_files_hold_no_results(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-05", Level.ERROR, "add the axes")
-def variable_axes_have_lengths(dataset: Snapshot) -> Iterator[Fault]:
+def variable_axes_have_lengths(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every variable axis has a length."""
     for document, definition, workload in placed_lines(dataset):
         missing = [axis for axis in definition.var_axes if axis not in workload.axes]
@@ -78,7 +78,7 @@ def variable_axes_have_lengths(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-06", Level.ERROR, "remove the axis, or correct its spelling")
-def axes_exist(dataset: Snapshot) -> Iterator[Fault]:
+def axes_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every axis of a workload is one of its definition."""
     for document, definition, workload in placed_lines(dataset):
         for axis in workload.axes:
@@ -88,7 +88,7 @@ def axes_exist(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-07", Level.ERROR, "give it a length of at least 1")
-def axes_are_positive(dataset: Snapshot) -> Iterator[Fault]:
+def axes_are_positive(dataset: Snapshot) -> Iterator[RuleFault]:
     """No axis has the length 0: many kernels and readers do not take that."""
     for document, _, workload in placed_lines(dataset):
         for axis, length in workload.axes.items():
@@ -97,7 +97,7 @@ def axes_are_positive(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-08", Level.ERROR, 'add them, as {"type": "random"} if nothing else')
-def inputs_are_complete(dataset: Snapshot) -> Iterator[Fault]:
+def inputs_are_complete(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every input of the definition has a source."""
     for document, definition, workload in placed_lines(dataset):
         missing = [name for name in definition.inputs if name not in workload.inputs]
@@ -106,7 +106,7 @@ def inputs_are_complete(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-09", Level.ERROR, "remove it, or correct its spelling")
-def inputs_exist(dataset: Snapshot) -> Iterator[Fault]:
+def inputs_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every input of a workload is one of its definition."""
     for document, definition, workload in placed_lines(dataset):
         for name in workload.inputs:
@@ -116,7 +116,7 @@ def inputs_exist(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-10", Level.ERROR, "correct the axes, or the expression of the derived axis")
-def shapes_can_be_computed(dataset: Snapshot) -> Iterator[Fault]:
+def shapes_can_be_computed(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every shape has a value for these axes."""
     for document, definition, workload in placed_lines(dataset):
         if workload.axes.keys() >= set(definition.var_axes):
@@ -127,7 +127,7 @@ def shapes_can_be_computed(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-11", Level.ERROR, _CORRECT)
-def tensors_are_no_scalars(dataset: Snapshot) -> Iterator[Fault]:
+def tensors_are_no_scalars(dataset: Snapshot) -> Iterator[RuleFault]:
     """No tensor input gets a scalar."""
     for document, name, spec, source in inputs_of(dataset):
         if isinstance(source, ScalarInput) and spec.shape is not None:
@@ -135,7 +135,7 @@ def tensors_are_no_scalars(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-12", Level.WARNING, "give its value: other readers of the format refuse a random one")
-def scalars_are_not_random(dataset: Snapshot) -> Iterator[Fault]:
+def scalars_are_not_random(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every scalar input has its value in the workload."""
     for document, name, spec, source in inputs_of(dataset):
         if isinstance(source, RandomInput) and spec.shape is None:
@@ -143,7 +143,7 @@ def scalars_are_not_random(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-13", Level.ERROR, _CORRECT)
-def scalars_are_not_stored(dataset: Snapshot) -> Iterator[Fault]:
+def scalars_are_not_stored(dataset: Snapshot) -> Iterator[RuleFault]:
     """No scalar input comes from a file of tensors."""
     for document, name, spec, source in inputs_of(dataset):
         if isinstance(source, SafetensorsInput) and spec.shape is None:
@@ -151,7 +151,7 @@ def scalars_are_not_stored(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-19", Level.ERROR, "remove it, or correct its spelling")
-def workloads_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
+def workloads_have_known_keys(dataset: Snapshot) -> Iterator[RuleFault]:
     """Workloads have no keys that nothing reads."""
     for document in dataset.workload_lines:
         if document.unknown_keys is not None:
@@ -159,7 +159,7 @@ def workloads_have_known_keys(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-20", Level.ERROR, "give one of them another uuid")
-def uuids_are_unique(dataset: Snapshot) -> Iterator[Fault]:
+def uuids_are_unique(dataset: Snapshot) -> Iterator[RuleFault]:
     """No two workloads share a uuid."""
     first: dict[str, Document[Trace]] = {}
     for documents in dataset.workloads_by_definition.values():
@@ -176,7 +176,7 @@ def uuids_are_unique(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-21", Level.ERROR, "add the definition, or correct the name")
-def workloads_have_definitions(dataset: Snapshot) -> Iterator[Fault]:
+def workloads_have_definitions(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every workload belongs to a definition that exists."""
     for name, documents in dataset.workloads_by_definition.items():
         if name not in dataset.known_definitions:
@@ -184,11 +184,11 @@ def workloads_have_definitions(dataset: Snapshot) -> Iterator[Fault]:
             message = (
                 f"{count_text(len(documents), 'workload')} of {name!r}, which does not exist{hint}"
             )
-            yield Fault(message, documents[0].path, documents[0].line)
+            yield RuleFault(message, documents[0].path, documents[0].line)
 
 
 @rule("WKL-22", Level.ERROR, "leave it out, or repeat the definition's value")
-def fixed_axes_agree(dataset: Snapshot) -> Iterator[Fault]:
+def fixed_axes_agree(dataset: Snapshot) -> Iterator[RuleFault]:
     """A workload that repeats a constant or derived axis agrees with the definition."""
     for document, definition, workload in placed_lines(dataset):
         try:
@@ -201,7 +201,7 @@ def fixed_axes_agree(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-25", Level.ERROR, "correct the axes, or the constraint")
-def constraints_hold(dataset: Snapshot) -> Iterator[Fault]:
+def constraints_hold(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every constraint of the definition that can be evaluated holds."""
     for document, definition, workload in placed_lines(dataset):
         try:
@@ -218,7 +218,7 @@ def constraints_hold(dataset: Snapshot) -> Iterator[Fault]:
     Level.ERROR,
     "correct the expression: what no correct kernel can avoid, in bytes or operations",
 )
-def minima_have_values(dataset: Snapshot) -> Iterator[Fault]:
+def minima_have_values(dataset: Snapshot) -> Iterator[RuleFault]:
     """The bytes and operations a definition declares as a minimum have a value, and not a negative one."""
     for document, definition, workload in placed_lines(dataset):
         for field in ("min_bytes", "min_flops"):
@@ -237,25 +237,25 @@ def minima_have_values(dataset: Snapshot) -> Iterator[Fault]:
 
 
 @rule("WKL-26", Level.INFO, "`validate --fix` writes it down")
-def workloads_have_uuids(dataset: Snapshot) -> Iterator[Fault]:
+def workloads_have_uuids(dataset: Snapshot) -> Iterator[RuleFault]:
     """Workloads carry their uuid; other readers do not derive it."""
     yield from _per_file(dataset, "no uuid", _has_no_uuid)
 
 
 @rule("WKL-27", Level.INFO, "nothing need be done; a derived uuid is the same everywhere")
-def uuids_are_derived(dataset: Snapshot) -> Iterator[Fault]:
+def uuids_are_derived(dataset: Snapshot) -> Iterator[RuleFault]:
     """A workload's uuid is the one derived from its axes and inputs, or from its definition too."""
     yield from _per_file(dataset, "a uuid that is not derived from the content", _has_own_uuid)
 
 
 @rule("WKL-28", Level.INFO, "`validate --fix` adds it")
-def inputs_say_their_type(dataset: Snapshot) -> Iterator[Fault]:
+def inputs_say_their_type(dataset: Snapshot) -> Iterator[RuleFault]:
     """Inputs carry their `type`; some readers guess it otherwise."""
     yield from _per_file(dataset, "an input without `type`", _has_bare_input)
 
 
 @rule("WKL-29", Level.WARNING, "give a value of the definition's dtype")
-def scalar_values_fit(dataset: Snapshot) -> Iterator[Fault]:
+def scalar_values_fit(dataset: Snapshot) -> Iterator[RuleFault]:
     """A scalar's value is of the kind its dtype says."""
     for document, name, spec, source in inputs_of(dataset):
         if isinstance(source, ScalarInput) and spec.shape is None:
@@ -287,13 +287,13 @@ def inputs_of(
 
 def fault_of(
     document: Document[Trace], message: str, level: Level | None = None, remedy: str | None = None
-) -> Fault:
+) -> RuleFault:
     """Make a fault of one workload line."""
     definition = document.entity.definition if document.entity else None
-    return Fault(message, document.path, document.line, definition, level, remedy)
+    return RuleFault(message, document.path, document.line, definition, level, remedy)
 
 
-def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Trace], bool]) -> Iterator[Fault]:
+def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Trace], bool]) -> Iterator[RuleFault]:
     """Report what many lines of a file share in one sentence."""
     counts: Counter[tuple[str, str]] = Counter()
     totals: Counter[tuple[str, str]] = Counter()
@@ -310,7 +310,7 @@ def _per_file(dataset: Snapshot, what: str, is_so: Callable[[Trace], bool]) -> I
     for (path, name), count in counts.items():
         owner = name if name in dataset.known_definitions else None
         message = f"{what} in {count} of {count_text(totals[path, name], 'workload')}"
-        yield Fault(message, path, first[path, name], owner)
+        yield RuleFault(message, path, first[path, name], owner)
 
 
 def _has_no_uuid(line: Trace) -> bool:
@@ -343,7 +343,7 @@ def _kinds_for(dtype: str) -> tuple[str, ...]:
 
 
 @rule("WKL-33", Level.INFO, "add one of another length: a solution for one size passes as well")
-def variable_axes_vary(dataset: Snapshot) -> Iterator[Fault]:
+def variable_axes_vary(dataset: Snapshot) -> Iterator[RuleFault]:
     """Workloads of a definition with variable axes differ in them."""
     for name, documents in dataset.workloads_by_definition.items():
         axes = dataset.definitions[name].axes if name in dataset.definitions else {}
@@ -355,7 +355,7 @@ def variable_axes_vary(dataset: Snapshot) -> Iterator[Fault]:
         }
         if free and len(lengths) == 1:
             message = f"all workloads have the same {listed(free)}"
-            yield Fault(message, documents[0].path, None, name)
+            yield RuleFault(message, documents[0].path, None, name)
 
 
 RULES = (

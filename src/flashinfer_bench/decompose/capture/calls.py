@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Call:
+class NamedCall:
     """A function's public name and what it is given."""
 
     fn: str
@@ -60,10 +60,10 @@ _NOWHERE = ("device", "pin_memory", "requires_grad", "non_blocking")
 """Arguments that say where a tensor lies or who wants its gradient: no part of what is computed."""
 
 
-def tidy(call: Call, result: Any) -> Call:
+def tidy(call: NamedCall, result: Any) -> NamedCall:
     """Write a call as a trace holds it, knowing what it returned."""
     fn = EMPTY.get(call.fn, call.fn)
-    call = Call(fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
+    call = NamedCall(fn, call.args, {k: v for k, v in call.kwargs.items() if k not in _NOWHERE})
     if call.fn.endswith(".__get__"):
         return _property(call)
     if not call.args:
@@ -74,7 +74,7 @@ def tidy(call: Call, result: Any) -> Call:
     return special(call, result) if special else _without_inplace(call)
 
 
-def _first_by_place(call: Call) -> Call:
+def _first_by_place(call: NamedCall) -> NamedCall:
     """Give tensors that were all given by name by their places: `linear(input=x, weight=w)`."""
     kwargs = dict(call.kwargs)
     args = []
@@ -82,35 +82,35 @@ def _first_by_place(call: Call) -> Call:
         if not isinstance(kwargs.get(name), torch.Tensor):
             break
         args.append(kwargs.pop(name))
-    return Call(call.fn, tuple(args), kwargs)
+    return NamedCall(call.fn, tuple(args), kwargs)
 
 
-def _property(call: Call) -> Call:
+def _property(call: NamedCall) -> NamedCall:
     tensor: torch.Tensor = call.args[0]
     name = call.fn.removesuffix(".__get__").rpartition(".")[2]
     match name:
         case "T" if tensor.dim() == _MATRIX:
-            return Call("torch.transpose", (tensor, 0, 1))
+            return NamedCall("torch.transpose", (tensor, 0, 1))
         case "T":
-            return Call("torch.permute", (tensor, tuple(reversed(range(tensor.dim())))))
+            return NamedCall("torch.permute", (tensor, tuple(reversed(range(tensor.dim())))))
         case "mT":
-            return Call("torch.transpose", (tensor, -2, -1))
+            return NamedCall("torch.transpose", (tensor, -2, -1))
         case "H" | "mH":
-            return Call("torch.adjoint", (tensor,))
+            return NamedCall("torch.adjoint", (tensor,))
         case "data":
-            return Call("torch.detach", (tensor,))
+            return NamedCall("torch.detach", (tensor,))
         case _:
-            return Call(f"torch.{name}", (tensor,))
+            return NamedCall(f"torch.{name}", (tensor,))
 
 
-def _shape_as_tuple(call: Call) -> Call:
+def _shape_as_tuple(call: NamedCall) -> NamedCall:
     """Gather integers given one by one: `x.view(2, 3)` is `x.view((2, 3))`."""
     first = 1 if call.args and isinstance(call.args[0], torch.Tensor) else 0
     rest = call.args[first:]
     if len(rest) == 1 and isinstance(rest[0], list | tuple):
-        return Call(call.fn, (*call.args[:first], tuple(rest[0])), call.kwargs)
+        return NamedCall(call.fn, (*call.args[:first], tuple(rest[0])), call.kwargs)
     if rest and all(_is_number(each) for each in rest):
-        return Call(call.fn, (*call.args[:first], tuple(rest)), call.kwargs)
+        return NamedCall(call.fn, (*call.args[:first], tuple(rest)), call.kwargs)
     return call
 
 
@@ -118,12 +118,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, torch.Tensor) and value.dim() == 0)
 
 
-def _to(call: Call, result: torch.Tensor) -> Call:
+def _to(call: NamedCall, result: torch.Tensor) -> NamedCall:
     keep = {k: v for k, v in call.kwargs.items() if k in ("copy", "memory_format") and v}
-    return Call("torch.Tensor.to", (call.args[0], result.dtype), keep)
+    return NamedCall("torch.Tensor.to", (call.args[0], result.dtype), keep)
 
 
-def _softmax(call: Call, _: Any) -> Call:
+def _softmax(call: NamedCall, _: Any) -> NamedCall:
     """Drop what only Python's wrapper wants, and say the axis it would guess."""
     tensor = call.argument(0, "input")
     dim, dtype = call.argument(1, "dim"), call.argument(3, "dtype", call.kwargs.get("dtype"))
@@ -133,47 +133,49 @@ def _softmax(call: Call, _: Any) -> Call:
         dtype = call.args[_DTYPE]
     if dim is None:
         dim = 0 if tensor.dim() in (0, 1, 3) else 1
-    return Call(call.fn, (tensor, dim), {"dtype": dtype} if dtype is not None else {})
+    return NamedCall(call.fn, (tensor, dim), {"dtype": dtype} if dtype is not None else {})
 
 
-def _split(call: Call, _: Any) -> Call:
+def _split(call: NamedCall, _: Any) -> NamedCall:
     """The method's parameter has another name than the function's."""
     size = call.kwargs.get("split_size", call.kwargs.get("split_size_or_sections"))
     if size is None:
         return call
     rest = {key: each for key, each in call.kwargs.items() if not key.startswith("split_size")}
-    return Call(call.fn, (*call.args, size), rest)
+    return NamedCall(call.fn, (*call.args, size), rest)
 
 
-def _only_first(call: Call, _: Any) -> Call:
-    return Call(call.fn, (call.argument(0, "input"),))
+def _only_first(call: NamedCall, _: Any) -> NamedCall:
+    return NamedCall(call.fn, (call.argument(0, "input"),))
 
 
-def _matrix_transpose(call: Call, _: Any) -> Call:
+def _matrix_transpose(call: NamedCall, _: Any) -> NamedCall:
     if call.args[0].dim() < _MATRIX:
         return call
-    return Call("torch.transpose", (call.args[0], 0, 1))
+    return NamedCall("torch.transpose", (call.args[0], 0, 1))
 
 
-def _batch_norm(call: Call, _: Any) -> Call:
+def _batch_norm(call: NamedCall, _: Any) -> NamedCall:
     """In training the running statistics are written and not read: the pure call does without."""
     given = _bound(call)
     if given is None or not given.get("training"):
         return call
     affine = (given["weight"], given["bias"])
     rest = {"momentum": given["momentum"]} if given["momentum"] != _USUAL else {}
-    return Call(call.fn, (given["input"], None, None, *affine, True), {**rest, "eps": given["eps"]})
+    return NamedCall(
+        call.fn, (given["input"], None, None, *affine, True), {**rest, "eps": given["eps"]}
+    )
 
 
-def _instance_norm(call: Call, _: Any) -> Call:
+def _instance_norm(call: NamedCall, _: Any) -> NamedCall:
     given = _bound(call)
     if given is None or not given.get("use_input_stats"):
         return call
     affine = {"weight": given["weight"], "bias": given["bias"]}
-    return Call(call.fn, (given["input"],), {**affine, "eps": given["eps"]})
+    return NamedCall(call.fn, (given["input"],), {**affine, "eps": given["eps"]})
 
 
-def _without_inplace(call: Call) -> Call:
+def _without_inplace(call: NamedCall) -> NamedCall:
     """Drop a flag that asks for writing in place; whether it wrote was seen."""
     names = _parameters(call.fn)
     if "inplace" not in names:
@@ -185,10 +187,10 @@ def _without_inplace(call: Call) -> Call:
     place = names.index("inplace")
     kept = {k: v for k, v in call.kwargs.items() if k != "inplace"}
     later = {k: given[k] for k in names[place + 1 : len(call.args)] if k in given}
-    return Call(call.fn, call.args[:place], {**kept, **later})
+    return NamedCall(call.fn, call.args[:place], {**kept, **later})
 
 
-def writes_in_place(call: Call) -> bool:
+def writes_in_place(call: NamedCall) -> bool:
     """Tell from a call alone whether it may write into what it is given."""
     if call.last == "__setitem__" or (call.last.endswith("_") and not call.last.endswith("__")):
         return True
@@ -198,7 +200,7 @@ def writes_in_place(call: Call) -> bool:
     return "inplace" in names and bool(call.argument(names.index("inplace"), "inplace", False))
 
 
-def _bound(call: Call) -> dict[str, Any] | None:
+def _bound(call: NamedCall) -> dict[str, Any] | None:
     try:
         bound = inspect.signature(resolve(call.fn)).bind(*call.args, **call.kwargs)
     except (TypeError, ValueError):  # no signature: written in C++
@@ -216,7 +218,7 @@ def _parameters(fn: str) -> tuple[str, ...]:
         return ()
 
 
-_SPECIAL: Mapping[str, Callable[[Call, Any], Call]] = {
+_SPECIAL: Mapping[str, Callable[[NamedCall, Any], NamedCall]] = {
     "torch.Tensor.to": _to,
     "torch.Tensor.type": _to,
     "torch.Tensor.type_as": _to,
@@ -228,7 +230,7 @@ _SPECIAL: Mapping[str, Callable[[Call, Any], Call]] = {
     "torch.tanh": _only_first,
     "torch.t": _matrix_transpose,
     "torch.split": _split,
-    "torch.Tensor.__deepcopy__": lambda call, _: Call("torch.Tensor.clone", call.args[:1]),
+    "torch.Tensor.__deepcopy__": lambda call, _: NamedCall("torch.Tensor.clone", call.args[:1]),
     "torch.nn.functional.batch_norm": _batch_norm,
     "torch.nn.functional.instance_norm": _instance_norm,
 }

@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.capture.scopes import is_users_file
 from flashinfer_bench.decompose.capture.values import Values, place_in
-from flashinfer_bench.decompose.held import Held, held_tensors
+from flashinfer_bench.decompose.held import NamedTensor, held_tensors
 from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Ref, Scope, Trace
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, call, tensors_in
 
@@ -140,7 +140,7 @@ class _Reader:
             return
         if spec.kind not in _KINDS:
             raise NotRecordableError(f"export makes {node.name} an input of an unknown kind")
-        held: Held | None = self._held.get(spec.target or "")
+        held: NamedTensor | None = self._held.get(spec.target or "")
         name = held.name if held else spec.target or node.name
         aliases = held.aliases if held else ()
         self._ids[node.name] = self._new_value(_KINDS[spec.kind], tensor, name, aliases)

@@ -1,4 +1,4 @@
-"""Why a run could not be recorded on one rung of the ladder; the next rung is tried."""
+"""Why a run could not be recorded by one way of capturing; the next of the fallback chain is tried."""
 
 from __future__ import annotations
 

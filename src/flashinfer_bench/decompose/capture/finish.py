@@ -11,32 +11,32 @@ from flashinfer_bench.decompose.names import tensors_in
 if TYPE_CHECKING:
     import torch
 
-    from flashinfer_bench.decompose.capture.ledger import Ledger, Recorded
+    from flashinfer_bench.decompose.capture.tape import Recorded, Tape
 
 
 def finished(
-    name: str, ledger: Ledger, inputs: tuple[str, ...], input_structure: Any, result: Any
+    name: str, tape: Tape, inputs: tuple[str, ...], input_structure: Any, result: Any
 ) -> Trace:
     """Make the trace of a run that returned `result`."""
-    outputs = tuple(dict.fromkeys(ledger.lookup(each) for each in tensors_in(result)))
+    outputs = tuple(dict.fromkeys(tape.lookup(each) for each in tensors_in(result)))
 
     def place(tensor: torch.Tensor) -> int:
-        return outputs.index(ledger.lookup(tensor))
+        return outputs.index(tape.lookup(tensor))
 
     output_structure = structured(result, place)
-    needed, for_state = _needed(ledger.recorded, outputs)
-    ops = tuple(each.op for each in ledger.recorded if each.op.id in needed)
+    needed, for_state = _needed(tape.recorded, outputs)
+    ops = tuple(each.op for each in tape.recorded if each.op.id in needed)
     used = {*inputs, *outputs, *(value for op in ops for value in (*op.ins, *op.outs))}
     return Trace(
         model=name,
-        values={key: value for key, value in ledger.values.items() if key in used},
+        values={key: value for key, value in tape.values.items() if key in used},
         ops=ops,
         inputs=inputs,
         input_structure=input_structure,
         outputs=outputs,
         output_structure=output_structure,
-        dropped=(*ledger.dropped, *_left_out(ledger.recorded, needed, for_state)),
-        specialisations=tuple(dict.fromkeys(ledger.specialisations)),
+        dropped=(*tape.dropped, *_left_out(tape.recorded, needed, for_state)),
+        specialisations=tuple(dict.fromkeys(tape.specialisations)),
     )
 
 

@@ -17,20 +17,20 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class SharedMemory:
     """Objects that share memory; the version counts what was written to it."""
 
-    root: Entry | None = None
+    root: TensorObject | None = None
     version: int = 0
     unlinked: bool = False
     """Whether some objects share its memory in a way that was not seen to come about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ViewLink:
     """How a view was made: one call on its parent, which is the first argument."""
 
-    parent: Entry
+    parent: TensorObject
     fn: str
     args: tuple[Any, ...]
     """Those after the parent."""
@@ -38,15 +38,15 @@ class Link:
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class TensorObject:
     """One tensor object."""
 
     ref: weakref.ref[torch.Tensor]
     value: str
-    group: Group
+    group: SharedMemory
     version: int
     layout: Layout
-    link: Link | None = None
+    link: ViewLink | None = None
     strong: torch.Tensor | None = None
     dtype: torch.dtype = torch.float32
     first: str = ""
@@ -57,7 +57,7 @@ class Entry:
     """Why its value cannot be said any more."""
 
 
-Emit = Callable[[str, tuple[Any, ...], dict[str, Any], Entry], str]
+Emit = Callable[[str, tuple[Any, ...], dict[str, Any], TensorObject], str]
 """Record a call that restates aliasing: function, arguments, and the object that holds its result."""
 
 
@@ -68,15 +68,15 @@ class Objects:
     emit: Emit
     keep: bool
     """Whether objects are held, so that an identity is never used twice; on meta they cost nothing."""
-    _entries: dict[int, Entry] = field(default_factory=dict)
-    _groups: dict[int, Group] = field(default_factory=dict)
+    _entries: dict[int, TensorObject] = field(default_factory=dict)
+    _groups: dict[int, SharedMemory] = field(default_factory=dict)
 
-    def find(self, tensor: torch.Tensor) -> Entry | None:
+    def find(self, tensor: torch.Tensor) -> TensorObject | None:
         """Look an object up."""
         entry = self._entries.get(id(tensor))
         return entry if entry is not None and entry.ref() is tensor else None
 
-    def twin(self, tensor: torch.Tensor) -> Entry | None:
+    def twin(self, tensor: torch.Tensor) -> TensorObject | None:
         """Find a live object that is the same memory seen in the same way."""
         group = self._groups.get(_storage(tensor))
         if group is None:
@@ -92,25 +92,29 @@ class Objects:
                 return entry
         return None
 
-    def add(self, tensor: torch.Tensor, value: str, *, link: Link | None = None) -> Entry:
+    def add(
+        self, tensor: torch.Tensor, value: str, *, link: ViewLink | None = None
+    ) -> TensorObject:
         """Note an object that was just made; without a link its memory is new."""
         if link is not None:
             group = link.parent.group
         else:
-            group = self._groups[_storage(tensor)] = Group()
+            group = self._groups[_storage(tensor)] = SharedMemory()
         return self._enter(tensor, value, group, link)
 
-    def add_given(self, tensor: torch.Tensor, value: str) -> Entry:
+    def add_given(self, tensor: torch.Tensor, value: str) -> TensorObject:
         """Note an object that was there before the run; several may share memory."""
         key = _storage(tensor)
-        group = self._groups.setdefault(key, Group())
+        group = self._groups.setdefault(key, SharedMemory())
         group.unlinked = group.root is not None
         entry = self._enter(tensor, value, group, None)
         entry.is_state = True
         return entry
 
-    def _enter(self, tensor: torch.Tensor, value: str, group: Group, link: Link | None) -> Entry:
-        entry = Entry(
+    def _enter(
+        self, tensor: torch.Tensor, value: str, group: SharedMemory, link: ViewLink | None
+    ) -> TensorObject:
+        entry = TensorObject(
             ref=weakref.ref(tensor),
             value=value,
             group=group,
@@ -126,7 +130,7 @@ class Objects:
         self._entries[id(tensor)] = entry
         return entry
 
-    def current(self, entry: Entry) -> str:
+    def current(self, entry: TensorObject) -> str:
         """Say which value an object holds now; a view of what was written since is viewed again."""
         if entry.spoilt:
             raise NotRecordableError(entry.spoilt)
@@ -142,7 +146,7 @@ class Objects:
         entry.version = entry.group.version
         return entry.value
 
-    def write(self, entry: Entry, value: str) -> None:
+    def write(self, entry: TensorObject, value: str) -> None:
         """Bind an object to what was written into it, and what it is a view of with it."""
         group = entry.group
         if group.unlinked:
@@ -159,14 +163,14 @@ class Objects:
             each.value = now
             each.version = group.version
 
-    def chain(self, entry: Entry) -> list[Entry]:
+    def chain(self, entry: TensorObject) -> list[TensorObject]:
         """An object and all it is a view of, innermost first."""
         found = [entry]
         while found[-1].link is not None:
             found.append(found[-1].link.parent)
         return found
 
-    def _put_back(self, view: Entry, value: str) -> str:
+    def _put_back(self, view: TensorObject, value: str) -> str:
         """Record what the parent of a view holds once the view holds something new."""
         link = view.link
         assert link is not None

@@ -9,18 +9,18 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture.answers import settled, worked_out
-from flashinfer_bench.decompose.capture.calls import EMPTY, Call, writes_in_place
+from flashinfer_bench.decompose.capture.calls import EMPTY, NamedCall, writes_in_place
 from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
-from flashinfer_bench.decompose.capture.ledger import Happened
 from flashinfer_bench.decompose.capture.objects import layout_of
 from flashinfer_bench.decompose.capture.opened import body_of, is_opened
 from flashinfer_bench.decompose.capture.recurrent import is_recurrent, shapes_only
+from flashinfer_bench.decompose.capture.tape import Happened
 from flashinfer_bench.decompose.names import canonical, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashinfer_bench.decompose.capture.ledger import Ledger
+    from flashinfer_bench.decompose.capture.tape import Tape
 
 _SYNCS = {
     "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
@@ -40,11 +40,11 @@ _SHORT = 60
 
 
 class Recorder(TorchFunctionMode):
-    """A mode under which a model runs; what it calls goes into the ledger."""
+    """A mode under which a model runs; what it calls goes into the tape."""
 
-    def __init__(self, ledger: Ledger, device: str, *, keep_before: bool) -> None:
+    def __init__(self, tape: Tape, device: str, *, keep_before: bool) -> None:
         super().__init__()
-        self._ledger = ledger
+        self._tape = tape
         self._device = device
         self._keep_before = keep_before
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -64,16 +64,16 @@ class Recorder(TorchFunctionMode):
         if kwargs.get("out") is not None:
             return self._written_into(func, args, kwargs)
         if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
-            self._ledger.drop(fn, "elided", "all runs on one device")
+            self._tape.drop(fn, "elided", "all runs on one device")
             return args[0]
         if fn in _REBINDING:
             raise HiddenStateError(f"{fn} gives a tensor another's memory")
         if kwargs.get("generator") is not None:
             raise HiddenStateError(f"{fn} draws from a generator of the model's own")
         args, kwargs = self._placed(fn, args, kwargs)
-        return self._seen(func, Call(fn or "", tuple(args), kwargs))
+        return self._seen(func, NamedCall(fn or "", tuple(args), kwargs))
 
-    def _seen(self, func: Callable[..., Any], call: Call) -> Any:
+    def _seen(self, func: Callable[..., Any], call: NamedCall) -> Any:
         given = list(tensors_in((call.args, call.kwargs)))
         versions = [_version(each) for each in given]
         layout = layout_of(given[0]) if given and call.last.endswith("_") else None
@@ -88,13 +88,13 @@ class Recorder(TorchFunctionMode):
             changed = given[:1]
         outs = _each_once(tensors_in(result))
         if outs and _selects(call):
-            self._ledger.specialise(
+            self._tape.specialise(
                 f"how much {call.last}() selects depends on values: {outs[0].shape[0]} in this run"
             )
         if not outs and not changed:
             return result
         try:
-            self._ledger.note(
+            self._tape.note(
                 Happened(call, given, outs, result, _each_once(changed), layout, before)
             )
         except NotRecordableError:
@@ -103,7 +103,7 @@ class Recorder(TorchFunctionMode):
             raise NotRecordableError(f"{call.fn or func}: {fault}") from fault
         return result
 
-    def _ran(self, func: Callable[..., Any], call: Call) -> Any:
+    def _ran(self, func: Callable[..., Any], call: NamedCall) -> Any:
         """Run a call, on meta without unrolling, and with numbers where a number is asked for."""
         if self._device == "meta" and is_recurrent(call.fn):
             result = shapes_only(call.fn, call.args)
@@ -114,11 +114,7 @@ class Recorder(TorchFunctionMode):
         result = func(*call.args, **call.kwargs)
         if call.fn in EMPTY:
             result.zero_()
-        if (
-            call.last == "contiguous"
-            and result is call.args[0]
-            and not self._ledger.is_held(result)
-        ):
+        if call.last == "contiguous" and result is call.args[0] and not self._tape.is_held(result):
             return result.view(
                 result.shape
             )  # an operation on every device, whatever the layout here
@@ -138,11 +134,11 @@ class Recorder(TorchFunctionMode):
                 there.copy_(made)
         return out
 
-    def _asked(self, func: Callable[..., Any], call: Call) -> Any:
+    def _asked(self, func: Callable[..., Any], call: NamedCall) -> Any:
         """Give an answer; where it may be another in another run, the trace holds for this one only."""
-        asked = {id(each): self._ledger.lookup(each) for each in tensors_in(call.args)}
-        ops = [each.op for each in self._ledger.recorded]
-        sizes = {key: math.prod(each.shape) for key, each in self._ledger.values.items()}
+        asked = {id(each): self._tape.lookup(each) for each in tensors_in(call.args)}
+        ops = [each.op for each in self._tape.recorded]
+        sizes = {key: math.prod(each.shape) for key, each in self._tape.values.items()}
         grounds = {value: settled(value, ops, sizes) for value in asked.values()}
 
         def known(value: Any) -> Any:
@@ -154,7 +150,7 @@ class Recorder(TorchFunctionMode):
         if None in grounds.values():
             said = repr(answer)
             said = said if len(said) <= _SHORT else said[:_SHORT] + "…"
-            self._ledger.specialise(f"{call.last}() gave {said}")
+            self._tape.specialise(f"{call.last}() gave {said}")
         return answer
 
     def _placed(
@@ -176,7 +172,7 @@ class Recorder(TorchFunctionMode):
         if isinstance(value, torch.Tensor) and value.device.type != "meta":
             if id(value) not in self._twins:
                 twin = value.to("meta")
-                self._ledger.lift(twin, stands_for=value)
+                self._tape.lift(twin, stands_for=value)
                 self._twins[id(value)] = value, twin
             return self._twins[id(value)][1]
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
@@ -184,7 +180,7 @@ class Recorder(TorchFunctionMode):
         return value
 
 
-def _selects(call: Call) -> bool:
+def _selects(call: NamedCall) -> bool:
     if call.last == "where":
         return len(call.args) == 1
     if call.last == "__getitem__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.decompose.capture.objects import Entry, Link, layout_of
+from flashinfer_bench.decompose.capture.objects import TensorObject, ViewLink, layout_of
 from flashinfer_bench.decompose.ir import Op, Ref
 
 if TYPE_CHECKING:
@@ -14,20 +14,22 @@ _PIECES = {"torch.split", "torch.chunk", "torch.tensor_split", "torch.split_with
 
 
 def link_of(
-    op: Op, parent: Entry, base: torch.Tensor, outs: list[torch.Tensor], number: int
-) -> Link:
+    op: Op, parent: TensorObject, base: torch.Tensor, outs: list[torch.Tensor], number: int
+) -> ViewLink:
     """Say how output `number` of an operation is made from the object it is a view of."""
     if op.args and op.args[0] == Ref(parent.value):
         if op.structure is None:
-            return Link(parent, op.fn, op.args[1:], dict(op.kwargs))
+            return ViewLink(parent, op.fn, op.args[1:], dict(op.kwargs))
         if op.fn == "torch.unbind":
-            return Link(parent, "torch.select", (_dim(op, 1), number), {})
+            return ViewLink(parent, "torch.select", (_dim(op, 1), number), {})
         if op.fn in _PIECES:
             dim = _dim(op, 2)
             start = sum(each.shape[dim] for each in outs[:number])
-            return Link(parent, "torch.narrow", (dim, start, outs[number].shape[dim]), {})
+            return ViewLink(parent, "torch.narrow", (dim, start, outs[number].shape[dim]), {})
     shape, strides, offset = layout_of(outs[number])
-    return Link(parent, "torch.as_strided", (shape, strides, offset - base.storage_offset()), {})
+    return ViewLink(
+        parent, "torch.as_strided", (shape, strides, offset - base.storage_offset()), {}
+    )
 
 
 def _dim(op: Op, place: int) -> int:

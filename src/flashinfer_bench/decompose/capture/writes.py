@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_map
 
-from flashinfer_bench.decompose.capture.calls import Call
+from flashinfer_bench.decompose.capture.calls import NamedCall
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.names import canonical, is_copy_form, resolve
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _RESHAPING = {"unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
 
 
-def pure_form(call: Call, target: torch.Tensor, before: Layout) -> Call:
+def pure_form(call: NamedCall, target: torch.Tensor, before: Layout) -> NamedCall:
     """Find a call that computes what was written into `target`, without writing.
 
     A function is preferred; where its result would be of another type or layout than the target, or there is
@@ -31,25 +31,25 @@ def pure_form(call: Call, target: torch.Tensor, before: Layout) -> Call:
     raise NotRecordableError(f"{call.fn} writes in place in a way that has no pure form")
 
 
-def _candidates(call: Call, target: torch.Tensor) -> list[Call]:
+def _candidates(call: NamedCall, target: torch.Tensor) -> list[NamedCall]:
     if not is_copy_form(call.fn):
         return [call]
     match call.last:
         case "zero_":
-            return [Call("torch.zeros_like", (target,))]
+            return [NamedCall("torch.zeros_like", (target,))]
         case "fill_" if not isinstance(call.args[1], torch.Tensor):
-            return [Call("torch.full_like", call.args)]
+            return [NamedCall("torch.full_like", call.args)]
         case "copy_" if isinstance(call.args[1], torch.Tensor):
             source = call.args[1]
             if source.dtype == target.dtype:
-                return [Call("torch.Tensor.clone", (source,))]
-            return [Call("torch.Tensor.to", (source, target.dtype))]
+                return [NamedCall("torch.Tensor.clone", (source,))]
+            return [NamedCall("torch.Tensor.to", (source, target.dtype))]
     function = getattr(torch, call.last[:-1], None)
     name = canonical(function) if function is not None else None
-    return [Call(name, call.args, call.kwargs)] if name else []
+    return [NamedCall(name, call.args, call.kwargs)] if name else []
 
 
-def _same_result(call: Call, target: torch.Tensor, before: Layout) -> bool:
+def _same_result(call: NamedCall, target: torch.Tensor, before: Layout) -> bool:
     """Run a candidate on meta: its result must have the target's type and layout."""
     try:
         args, kwargs = tree_map(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.commands import Command, Group
+from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.decompose.commands.options import (
     limit_options,
@@ -22,12 +22,12 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.decompose.process import Limits
-    from flashinfer_bench.decompose.requests import Request
+    from flashinfer_bench.decompose.process import WorkLimits
+    from flashinfer_bench.decompose.requests import DecomposeRequest
     from flashinfer_bench.report.model import ModelWorth
 
 
-class _WithDefault(Group):
+class _WithDefault(CommandGroup):
     """A group whose own arguments go to a command that is not named: `decompose FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -110,10 +110,10 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    from flashinfer_bench.decompose.process import Limits  # noqa: PLC0415  # with the command
-    from flashinfer_bench.decompose.requests import Request  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.process import WorkLimits  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.requests import DecomposeRequest  # noqa: PLC0415  # with the command
 
-    request = Request(
+    request = DecomposeRequest(
         file=file,
         directory=options["output"] / file.stem,
         emit=options["emit"],
@@ -121,7 +121,7 @@ def decompose_file(**options: Any) -> None:
         overrides=options["overrides"],
         memory_limit_bytes=options["memory_limit_bytes"],
     )
-    limits = Limits(seconds=options["timeout"], memory_bytes=options["memory_limit_bytes"])
+    limits = WorkLimits(seconds=options["timeout"], memory_bytes=options["memory_limit_bytes"])
     report = _taken_apart(request, limits)
     worths = (
         _measured(request.directory / "dataset", options["device"])
@@ -132,11 +132,11 @@ def decompose_file(**options: Any) -> None:
     click.get_current_context().exit(1 if report["verified"] == "fail" else 0)
 
 
-def _taken_apart(request: Request, limits: Limits) -> dict[str, Any]:
-    from flashinfer_bench.decompose.process import Task, run_alone  # noqa: PLC0415  # with the command
+def _taken_apart(request: DecomposeRequest, limits: WorkLimits) -> dict[str, Any]:
+    from flashinfer_bench.decompose.process import WorkTask, run_alone  # noqa: PLC0415  # with the command
 
     log.inform(f"{request.file}: running its code in a process of its own")
-    task = Task(
+    task = WorkTask(
         "flashinfer_bench.decompose.story:decompose_file", (request,), name=str(request.file)
     )
     found: dict[str, Any] = run_alone(task, limits)

@@ -91,10 +91,10 @@ def verify(
 def _verified(directory: Path, options: dict[str, Any], *, seconds: float) -> VerifyReport:
     import msgspec  # noqa: PLC0415  # with the command
 
-    from flashinfer_bench.decompose.process import Limits, Task, run_alone  # noqa: PLC0415
+    from flashinfer_bench.decompose.process import WorkLimits, WorkTask, run_alone  # noqa: PLC0415
     from flashinfer_bench.decompose.verify.findings import VerifyReport  # noqa: PLC0415
 
-    task = Task(_JOB, (directory,), options, name=str(directory))
-    limits = Limits(seconds=seconds, memory_bytes=options["memory_limit_bytes"])
+    task = WorkTask(_JOB, (directory,), options, name=str(directory))
+    limits = WorkLimits(seconds=seconds, memory_bytes=options["memory_limit_bytes"])
     found = run_alone(task, limits)
     return msgspec.convert(msgspec.to_builtins(found), VerifyReport)

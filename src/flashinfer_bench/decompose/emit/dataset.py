@@ -15,7 +15,7 @@ from flashinfer_bench.data.profile import KernelReference, KernelUse
 from flashinfer_bench.data.solution import BuildSpec, Solution, SourceFile, SupportedLanguages
 from flashinfer_bench.decompose.catalogue import FRAMEWORK
 from flashinfer_bench.decompose.emit.definitions import definition_of, unfit
-from flashinfer_bench.decompose.emit.workloads import Seen, workloads_of
+from flashinfer_bench.decompose.emit.workloads import PieceWorkload, workloads_of
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _origin(source: ModelSource) -> str:
     return f"{path.parent.parent.name}/{path.parent.name}/{path.stem}".lstrip("/")
 
 
-def _add(made: Dataset, definition: Definition, seen: list[Seen]) -> None:
+def _add(made: Dataset, definition: Definition, seen: list[PieceWorkload]) -> None:
     layout = Layout(Path())
     solution = baseline(definition)
     folder = layout.solution_file(solution, definition.op_type).with_suffix("")
@@ -106,7 +106,7 @@ def _blob_folder(definition: Definition) -> str:
     return str(Layout(Path()).blob_workloads / definition.op_type / definition.name)
 
 
-def _use(definition: Definition, seen: Seen) -> KernelUse:
+def _use(definition: Definition, seen: PieceWorkload) -> KernelUse:
     kernel = KernelReference(definition=definition.name, axes=seen.workload.axes)
     return KernelUse(kernel=kernel, count=seen.count)
 

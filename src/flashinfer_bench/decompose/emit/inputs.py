@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.emit.legal import Draw, draw, is_float
+from flashinfer_bench.data.distributions import (
+    Boolean,
+    Integers,
+    Normal,
+    Probabilities,
+    Uniform,
+)
+from flashinfer_bench.decompose.emit.legal import is_float, legal_input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.decompose.ir import Trace, Value
     from flashinfer_bench.decompose.pieces import Piece
 
@@ -36,10 +44,10 @@ def _listed(names: list[str]) -> list[str]:
 
 def _drawn(name: str, trace: Trace, value: str, ops: Collection[int]) -> list[str]:
     found = trace.values[value]
-    chosen = draw(trace, value, ops)
+    chosen = legal_input(trace, value, ops)
     if chosen.count is not None:
         return _counted(name, found, chosen.count)
-    lines = [f"{name} = {_expression(found, chosen)}"]
+    lines = [f"{name} = {_expression(found, chosen.distribution)}"]
     if chosen.first is not None and found.shape:
         lines.append(f"{name}[..., 0] = {chosen.first}")
     return lines
@@ -59,30 +67,26 @@ def _tuple(shape: Sequence[int]) -> str:
     return repr(tuple(shape))
 
 
-def _expression(value: Value, chosen: Draw) -> str:
+def _expression(value: Value, distribution: Distribution) -> str:
     shape = _tuple(value.shape)
-    match chosen.kind:
-        case "integers":
+    match distribution:
+        case Integers(low=low, high=high):
             dtype = "" if value.dtype == "int64" else f", dtype=torch.{value.dtype}"
-            low, high = int(chosen.low), int(chosen.high)
             return f"torch.randint({low}, {high}, {shape}, generator=generator{dtype})"
-        case "boolean":
-            return f"torch.rand({shape}, generator=generator) < {chosen.low}"
-        case "uniform":
-            width = f"{chosen.high - chosen.low:.6g}"
-            drawn = f"{chosen.low} + {width} * torch.rand({shape}, generator=generator%s)"
+        case Boolean(rate=rate):
+            return f"torch.rand({shape}, generator=generator) < {rate}"
+        case Uniform(low=low, high=high):
+            drawn = f"{low} + {high - low:.6g} * torch.rand({shape}, generator=generator%s)"
             drawn = drawn.removeprefix("0.0 + 1 * ")
-        case "probabilities":
+        case Probabilities():
             drawn = f"torch.randn({shape}, generator=generator%s).softmax(-1)"
+        case Normal(mean=mean, std=std):
+            scale = "" if std == 1 else f"{std} * "
+            offset = "" if mean == 0 else f"{mean} + "
+            drawn = f"{offset}{scale}torch.randn({shape}, generator=generator%s)"
         case _:
-            drawn = _normal(shape, chosen)
+            raise AssertionError(f"no input is made of {distribution.type!r}")
     return _converted(drawn, value.dtype)
-
-
-def _normal(shape: str, chosen: Draw) -> str:
-    scale = "" if chosen.high == 1 else f"{chosen.high} * "
-    offset = "" if chosen.low == 0 else f"{chosen.low} + "
-    return f"{offset}{scale}torch.randn({shape}, generator=generator%s)"
 
 
 def _converted(drawn: str, dtype: str) -> str:

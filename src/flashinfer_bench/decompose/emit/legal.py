@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.distributions import (
+    Boolean,
+    Integers,
+    Normal,
+    Probabilities,
+    Uniform,
+)
 from flashinfer_bench.decompose.classes import TABLE, argument, key
 from flashinfer_bench.decompose.ir import Op, Ref, Trace, Value, refs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-Kind = Literal["normal", "uniform", "probabilities", "integers", "boolean"]
+    from flashinfer_bench.data.distributions import Distribution
+
 _SOME_INTEGERS = 8
 """Integers whose use says nothing stay below this."""
 _LOG_LIKE = frozenset({
@@ -27,31 +35,26 @@ _DIVISIONS = frozenset({"div", "true_divide", "floor_divide", "remainder", "fmod
 
 
 @dataclass(frozen=True)
-class Draw:
-    """What an input is drawn from."""
+class LegalInput:
+    """What an input is made of."""
 
-    kind: Kind
-    low: float = 0.0
-    """Smallest of `uniform` and `integers`; mean of `normal`; share of true of `boolean`."""
-    high: float = 1.0
-    """Bound of `uniform` and `integers` that is not reached; standard deviation of `normal`."""
+    distribution: Distribution
     first: bool | None = None
     """Value that the first element of each row of a mask must have."""
     count: int | None = None
     """How many elements of a mask are true, where a shape depends on it."""
 
 
-def draw(trace: Trace, value: str, within: Collection[int]) -> Draw:
-    """Say what an input of the part with these operations may be drawn from."""
+def legal_input(trace: Trace, value: str, within: Collection[int]) -> LegalInput:
+    """Say what an input of the part with these operations may be made of."""
     found = trace.values[value]
     if found.dtype == "bool":
         return _mask(trace, value, within)
     if not is_float(found.dtype):
-        high = _integers_below(trace, value, within)
-        return Draw("integers", 0, high)
+        return LegalInput(Integers(high=_integers_below(trace, value, within)))
     if found.kind in ("param", "buffer"):
-        return _weight(trace, found, within)
-    return _activation(trace, value, within)
+        return LegalInput(_weight(trace, found, within))
+    return LegalInput(_activation(trace, value, within))
 
 
 def is_float(dtype: str) -> bool:
@@ -190,23 +193,23 @@ def _is(given: Any, value: str) -> bool:
 # -- booleans
 
 
-def _mask(trace: Trace, value: str, within: Collection[int]) -> Draw:
+def _mask(trace: Trace, value: str, within: Collection[int]) -> LegalInput:
     """Booleans; of a mask before a softmax every row keeps something."""
     for op, name in _uses(trace, value, within):
         count = _selected(trace, op, name)
         if count is not None:
-            return Draw("boolean", 0.5, count=count)
+            return LegalInput(Boolean(rate=0.5), count=count)
         match key(op.fn):
             case "masked_fill":
-                return Draw("boolean", 0.3, first=False)
+                return LegalInput(Boolean(rate=0.3), first=False)
             case "where" if _is(argument(op, 0, "condition"), name):
                 hides = isinstance(argument(op, 1, "input"), float)
-                return Draw("boolean", 0.3 if hides else 0.7, first=not hides)
+                return LegalInput(Boolean(rate=0.3 if hides else 0.7), first=not hides)
             case "scaled_dot_product_attention":
-                return Draw("boolean", 0.7, first=True)
+                return LegalInput(Boolean(rate=0.7), first=True)
             case _:
                 continue
-    return Draw("boolean", 0.5)
+    return LegalInput(Boolean(rate=0.5))
 
 
 def _selected(trace: Trace, op: Op, value: str) -> int | None:
@@ -236,68 +239,68 @@ def picks_by_value(trace: Trace, op: Op) -> bool:
 # -- floats
 
 
-def _weight(trace: Trace, value: Value, within: Collection[int]) -> Draw:
+def _weight(trace: Trace, value: Value, within: Collection[int]) -> Distribution:
     for op, name in _uses(trace, value.id, within):
         if key(op.fn) in ("batch_norm", "instance_norm"):
             if _is(argument(op, 2, "running_var"), name):
-                return Draw("uniform", 0.5, 1.5)
+                return Uniform(low=0.5, high=1.5)
             if _is(argument(op, 1, "running_mean"), name):
-                return Draw("normal", 0.0, 0.2)
+                return Normal(mean=0.0, std=0.2)
         if key(op.fn) == "embedding":
-            return Draw("normal", 0.0, 1.0)
+            return Normal(mean=0.0, std=1.0)
         domain = _domain(op, name)
         if domain is not None:
             return domain
     return _by_size(value)
 
 
-def _by_size(value: Value) -> Draw:
+def _by_size(value: Value) -> Distribution:
     if len(value.shape) > 1:
         inputs = math.prod(value.shape) / max(value.shape[0], 1)
         inputs = value.shape[-2] if value.shape[0] == 1 else inputs
-        return Draw("normal", 0.0, float(f"{max(inputs, 1) ** -0.5:.3g}"))
+        return Normal(mean=0.0, std=float(f"{max(inputs, 1) ** -0.5:.3g}"))
     if value.name.rpartition(".")[2].startswith("bias") or value.name.endswith("_bias"):
-        return Draw("normal", 0.0, 0.2)
-    return Draw("normal", 1.0, 0.2)
+        return Normal(mean=0.0, std=0.2)
+    return Normal(mean=1.0, std=0.2)
 
 
-def _activation(trace: Trace, value: str, within: Collection[int]) -> Draw:
+def _activation(trace: Trace, value: str, within: Collection[int]) -> Distribution:
     for op, name in _uses(trace, value, within):
         domain = _domain(op, name)
         if domain is not None:
             return domain
-    return _made(trace, value) or Draw("normal")
+    return _made(trace, value) or Normal()
 
 
-def _domain(op: Op, value: str) -> Draw | None:
+def _domain(op: Op, value: str) -> Distribution | None:
     """What an operation is defined for, or stays finite on."""
     name = key(op.fn)
     first = argument(op, 0, "input")
     second = argument(op, 1, "other", argument(op, 1, "target"))
     is_first = _is(first, value)
     if name in _DIVISIONS and _is(first if "rtruediv" in op.fn else second, value):
-        return Draw("uniform", 0.5, 1.5)
+        return Uniform(low=0.5, high=1.5)
     if name in ("binary_cross_entropy", "binary_cross_entropy_with_logits") and _is(second, value):
-        return Draw("uniform", 0.0, 1.0)
+        return Uniform(low=0.0, high=1.0)
     if name == "kl_div" and _is(second, value):
-        return Draw("probabilities")
+        return Probabilities()
     if name == "pow" and is_first:
         whole = isinstance(second, int) or (isinstance(second, float) and second == int(second))
-        return None if whole and second >= 0 else Draw("uniform", 0.5, 1.5)
+        return None if whole and second >= 0 else Uniform(low=0.5, high=1.5)
     if not is_first:
         return None
     if name in _LOG_LIKE:
-        return Draw("uniform", 0.5, 1.5)
+        return Uniform(low=0.5, high=1.5)
     if name in _BETWEEN_ZERO_AND_ONE:
-        return Draw("uniform", 0.05, 0.95)
+        return Uniform(low=0.05, high=0.95)
     if name in _BETWEEN_MINUS_ONE_AND_ONE:
-        return Draw("uniform", -0.9, 0.9)
+        return Uniform(low=-0.9, high=0.9)
     if name in ("cumprod", "prod"):
-        return Draw("uniform", 0.8, 1.2)
-    return Draw("probabilities") if name == "multinomial" else None
+        return Uniform(low=0.8, high=1.2)
+    return Probabilities() if name == "multinomial" else None
 
 
-def _made(trace: Trace, value: str) -> Draw | None:
+def _made(trace: Trace, value: str) -> Distribution | None:
     """What the operation that made a value makes."""
     maker = trace.maker(value)
     if maker is None:
@@ -305,11 +308,11 @@ def _made(trace: Trace, value: str) -> Draw | None:
     op = trace.op(maker)
     match key(op.fn):
         case "softmax" if argument(op, 1, "dim") in (-1, len(trace.values[value].shape) - 1):
-            return Draw("probabilities")
+            return Probabilities()
         case "softmax" | "sigmoid" | "hardsigmoid":
-            return Draw("uniform", 0.0, 1.0)
+            return Uniform(low=0.0, high=1.0)
         case "exp" | "softplus" | "square":
-            return Draw("uniform", 0.1, 2.0)
+            return Uniform(low=0.1, high=2.0)
         case _ if _is_transparent(op, next(iter(op.ins), "")):
             return _made(trace, op.ins[0])
         case _:

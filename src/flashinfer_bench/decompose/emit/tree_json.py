@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.identity import is_weight
 from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION, Trace
-from flashinfer_bench.decompose.pieces import Instance, Piece, Pieces, bindings, units
+from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces, bindings, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _tensor(trace: Trace, value: str, name: str) -> dict[str, Any]:
     return {"name": name, "shape": list(found.shape), "dtype": found.dtype}
 
 
-def _instance(trace: Trace, piece: Piece, instance: Instance) -> dict[str, Any]:
+def _instance(trace: Trace, piece: Piece, instance: PieceInstance) -> dict[str, Any]:
     return {
         "path": instance.node.id,
         "scope": instance.node.scope,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors.torch import save
 
-from flashinfer_bench.data.distributions import Boolean, Integers, Normal, Probabilities, Uniform
+from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.data.workload import (
     InputSpec,
     RandomInput,
@@ -18,13 +18,12 @@ from flashinfer_bench.data.workload import (
     uuid_of,
 )
 from flashinfer_bench.decompose.costs import node_cost
-from flashinfer_bench.decompose.emit.legal import Draw, draw
+from flashinfer_bench.decompose.emit.legal import legal_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashinfer_bench.data.distributions import Distribution
-    from flashinfer_bench.decompose.pieces import Instance, Piece, Pieces
+    from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces
 
 _LAPTOP_FLOPS = 20e9
 _LAPTOP_BYTES = 1e9
@@ -32,7 +31,7 @@ _LAPTOP_BYTES = 1e9
 
 
 @dataclass(frozen=True)
-class Seen:
+class PieceWorkload:
     """A workload, the tensors it needs, and how often it occurs in the model."""
 
     workload: Workload
@@ -40,16 +39,16 @@ class Seen:
     blobs: Mapping[str, bytes]
 
 
-def workloads_of(pieces: Pieces, piece: Piece, folder: str) -> list[Seen]:
+def workloads_of(pieces: Pieces, piece: Piece, folder: str) -> list[PieceWorkload]:
     """Make a workload for each set of sizes at which a piece occurs; blobs go into a folder."""
-    by_sizes: dict[tuple[int, ...], list[Instance]] = {}
+    by_sizes: dict[tuple[int, ...], list[PieceInstance]] = {}
     for instance in piece.instances:
         sizes = tuple(axis.size for axis in instance.form.axes)
         by_sizes.setdefault(sizes, []).append(instance)
     return [_seen(pieces, piece, same, folder) for same in by_sizes.values()]
 
 
-def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Seen:
+def _seen(pieces: Pieces, piece: Piece, same: list[PieceInstance], folder: str) -> PieceWorkload:
     instance = same[0]
     ops = frozenset(op.id for op in instance.form.ops)
     stem = "_".join([piece.id, *(f"{axis.size}" for axis in instance.form.axes)])
@@ -57,12 +56,14 @@ def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Se
     inputs: dict[str, InputSpec] = {}
     stored: dict[str, torch.Tensor] = {}
     for name, value in zip(piece.parameters, instance.form.inputs, strict=True):
-        chosen = draw(pieces.trace, value, ops)
+        chosen = legal_input(pieces.trace, value, ops)
         if chosen.count is not None:
             stored[name] = _counted(pieces.trace.values[value].shape, chosen.count)
             inputs[name] = SafetensorsInput(path=path, tensor_key=name)
         else:
-            inputs[name] = RandomInput(type="random", distribution=_distribution(chosen))
+            is_plain = chosen.distribution == Normal()
+            declared = None if is_plain else chosen.distribution
+            inputs[name] = RandomInput(type="random", distribution=declared)
     axes = {
         axis.name: found.size
         for axis, found in zip(piece.form.axes, instance.form.axes, strict=True)
@@ -73,10 +74,10 @@ def _seen(pieces: Pieces, piece: Piece, same: list[Instance], folder: str) -> Se
         uuid=uuid_of(piece.id, axes, inputs),
         size_class=_size_class(pieces, instance),
     )
-    return Seen(workload, len(same), {path: save(stored)} if stored else {})
+    return PieceWorkload(workload, len(same), {path: save(stored)} if stored else {})
 
 
-def _size_class(pieces: Pieces, instance: Instance) -> SizeClass | None:
+def _size_class(pieces: Pieces, instance: PieceInstance) -> SizeClass | None:
     cost = node_cost(pieces.trace, instance.node)
     is_large = cost.flops > _LAPTOP_FLOPS or cost.bytes_moved > _LAPTOP_BYTES
     return "full" if is_large else None
@@ -90,19 +91,3 @@ def _counted(shape: tuple[int, ...], count: int) -> torch.Tensor:
     mask = torch.zeros(total, dtype=torch.bool)
     mask[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:count]] = True
     return mask.reshape(shape)
-
-
-def _distribution(chosen: Draw) -> Distribution | None:
-    match chosen.kind:
-        case "integers":
-            return Integers(type="integers", low=int(chosen.low), high=int(chosen.high))
-        case "boolean":
-            return Boolean(type="boolean", rate=chosen.low)
-        case "uniform":
-            return Uniform(type="uniform", low=chosen.low, high=chosen.high)
-        case "probabilities":
-            return Probabilities(type="probabilities")
-        case "normal":
-            if (chosen.low, chosen.high) == (0.0, 1.0):
-                return None
-            return Normal(type="normal", mean=chosen.low, std=chosen.high)

@@ -33,7 +33,7 @@ MARK = "decomposition_tree.json"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenDataset:
     """What was written, and where."""
 
     directory: Path
@@ -52,7 +52,7 @@ def write(
     tree: Node,
     directory: Path,
     levels: Collection[Level] = _KERNELS,
-) -> Written:
+) -> WrittenDataset:
     """Write all files of a decomposition, or none; `levels` are those that get definitions."""
     return write_pieces(
         source, find_pieces(probed(source, captured.trace), tree), directory, levels
@@ -64,14 +64,14 @@ def write_pieces(
     pieces: Pieces,
     directory: Path,
     levels: Collection[Level] = _KERNELS,
-) -> Written:
+) -> WrittenDataset:
     """Write all files of a decomposition whose pieces are known, or none."""
     made = dataset(source, pieces, levels)
     contents = dict(_contents(source, pieces))
     contents["README.md"] = readme(pieces, made.left_out).encode()
     contents |= {f"dataset/{path}": content for path, content in made.files.items()}
     _replace(directory, contents)
-    return Written(
+    return WrittenDataset(
         directory=directory,
         files=tuple(sorted(contents)),
         counts=counts(pieces),

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.check import check_tree
 from flashinfer_bench.decompose.grouping.composites import FrameTree
+from flashinfer_bench.decompose.grouping.data_movement import completed, steps
 from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.grouping.fusions import Flow
+from flashinfer_bench.decompose.grouping.fusions import ResultUsers
 from flashinfer_bench.decompose.grouping.identifiers import identified
 from flashinfer_bench.decompose.grouping.kernels import kernels
 from flashinfer_bench.decompose.grouping.layers import Layers
@@ -16,7 +17,6 @@ from flashinfer_bench.decompose.grouping.overrides import (
     load_overrides,
     parse_overrides,
 )
-from flashinfer_bench.decompose.grouping.plumbing import completed, steps
 from flashinfer_bench.decompose.grouping.root import whole
 
 if TYPE_CHECKING:
@@ -39,5 +39,5 @@ def decompose_trace(trace: Trace, overrides: Overrides | None = None) -> Node:
     tree = FrameTree(facts)
     decisions.check_used(facts.frames.values())
     leaves = kernels(tree, decisions)
-    layers = Layers(tree, Flow(facts, leaves), decisions)
+    layers = Layers(tree, ResultUsers(facts, leaves), decisions)
     return identified(completed(facts, whole(layers)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.decompose.grouping.data_movement import run_order
 from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.grouping.plumbing import run_order
 from flashinfer_bench.decompose.ir import LEVELS, Node, Trace
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _is_too_big(node: Node, child: Node) -> bool:
 
 def _free_of_work(facts: Facts, node: Node) -> Iterator[str]:
     for op in node.ops:
-        if op not in facts.plumbing:
+        if op not in facts.data_movement:
             yield f"{node.id}: operation {op} ({facts.trace.op(op).fn}) does work in a parent"
 
 
@@ -79,12 +79,12 @@ def _runnable(trace: Trace, node: Node) -> Iterator[str]:
 
 
 def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
-    """Each child's needs are made before the parent, its plumbing done as early as it can be."""
+    """Each child's needs are made before the parent, its data movement done as early as it can be."""
     inside = set(node.all_ops())
     made: set[int] = set()
     own = list(node.ops)
     for child in node.children:
-        own = _run_plumbing(trace, own, inside, made)
+        own = _run_data_movement(trace, own, inside, made)
         ops = set(child.all_ops())
         late = {m for op in ops for m in _needs(trace, op) if m in inside} - ops - made
         if late:
@@ -92,7 +92,7 @@ def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
         made |= ops
 
 
-def _run_plumbing(trace: Trace, own: list[int], inside: set[int], made: set[int]) -> list[int]:
+def _run_data_movement(trace: Trace, own: list[int], inside: set[int], made: set[int]) -> list[int]:
     left = []
     for op in own:
         if all(m in made or m not in inside for m in _needs(trace, op)):

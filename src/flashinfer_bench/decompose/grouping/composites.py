@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, key
 from flashinfer_bench.decompose.grouping.naming import model_name, small_name, snake
-from flashinfer_bench.decompose.grouping.parts import Part
+from flashinfer_bench.decompose.grouping.parts import TracePart
 from flashinfer_bench.decompose.ir import interface
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class FrameTree:
         return {frame: tuple(below) for frame, below in found.items()}
 
     def work(self, frame: Frame) -> tuple[int, ...]:
-        """Operations under a frame that are no plumbing."""
-        return tuple(op for op in self.under[frame] if op not in self.facts.plumbing)
+        """Operations under a frame that are no data movement."""
+        return tuple(op for op in self.under[frame] if op not in self.facts.data_movement)
 
     def has_working_modules(self, frame: Frame) -> bool:
         """Whether a module below this frame does work of its own."""
@@ -85,7 +85,7 @@ class FrameTree:
         )
 
 
-def composites(tree: FrameTree, overrides: Overrides, taken: frozenset[int]) -> Iterator[Part]:
+def composites(tree: FrameTree, overrides: Overrides, taken: frozenset[int]) -> Iterator[TracePart]:
     """Find the outermost frames that are composites."""
     if overrides.is_on("composites"):
         yield from _search(tree, overrides, taken, ())
@@ -93,7 +93,7 @@ def composites(tree: FrameTree, overrides: Overrides, taken: frozenset[int]) -> 
 
 def _search(
     tree: FrameTree, overrides: Overrides, taken: frozenset[int], frame: Frame
-) -> Iterator[Part]:
+) -> Iterator[TracePart]:
     work = tree.work(frame)
     if not work:
         return
@@ -136,7 +136,7 @@ def _outputs(tree: FrameTree, frame: Frame) -> list[str]:
     return [out for out in made if tree.facts.trace.maker(out) not in tree.facts.prologue]
 
 
-def _part(tree: FrameTree, overrides: Overrides, frame: Frame, work: tuple[int, ...]) -> Part:
+def _part(tree: FrameTree, overrides: Overrides, frame: Frame, work: tuple[int, ...]) -> TracePart:
     facts = tree.facts
     outputs = _outputs(tree, frame)
     if frame:
@@ -149,7 +149,7 @@ def _part(tree: FrameTree, overrides: Overrides, frame: Frame, work: tuple[int, 
             snake(model_name(facts.trace.model)),
             "the whole model, a module without children,",
         )
-    return Part(
+    return TracePart(
         level="kernel",
         name=overrides.name(frame) or name,
         reason=f"composite: {what} of {len(work)} light operations, {len(outputs)} output(s)",

@@ -46,16 +46,16 @@ class Facts:
 
     @cached_property
     def weighty(self) -> frozenset[int]:
-        """Plumbing on parameters, buffers, constants and factories alone: `bias.view(1, -1, 1, 1)`."""
+        """Data movement on parameters, buffers, constants and factories alone: `bias.view(1, -1, 1, 1)`."""
         kinds = frozenset({"param", "buffer", "const"})
-        return self._grown(kinds) & self.plumbing
+        return self._grown(kinds) & self.data_movement
 
     def _grown(self, kinds: frozenset[str], barred: Collection[str] = ()) -> frozenset[int]:
         found: set[int] = set()
         for op in self.trace.ops:
             if op.is_stochastic or self.classes[op.id] in barred:
                 continue
-            if barred == () and op.id not in self.plumbing:
+            if barred == () and op.id not in self.data_movement:
                 continue
             if all(self._is_from(value, kinds, found) for value in op.ins):
                 found.add(op.id)
@@ -66,7 +66,7 @@ class Facts:
         return self.trace.values[value].kind in kinds if maker is None else maker in found
 
     @cached_property
-    def plumbing(self) -> frozenset[int]:
+    def data_movement(self) -> frozenset[int]:
         """Operations that are never a kernel: views, factories, constant prologues."""
         views = {op.id for op in self.trace.ops if self.classes[op.id] == "VIEW"}
         return frozenset(views | self.prologue)
@@ -74,7 +74,7 @@ class Facts:
     @cached_property
     def compute(self) -> tuple[int, ...]:
         """Operations that do work, in order."""
-        return tuple(op.id for op in self.trace.ops if op.id not in self.plumbing)
+        return tuple(op.id for op in self.trace.ops if op.id not in self.data_movement)
 
     @cached_property
     def active(self) -> frozenset[str]:

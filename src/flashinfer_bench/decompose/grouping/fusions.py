@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.decompose.classes import Class, key
 from flashinfer_bench.decompose.grouping.facts import Facts, common
 from flashinfer_bench.decompose.grouping.naming import joined
-from flashinfer_bench.decompose.grouping.parts import Part
+from flashinfer_bench.decompose.grouping.parts import TracePart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,20 +25,20 @@ SCALES = frozenset({"mul", "div", "masked_fill", "where"})
 
 
 @dataclass(frozen=True)
-class Flow:
+class ResultUsers:
     """Who uses the results of which kernel."""
 
     facts: Facts
-    parts: tuple[Part, ...]
+    parts: tuple[TracePart, ...]
 
     @cached_property
-    def owner(self) -> Mapping[int, Part]:
+    def owner(self) -> Mapping[int, TracePart]:
         """The kernel of each operation."""
         return {op: part for part in self.parts for op in part.ops}
 
-    def consumers(self, part: Part) -> Mapping[Part | None, str]:
+    def consumers(self, part: TracePart) -> Mapping[TracePart | None, str]:
         """The kernels that use a kernel's results, and the value each reads; none stands for the model's caller."""
-        found: dict[Part | None, str] = {}
+        found: dict[TracePart | None, str] = {}
         waiting = list(part.ops)
         while waiting:
             op = waiting.pop()
@@ -53,13 +53,13 @@ class Flow:
                         found[consumer] = out
         return found
 
-    def only_consumer(self, part: Part) -> tuple[Part, str] | None:
+    def only_consumer(self, part: TracePart) -> tuple[TracePart, str] | None:
         """The one kernel that uses a kernel's result, and the value it reads; none if several do or nothing."""
         found = self.consumers(part)
         ((consumer, value),) = found.items() if len(found) == 1 else ((None, ""),)
         return None if consumer is None else (consumer, value)
 
-    def origin(self, value: str) -> Part | None:
+    def origin(self, value: str) -> TracePart | None:
         """The kernel a value comes from, through views; none for inputs and weights."""
         maker = self.facts.trace.maker(value)
         while maker is not None and maker not in self.owner:
@@ -67,7 +67,7 @@ class Flow:
             maker = self.facts.trace.maker(ins[0]) if ins else None
         return None if maker is None else self.owner[maker]
 
-    def reads(self, part: Part) -> Iterator[str]:
+    def reads(self, part: TracePart) -> Iterator[str]:
         """Values a kernel reads from outside."""
         own = set(part.ops)
         for op in part.ops:
@@ -76,10 +76,12 @@ class Flow:
                     yield value
 
 
-def chained(flow: Flow, units: Sequence[Part], overrides: Overrides) -> tuple[Part, ...]:
+def chained(
+    flow: ResultUsers, units: Sequence[TracePart], overrides: Overrides
+) -> tuple[TracePart, ...]:
     """Put the kernels among some parts together that make chains; the rest stay as they are."""
     free = {unit: None for unit in units if unit.is_leaf and unit.cls != "OPAQUE"}
-    fused: list[Part] = []
+    fused: list[TracePart] = []
     if overrides.is_on("attention"):
         for unit in units:
             core = _attention(flow, unit, free, overrides.limit("attention", "max_kernels"))
@@ -97,17 +99,19 @@ def chained(flow: Flow, units: Sequence[Part], overrides: Overrides) -> tuple[Pa
     return tuple(unit for unit in (*units, *fused) if unit not in inside)
 
 
-def _remove(free: dict[Part, None], parts: Iterable[Part]) -> None:
+def _remove(free: dict[TracePart, None], parts: Iterable[TracePart]) -> None:
     for part in parts:
         del free[part]
 
 
-def _fusion(parts: Sequence[Part], name: str, reason: str) -> Part:
+def _fusion(parts: Sequence[TracePart], name: str, reason: str) -> TracePart:
     home = common(part.home for part in parts)
-    return Part(level="fusion", name=name, reason=reason, children=tuple(parts), home=home)
+    return TracePart(level="fusion", name=name, reason=reason, children=tuple(parts), home=home)
 
 
-def _chain(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -> list[Part]:
+def _chain(
+    flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], limit: int
+) -> list[TracePart]:
     """Extend from a kernel while its result has one user that may be in the same launch."""
     if start not in free:
         return []
@@ -120,7 +124,9 @@ def _chain(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -> li
     return chain
 
 
-def _may_follow(flow: Flow, chain: list[Part], following: Part, running: str) -> bool:
+def _may_follow(
+    flow: ResultUsers, chain: list[TracePart], following: TracePart, running: str
+) -> bool:
     if following.cls not in LINKS or following in chain:
         return False
     if chain[-1].cls in ("POOL", "RED") and following.cls != "EW":
@@ -128,7 +134,9 @@ def _may_follow(flow: Flow, chain: list[Part], following: Part, running: str) ->
     return following.cls != "EW" or not _is_residual(flow, chain, following, running)
 
 
-def _is_residual(flow: Flow, chain: list[Part], following: Part, running: str) -> bool:
+def _is_residual(
+    flow: ResultUsers, chain: list[TracePart], following: TracePart, running: str
+) -> bool:
     """Whether a kernel brings in another activation of the running value's shape."""
     values = flow.facts.trace.values
     return any(
@@ -142,7 +150,9 @@ def _is_residual(flow: Flow, chain: list[Part], following: Part, running: str) -
 # -- attention ---------------------------------------------------------------------------------------------------
 
 
-def _attention(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -> list[Part]:
+def _attention(
+    flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], limit: int
+) -> list[TracePart]:
     """Product of two activations, scale and mask, softmax, product with a third activation."""
     if start not in free or not _is_product(flow, start):
         return []
@@ -159,7 +169,7 @@ def _attention(flow: Flow, start: Part, free: Mapping[Part, None], limit: int) -
     return []
 
 
-def _towards_product(flow: Flow, core: list[Part]) -> Part | None:
+def _towards_product(flow: ResultUsers, core: list[TracePart]) -> TracePart | None:
     """The kernel after a core's last: its one user, or the product if weights are also returned or averaged."""
     found = flow.only_consumer(core[-1])
     if found is not None:
@@ -169,14 +179,14 @@ def _towards_product(flow: Flow, core: list[Part]) -> Part | None:
     return products[0] if len(products) == 1 else None
 
 
-def _is_closed(flow: Flow, core: list[Part]) -> bool:
+def _is_closed(flow: ResultUsers, core: list[TracePart]) -> bool:
     """Whether no other kernel lies on a way from one of these to another."""
     own = set(core)
     between = flow.facts.between(op for part in core for op in part.ops)
     return all(flow.owner.get(op) in {None, *own} for op in between)
 
 
-def _is_product(flow: Flow, part: Part) -> bool:
+def _is_product(flow: ResultUsers, part: TracePart) -> bool:
     """Whether a kernel multiplies two activations."""
     operation = flow.facts.trace.op(part.ops[-1])
     if part.cls != "HEAVY" or key(operation.fn) not in PRODUCTS:
@@ -184,7 +194,7 @@ def _is_product(flow: Flow, part: Part) -> bool:
     return sum(value in flow.facts.active for value in flow.reads(part)) > 1
 
 
-def _is_weighting(flow: Flow, between: list[Part]) -> bool:
+def _is_weighting(flow: ResultUsers, between: list[TracePart]) -> bool:
     """Whether what lies between two products makes weights of scores."""
     names = [{key(flow.facts.trace.op(op).fn) for op in part.ops} for part in between]
     if any("softmax" in each for each in names):
@@ -193,12 +203,12 @@ def _is_weighting(flow: Flow, between: list[Part]) -> bool:
     return not GATES.isdisjoint(single) and not SCALES.isdisjoint(single)
 
 
-def _joins_sink(flow: Flow, part: Part) -> bool:
+def _joins_sink(flow: ResultUsers, part: TracePart) -> bool:
     """Whether a kernel only puts learned sinks beside the scores."""
     return [key(flow.facts.trace.op(op).fn) for op in part.ops] == ["cat"] and any(
         value not in flow.facts.active for value in flow.reads(part)
     )
 
 
-def _attention_reason(core: list[Part]) -> str:
+def _attention_reason(core: list[TracePart]) -> str:
     return "attention core: " + " → ".join(part.name for part in core)

@@ -12,7 +12,7 @@ from flashinfer_bench.decompose.classes import Class, argument, is_reversed, key
 from flashinfer_bench.decompose.grouping import algebra as a
 from flashinfer_bench.decompose.grouping.algebra import Expression, X
 from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
-from flashinfer_bench.decompose.grouping.parts import Part
+from flashinfer_bench.decompose.grouping.parts import TracePart
 from flashinfer_bench.decompose.grouping.shifted import shifted
 from flashinfer_bench.decompose.ir import Op, Ref, refs
 
@@ -24,7 +24,7 @@ DEPTH = 14
 
 
 @dataclass(frozen=True)
-class Match:
+class IdiomMatch:
     """Operations that are together one idiom."""
 
     name: str
@@ -32,22 +32,24 @@ class Match:
     cls: Class
 
 
-def idioms(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterator[Part]:
+def idioms(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterator[TracePart]:
     """Find the idioms among operations that belong to no kernel yet."""
     if not overrides.is_on("idioms"):
         return
     used = set(taken)
     for op in reversed(facts.trace.ops):
-        found = None if op.id in used or op.id in facts.plumbing else find(facts, op, overrides)
+        found = (
+            None if op.id in used or op.id in facts.data_movement else find(facts, op, overrides)
+        )
         if found is not None and used.isdisjoint(found.ops) and _in_one_place(facts, found.ops):
             used |= found.ops
             yield _part(facts, found)
 
 
-def find(facts: Facts, last: Op, overrides: Overrides) -> Match | None:
+def find(facts: Facts, last: Op, overrides: Overrides) -> IdiomMatch | None:
     """The largest idiom that ends in an operation."""
     matches = [*formulas(facts, last), *shifted(facts, last)]
-    allowed = [Match(*each) for each in matches if overrides.is_idiom_on(each[0])]
+    allowed = [IdiomMatch(*each) for each in matches if overrides.is_idiom_on(each[0])]
     closed = [match for match in allowed if _is_closed(facts, match.ops, last.id)]
     return max(closed, key=lambda match: len(match.ops), default=None)
 
@@ -77,9 +79,9 @@ def _own(frame: Frame) -> Frame:
     return frame
 
 
-def _part(facts: Facts, match: Match) -> Part:
-    work = tuple(sorted(op for op in match.ops if op not in facts.plumbing))
-    return Part(
+def _part(facts: Facts, match: IdiomMatch) -> TracePart:
+    work = tuple(sorted(op for op in match.ops if op not in facts.data_movement))
+    return TracePart(
         level="kernel",
         name=match.name,
         reason=f"idiom {match.name}: {len(work)} operations are one formula",

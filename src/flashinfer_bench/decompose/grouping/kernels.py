@@ -9,7 +9,7 @@ from flashinfer_bench.decompose.classes import key
 from flashinfer_bench.decompose.grouping.composites import FrameTree, composites
 from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
 from flashinfer_bench.decompose.grouping.naming import kernel_name, small_name
-from flashinfer_bench.decompose.grouping.parts import Part, in_order
+from flashinfer_bench.decompose.grouping.parts import TracePart, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 
-def kernels(tree: FrameTree, overrides: Overrides) -> tuple[Part, ...]:
+def kernels(tree: FrameTree, overrides: Overrides) -> tuple[TracePart, ...]:
     """Divide all work of a trace into kernels: decisions, composites, idioms, then single operations."""
     facts = tree.facts
     found = list(decided(tree, overrides))
@@ -29,11 +29,11 @@ def kernels(tree: FrameTree, overrides: Overrides) -> tuple[Part, ...]:
     return in_order(_with_singles(facts, found))
 
 
-def _ops(parts: Iterable[Part]) -> frozenset[int]:
+def _ops(parts: Iterable[TracePart]) -> frozenset[int]:
     return frozenset(op for part in parts for op in part.ops)
 
 
-def decided(tree: FrameTree, overrides: Overrides) -> Iterator[Part]:
+def decided(tree: FrameTree, overrides: Overrides) -> Iterator[TracePart]:
     """Scopes that a person wants as one kernel, the outermost first."""
     frames = [frame for frame in tree.under if overrides.treatment(frame) == "kernel"]
     for frame in sorted(frames, key=len):
@@ -44,10 +44,10 @@ def decided(tree: FrameTree, overrides: Overrides) -> Iterator[Part]:
             yield _whole(tree.facts, overrides, frame, work)
 
 
-def _whole(facts: Facts, overrides: Overrides, frame: Frame, work: tuple[int, ...]) -> Part:
+def _whole(facts: Facts, overrides: Overrides, frame: Frame, work: tuple[int, ...]) -> TracePart:
     names = [kernel_name(facts.trace.op(op)) for op in work]
     stochastic = any(facts.trace.op(op).is_stochastic for op in work)
-    return Part(
+    return TracePart(
         level="kernel",
         name=overrides.name(frame) or small_name(frame, names),
         reason=f"override: {frame[-1].path or frame[-1].cls} is one kernel of {len(work)} operations",
@@ -60,7 +60,7 @@ def _whole(facts: Facts, overrides: Overrides, frame: Frame, work: tuple[int, ..
     )
 
 
-def _by_idiom(facts: Facts, overrides: Overrides, part: Part) -> Part:
+def _by_idiom(facts: Facts, overrides: Overrides, part: TracePart) -> TracePart:
     """Name a composite that is exactly an idiom by the idiom, unless a person named it."""
     idiom = name_of(facts, part.ops, overrides)
     if idiom is None or (part.frame and overrides.name(part.frame)):
@@ -80,7 +80,7 @@ class _Absorbed:
     extra: dict[int, list[int]]
 
 
-def _with_singles(facts: Facts, found: list[Part]) -> Iterator[Part]:
+def _with_singles(facts: Facts, found: list[TracePart]) -> Iterator[TracePart]:
     """The kernels found, and one of each operation left; light work on constants joins its only user."""
     taken = _ops(found)
     left = [op for op in facts.compute if op not in taken]
@@ -101,7 +101,7 @@ def _with_singles(facts: Facts, found: list[Part]) -> Iterator[Part]:
         yield _extended(part, state.extra.get(place, []))
 
 
-def _extended(part: Part, extra: list[int]) -> Part:
+def _extended(part: TracePart, extra: list[int]) -> TracePart:
     if not extra:
         return part
     reason = f"{part.reason}, with {len(extra)} operation(s) on constants that only it uses"
@@ -125,11 +125,11 @@ def _only_user(facts: Facts, op: int, owner: Mapping[int, int]) -> int | None:
     return users.pop() if len(users) == 1 else None
 
 
-def single(facts: Facts, op: int) -> Part:
+def single(facts: Facts, op: int) -> TracePart:
     """A kernel of one operation."""
     what = facts.trace.op(op)
     cls = facts.classes[op]
-    return Part(
+    return TracePart(
         level="kernel",
         name=kernel_name(what),
         reason=f"operation {key(what.fn)} of class {cls}",

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.fusions import Flow, chained
+from flashinfer_bench.decompose.grouping.fusions import ResultUsers, chained
 from flashinfer_bench.decompose.grouping.naming import joined, large_name, small_name
 from flashinfer_bench.decompose.grouping.parts import (
-    Part,
+    TracePart,
     count,
     flattened,
     in_order,
@@ -31,10 +31,10 @@ class Layers:
     """Groups kernels by the scopes in which they ran."""
 
     tree: FrameTree
-    flow: Flow
+    flow: ResultUsers
     overrides: Overrides
 
-    def inside(self, frame: Frame) -> tuple[Part, ...]:
+    def inside(self, frame: Frame) -> tuple[TracePart, ...]:
         """The parts directly inside a frame: its kernels, and what the frames below became."""
         units = list(self._kernels_of.get(frame, ()))
         for below in self.tree.children.get(frame, ()):
@@ -42,13 +42,13 @@ class Layers:
         return in_order(units)
 
     @cached_property
-    def _kernels_of(self) -> dict[Frame, list[Part]]:
-        found: dict[Frame, list[Part]] = {}
+    def _kernels_of(self) -> dict[Frame, list[TracePart]]:
+        found: dict[Frame, list[TracePart]] = {}
         for part in self.flow.parts:
             found.setdefault(part.home, []).append(part)
         return found
 
-    def of(self, frame: Frame) -> tuple[Part, ...]:
+    def of(self, frame: Frame) -> tuple[TracePart, ...]:
         """What a frame becomes for the frame around it: one node, or its parts."""
         units = self.inside(frame)
         kernels = count(units)
@@ -67,7 +67,7 @@ class Layers:
             return (self._fusion(frame, units),) if is_on else units
         return (self._layer(frame, units, is_split=treatment != "whole"),)
 
-    def _standing_for(self, frame: Frame, part: Part) -> Part:
+    def _standing_for(self, frame: Frame, part: TracePart) -> TracePart:
         """Give a scope's only node the scope's name."""
         kernels = [leaf.name for leaf in part.leaves()]
         name = small_name(frame, kernels) if part.level == "fusion" else self._large(frame)
@@ -75,10 +75,10 @@ class Layers:
             part, name=self.overrides.name(frame) or name, frame=frame, reason=part.reason
         )
 
-    def _fusion(self, frame: Frame, units: tuple[Part, ...]) -> Part:
+    def _fusion(self, frame: Frame, units: tuple[TracePart, ...]) -> TracePart:
         leaves = flattened(units)
         name = small_name(frame, [leaf.name for leaf in leaves])
-        return Part(
+        return TracePart(
             level="fusion",
             name=self.overrides.name(frame) or name,
             reason=f"module {frame[-1].path or frame[-1].cls} of {len(leaves)} kernels",
@@ -88,11 +88,11 @@ class Layers:
             is_decided=self.overrides.treatment(frame) is not None,
         )
 
-    def _layer(self, frame: Frame, units: tuple[Part, ...], *, is_split: bool) -> Part:
+    def _layer(self, frame: Frame, units: tuple[TracePart, ...], *, is_split: bool) -> TracePart:
         arranged = self.arranged(units, frame) if is_split else self._chained(units)
         if len(arranged) == 1:
             return self._standing_for(frame, arranged[0])
-        return Part(
+        return TracePart(
             level="layer",
             name=self.overrides.name(frame) or self._large(frame),
             reason=f"module {frame[-1].path or frame[-1].cls} of {count(units)} kernels",
@@ -107,7 +107,7 @@ class Layers:
 
     # -- inside one scope ----------------------------------------------------------------------------------------
 
-    def arranged(self, units: tuple[Part, ...], frame: Frame) -> tuple[Part, ...]:
+    def arranged(self, units: tuple[TracePart, ...], frame: Frame) -> tuple[TracePart, ...]:
         """Make chains of a scope's own kernels, then split the scope if they are many."""
         direct = sum(unit.is_leaf for unit in units)
         found = self._chained(units)
@@ -119,12 +119,12 @@ class Layers:
                 return stages
         return self._repeats_if_long(found, frame, direct)
 
-    def _chained(self, units: tuple[Part, ...]) -> tuple[Part, ...]:
+    def _chained(self, units: tuple[TracePart, ...]) -> tuple[TracePart, ...]:
         return in_order(chained(self.flow, units, self.overrides))
 
-    def _at_pools(self, units: Sequence[Part], frame: Frame) -> tuple[Part, ...] | None:
+    def _at_pools(self, units: Sequence[TracePart], frame: Frame) -> tuple[TracePart, ...] | None:
         """Cut after each pooling; what is big enough between two cuts becomes a layer."""
-        segments: list[list[Part]] = [[]]
+        segments: list[list[TracePart]] = [[]]
         for unit in units:
             segments[-1].append(unit)
             if any(leaf.cls == "POOL" for leaf in unit.leaves()) and not unit.frame:
@@ -132,7 +132,7 @@ class Layers:
         full = [segment for segment in segments if segment]
         if len(full) < 2:  # noqa: PLR2004  # one segment is no split
             return None
-        found: list[Part] = []
+        found: list[TracePart] = []
         for segment in full:
             direct = sum(count([unit]) for unit in segment if not unit.frame)
             inner = self._repeats_if_long(segment, frame, direct)
@@ -142,14 +142,14 @@ class Layers:
         return tuple(found)
 
     def _stage(
-        self, units: tuple[Part, ...], frame: Frame, reason: str, stages: int
-    ) -> tuple[Part, ...]:
+        self, units: tuple[TracePart, ...], frame: Frame, reason: str, stages: int
+    ) -> tuple[TracePart, ...]:
         is_big = count(units) > self.overrides.limit("module_fusions", "max_kernels")
         if not is_big or len(units) == 1:
             return units
         name = f"{self._large(frame)}Stage"
         return (
-            Part(
+            TracePart(
                 level="layer",
                 name=name,
                 reason=f"{reason}, one of {stages}",
@@ -159,14 +159,14 @@ class Layers:
         )
 
     def _repeats_if_long(
-        self, units: Sequence[Part], frame: Frame, direct: int
-    ) -> tuple[Part, ...]:
+        self, units: Sequence[TracePart], frame: Frame, direct: int
+    ) -> tuple[TracePart, ...]:
         is_long = direct > self.overrides.limit("repeat_split", "max_kernels")
         if not is_long or not self.overrides.is_on("repeat_split"):
             return tuple(units)
         return tuple(self._repeats(list(units), frame))
 
-    def _repeats(self, units: list[Part], frame: Frame) -> list[Part]:
+    def _repeats(self, units: list[TracePart], frame: Frame) -> list[TracePart]:
         """Make each round of the longest repeated sequence a node, and so on before and after it."""
         found = longest_repeat(
             labels(self.tree.facts.trace, units), [count([unit]) for unit in units]
@@ -183,13 +183,13 @@ class Layers:
             *self._repeats(units[start + period * times :], frame),
         ]
 
-    def _round(self, units: Iterable[Part], frame: Frame, times: int) -> Part:
+    def _round(self, units: Iterable[TracePart], frame: Frame, times: int) -> TracePart:
         units = tuple(units)
         kernels = count(units)
         reason = f"one of {times} equal sequences of {kernels} kernels"
         if kernels <= self.overrides.limit("module_fusions", "max_kernels"):
             leaves = flattened(units)
             name = joined(leaf.name for leaf in leaves)
-            return Part(level="fusion", name=name, reason=reason, children=leaves, home=frame)
+            return TracePart(level="fusion", name=name, reason=reason, children=leaves, home=frame)
         name = f"{self._large(frame)}Step"
-        return Part(level="layer", name=name, reason=reason, children=units, home=frame)
+        return TracePart(level="layer", name=name, reason=reason, children=units, home=frame)

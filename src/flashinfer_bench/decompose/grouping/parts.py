@@ -1,4 +1,4 @@
-"""A node under construction: the operations that do work, not yet the plumbing around them."""
+"""A node under construction: the operations that do work, not yet the data movement around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TracePart:
     """A leaf with its operations, or a parent with its children; equal only to itself."""
 
     level: Level
@@ -22,9 +22,9 @@ class Part:
     reason: str
     ops: tuple[int, ...] = ()
     """Of a leaf: what does its work."""
-    children: tuple[Part, ...] = ()
+    children: tuple[TracePart, ...] = ()
     frame: Frame | None = None
-    """The module or function whose plumbing belongs to it; none for a chain or a single operation."""
+    """The module or function whose data movement belongs to it; none for a chain or a single operation."""
     home: Frame = ()
     """The innermost frame that contains it."""
     cls: Class = "EW"
@@ -39,7 +39,7 @@ class Part:
         """Whether it is a kernel."""
         return not self.children
 
-    def leaves(self) -> Iterator[Part]:
+    def leaves(self) -> Iterator[TracePart]:
         """Its kernels, in order; itself if it is one."""
         if self.is_leaf:
             yield self
@@ -55,26 +55,26 @@ class Part:
         return max(leaf.ops[-1] for leaf in self.leaves())
 
 
-def is_decided(units: Iterable[Part]) -> bool:
+def is_decided(units: Iterable[TracePart]) -> bool:
     """Whether a node a person wants is among some parts or inside one."""
     return any(unit.is_decided or is_decided(unit.children) for unit in units)
 
 
-def flattened(units: Iterable[Part]) -> tuple[Part, ...]:
+def flattened(units: Iterable[TracePart]) -> tuple[TracePart, ...]:
     """The kernels of some parts, in an order in which they ran."""
     return in_order(leaf for unit in units for leaf in unit.leaves())
 
 
-def in_order(units: Iterable[Part]) -> tuple[Part, ...]:
+def in_order(units: Iterable[TracePart]) -> tuple[TracePart, ...]:
     """Order parts by their last operation, when all they need has been made."""
-    return tuple(sorted(units, key=Part.last))
+    return tuple(sorted(units, key=TracePart.last))
 
 
-def count(units: Iterable[Part]) -> int:
+def count(units: Iterable[TracePart]) -> int:
     """How many kernels some parts hold."""
     return sum(1 for unit in units for _ in unit.leaves())
 
 
-def renamed(part: Part, *, name: str, frame: Frame, reason: str) -> Part:
+def renamed(part: TracePart, *, name: str, frame: Frame, reason: str) -> TracePart:
     """Let a part stand for a frame of which it is all."""
     return replace(part, name=name, frame=frame, home=frame[:-1], reason=reason)

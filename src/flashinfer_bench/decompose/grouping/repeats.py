@@ -9,13 +9,13 @@ from flashinfer_bench.decompose.ir import Ref, Span, Trace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.decompose.grouping.parts import Part
+    from flashinfer_bench.decompose.grouping.parts import TracePart
 
 MAX_PERIOD = 64
 """Parts in one round at most; looking further costs time and finds nothing people would call a step."""
 
 
-def labels(trace: Trace, units: Sequence[Part]) -> list[int]:
+def labels(trace: Trace, units: Sequence[TracePart]) -> list[int]:
     """Give equal parts equal numbers: the same operations on the same shapes with the same attributes."""
     known: dict[object, int] = {}
     return [known.setdefault(_shape_of(trace, unit.work()), len(known)) for unit in units]

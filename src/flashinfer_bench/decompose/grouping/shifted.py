@@ -71,7 +71,7 @@ def _masked(facts: Facts, last: Op) -> Iterator[Found]:
         return
     made = [_made(facts, product, place) for place in range(len(product.ins))]
     masks = [
-        op for op in made if op and key(op.fn) in _MASKS and op.id not in facts.plumbing
+        op for op in made if op and key(op.fn) in _MASKS and op.id not in facts.data_movement
     ] + outer
     if masks:
         kind = key(masks[-1].fn).removesuffix("_embed")

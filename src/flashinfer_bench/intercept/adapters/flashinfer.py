@@ -35,7 +35,7 @@ _OFF: dict[str, tuple[Any, ...]] = {
 
 
 @dataclass
-class Plan:
+class WrapperPlan:
     """What the last `plan` of a wrapper said, as far as `run` needs it."""
 
     indptrs: tuple[Any, ...]
@@ -66,9 +66,9 @@ class Plans:
     """The last plan of each wrapper that is alive."""
 
     def __init__(self) -> None:
-        self._plans: weakref.WeakKeyDictionary[Any, Plan] = weakref.WeakKeyDictionary()
+        self._plans: weakref.WeakKeyDictionary[Any, WrapperPlan] = weakref.WeakKeyDictionary()
 
-    def remember(self, read: Callable[..., Plan]) -> Callable[..., None]:
+    def remember(self, read: Callable[..., WrapperPlan]) -> Callable[..., None]:
         """Make what observes `plan`; a plan that cannot be read makes `run` the library's own."""
 
         def observe(wrapper: Any, *args: Any, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class Plans:
 
         return observe
 
-    def of(self, wrapper: Any) -> Plan | None:
+    def of(self, wrapper: Any) -> WrapperPlan | None:
         """Find a wrapper's plan."""
         return self._plans.get(wrapper)
 
@@ -125,14 +125,14 @@ def plan_decode(  # noqa: PLR0917 - the library's signature
     *_: Any,
     sm_scale: float | None = None,
     **options: Any,
-) -> Plan:
+) -> WrapperPlan:
     """Read `BatchDecodeWithPagedKVCacheWrapper.plan`."""
     options |= {
         "pos_encoding_mode": pos_encoding_mode,
         "window_left": window_left,
         "logits_soft_cap": logits_soft_cap,
     }
-    return Plan(
+    return WrapperPlan(
         (indptr, indices),
         (num_qo_heads, num_kv_heads, head_dim),
         page_size,
@@ -156,10 +156,10 @@ def plan_prefill(  # noqa: PLR0917 - the library's signature
     causal: bool = False,
     sm_scale: float | None = None,
     **options: Any,
-) -> Plan:
+) -> WrapperPlan:
     """Read `BatchPrefillWithPagedKVCacheWrapper.plan`; only causal attention has definitions."""
     is_plain = causal and head_dim_vo in (None, head_dim_qk) and not _
-    return Plan(
+    return WrapperPlan(
         (qo_indptr, paged_kv_indptr, paged_kv_indices),
         (num_qo_heads, num_kv_heads, head_dim_qk),
         page_size,
@@ -180,10 +180,10 @@ def plan_ragged(  # noqa: PLR0917 - the library's signature
     causal: bool = False,
     sm_scale: float | None = None,
     **options: Any,
-) -> Plan:
+) -> WrapperPlan:
     """Read `BatchPrefillWithRaggedKVCacheWrapper.plan`."""
     is_plain = causal and head_dim_vo in (None, head_dim_qk) and not _
-    return Plan(
+    return WrapperPlan(
         (qo_indptr, kv_indptr),
         (num_qo_heads, num_kv_heads, head_dim_qk),
         1,
@@ -205,9 +205,9 @@ def plan_mla(  # noqa: PLR0917 - the library's signature
     sm_scale: float | None = None,
     *_: Any,
     **options: Any,
-) -> Plan:
+) -> WrapperPlan:
     """Read `BatchMLAPagedAttentionWrapper.plan`."""
-    return Plan(
+    return WrapperPlan(
         (qo_indptr, kv_indptr, kv_indices),
         (num_heads, head_dim_ckv, head_dim_kpe),
         page_size,
@@ -373,7 +373,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _wrapper(
-    target: str, op_types: frozenset[str], plans: Plans, plan: Callable[..., Plan], run: Any
+    target: str, op_types: frozenset[str], plans: Plans, plan: Callable[..., WrapperPlan], run: Any
 ) -> tuple[Adapter, ...]:
     observe = plans.remember(plan)
     return (

@@ -25,7 +25,7 @@ from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.kernelbench.batch import Plan
+    from flashinfer_bench.kernelbench.batch import BatchPlan
     from flashinfer_bench.kernelbench.batch_results import BatchRow
 
 _LEAST_MEMORY = 1 << 30  # importing torch alone takes a third of it
@@ -157,12 +157,12 @@ def _exit_code(rows: Sequence[BatchRow]) -> int:
     return 0 if all(row.is_good for row in rows) else 1
 
 
-def _plan(options: BatchOptions) -> Plan:
-    from flashinfer_bench.kernelbench.batch import Plan  # noqa: PLC0415  # with the command
+def _plan(options: BatchOptions) -> BatchPlan:
+    from flashinfer_bench.kernelbench.batch import BatchPlan  # noqa: PLC0415  # with the command
 
     files = _files(options)
     jobs, memory_bytes = _shares(options, len(files))
-    return Plan(
+    return BatchPlan(
         files=files,
         output=options.output,
         emit=options.emit,
@@ -196,16 +196,16 @@ def _shares(options: BatchOptions, count: int) -> tuple[int, int]:
     return at_once, options.memory_limit_bytes // at_once
 
 
-def _run(plan: Plan, files: Sequence[Path]) -> dict[Path, BatchRow]:
-    from flashinfer_bench.kernelbench.batch import Finished, Started, run  # noqa: PLC0415  # with the command
+def _run(plan: BatchPlan, files: Sequence[Path]) -> dict[Path, BatchRow]:
+    from flashinfer_bench.kernelbench.batch import FinishedFile, StartedFile, run  # noqa: PLC0415  # with the command
 
     rows: dict[Path, BatchRow] = {}
     with _Progress(len(files)) as progress:
         for event in run(plan, files):
             match event:
-                case Started(file=file):
+                case StartedFile(file=file):
                     progress.started(file)
-                case Finished(file=file, row=row):
+                case FinishedFile(file=file, row=row):
                     rows[file] = row
                     progress.finished(file, row)
     return rows

@@ -5,12 +5,11 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.options import given
 from flashinfer_bench.cli.progress import Lines, choose_view
 from flashinfer_bench.cli.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
@@ -20,15 +19,19 @@ from flashinfer_bench.kernelbench.screens.evaluation import eval_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-    from flashinfer_bench.cli.progress import View
+    from flashinfer_bench.cli.progress import ProgressView
     from flashinfer_bench.kernelbench.evaluating import Settings
     from flashinfer_bench.kernelbench.reports import EvalReport
-    from flashinfer_bench.kernelbench.results import Ended
+    from flashinfer_bench.kernelbench.results import EndedJob
     from flashinfer_bench.report.jobs import JobResult
 
 _KNOWN_BASELINES = ("eager", "compile")
 _KERNELBENCH_SEED = 42
+SETTINGS = (
+    *("warmup_runs", "iterations", "num_trials", "rtol", "atol"),
+    *("timeout_seconds", "build_timeout_seconds", "threads", "clock", "cache"),
+)
+"""What may be set of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +45,7 @@ class EvalOptions:
     baselines: str
     seeds: tuple[int, ...]
     device: str
-    num_trials: int | None
-    iterations: int | None
-    warmup_runs: int | None
-    rtol: float | None
-    atol: float | None
-    timeout_seconds: float | None
-    build_timeout_seconds: float | None
-    threads: int | None
-    clock: ClockChoice | None
-    cache: CacheChoice | None
+    settings: dict[str, Any]
     as_json: bool
 
 
@@ -59,15 +53,15 @@ class EvalOptions:
 class _Kept(Collected):
     """Keeps what the engine said of each job, too."""
 
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[EndedJob] = field(default_factory=list)
 
     def add(self, step: Step) -> JobResult | None:
         """Sort a finished job in."""
-        from flashinfer_bench.kernelbench.results import Ended  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.kernelbench.results import EndedJob  # noqa: PLC0415  # pydantic
 
         result = Collected.add(self, step)
         if result is not None:
-            self.ended.append(Ended(result, step))
+            self.ended.append(EndedJob(result, step))
         return result
 
 
@@ -120,15 +114,11 @@ def _settings(options: EvalOptions) -> Settings:
         if name not in _KNOWN_BASELINES:
             known = " and ".join(_KNOWN_BASELINES)
             raise UsageError(f"no baseline named {name!r}; there are {known}")
-    asked = (
-        *("num_trials", "iterations", "warmup_runs", "rtol", "atol", "timeout_seconds"),
-        *("build_timeout_seconds", "threads", "clock", "cache"),
-    )
     return Settings(
         device=options.device,
         seeds=tuple(dict.fromkeys(options.seeds)) or (_KERNELBENCH_SEED,),
         baselines=names,
-        overrides=given({name: getattr(options, name) for name in asked}),
+        overrides=options.settings,
     )
 
 
@@ -140,7 +130,7 @@ def _exit_code(report: EvalReport, collected: Collected) -> int:
     return 0 if report.samples else exit_code_of(collected)
 
 
-def _view(collected: Collected, options: EvalOptions) -> View:
+def _view(collected: Collected, options: EvalOptions) -> ProgressView:
     """Show progress where it can be wiped away; the page has a line per candidate anyway."""
     if options.as_json or not screen.is_terminal():
         return Lines(to_stderr=True, is_quiet=log.is_quiet(click.get_current_context()))

@@ -42,13 +42,13 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     does. Problems that cannot be a definition, such as a forward that draws random numbers, are left out and
     named with the reason.
     """
-    from flashinfer_bench.data.drafts import new_folder  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import new_folder  # noqa: PLC0415  # pydantic
 
     files = _problem_files(problems)
     left_out: dict[str, str] = {}
     log.inform(f"{count_text(len(files), 'problem')}, each in a process of its own")
-    with new_folder(output) as draft:
-        names = _bring(files, draft, left_out)
+    with new_folder(output) as staging:
+        names = _bring(files, staging, left_out)
         if not names:
             raise nothing_left(
                 "no problem can be a definition",
@@ -82,7 +82,7 @@ def _problem_files(place: Path) -> list[Path]:
 def _bring(files: Sequence[Path], root: Path, left_out: dict[str, str]) -> list[str]:
     """Write a definition and a workload of each problem that can be one; give their names."""
     from flashinfer_bench.data import Trace, TraceSet, save_json_file  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.kernelbench import bringing  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.kernelbench import problem_import  # noqa: PLC0415  # pydantic
     from flashinfer_bench.kernelbench.tasks import OP_TYPE  # noqa: PLC0415  # pydantic
 
     trace_set = TraceSet.create(root)
@@ -95,15 +95,15 @@ def _bring(files: Sequence[Path], root: Path, left_out: dict[str, str]) -> list[
     folders = {file: blobs / label for label, file in named.items()}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
-    for problem, brought in bringing.look_at_each(folders):
+    for problem, brought in problem_import.look_at_each(folders):
         if isinstance(brought, str):
             left_out[str(problem)] = brought
             shutil.rmtree(folders[problem])
             continue
-        definition = bringing.definition_of(problem, brought)
+        definition = problem_import.definition_of(problem, brought)
         trace_set.definitions[definition.name] = definition
         save_json_file(definition, layout.definition_file(definition))
-        workload = bringing.workload_of(
+        workload = problem_import.workload_of(
             definition, brought, folders[problem].relative_to(root).as_posix()
         )
         trace_set.add_workload_traces([Trace(definition=definition.name, workload=workload)])

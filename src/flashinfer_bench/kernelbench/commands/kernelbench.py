@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.commands import Command, Group, ManyOption
-from flashinfer_bench.cli.options import (
-    clock_options,
-    json_option,
-    log_level_option,
-    sampling_options,
-)
-from flashinfer_bench.kernelbench.commands.evaluation import EvalOptions, evaluate
+from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
+from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.cli.setting_options import setting_options
+from flashinfer_bench.kernelbench.commands.evaluation import SETTINGS, EvalOptions, evaluate
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import heading, paragraph
@@ -24,9 +20,14 @@ if TYPE_CHECKING:
     from flashinfer_bench.kernelbench.fetching import Fetched
     from flashinfer_bench.text.tables import Page
 
+_HELPS = {
+    "rtol": "Relative tolerance.  [default: 0.01, or less: see above]",
+    "atol": "Absolute tolerance.  [default: 0.01, or less: see above]",
+}
+
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=[
         "flashinfer-bench kernelbench fetch data/kernelbench",
         "flashinfer-bench kernelbench eval 1/19 model_new.py",
@@ -141,22 +142,7 @@ def fetched_page(fetched: Fetched) -> Page:
     help="Seeds of the weights; a candidate is right if it is with each.  [default: 42]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
-@sampling_options()
-@click.option("--rtol", type=float, help="Relative tolerance.  [default: 0.01, or less: see above]")
-@click.option("--atol", type=float, help="Absolute tolerance.  [default: 0.01, or less: see above]")
-@click.option(
-    "--timeout", "timeout_seconds", type=float, help="Seconds for one candidate.  [default: 300]"
-)
-@click.option(
-    "--build-timeout",
-    "build_timeout_seconds",
-    type=float,
-    help="Seconds to import it.  [default: 300]",
-)
-@click.option(
-    "--threads", type=click.IntRange(min=1), help="CPU threads.  [default: physical cores]"
-)
-@clock_options
+@setting_options(*SETTINGS, helps=_HELPS)
 @json_option
 @log_level_option
 def eval_(**options: Any) -> None:

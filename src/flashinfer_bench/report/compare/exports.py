@@ -7,12 +7,12 @@ import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.compare.pages import (
-    axes_text,
     breach_text,
     change_cells,
     headline,
     ordered,
     ratio_text,
+    workload_text,
 )
 from flashinfer_bench.stats.verdicts import Verdict
 from flashinfer_bench.text.numbers import NOTHING, latency_text
@@ -77,7 +77,7 @@ def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
 
 
 def _case(suite: ET.Element, place: Place, about: str, failures: Sequence[str]) -> None:
-    names = (place.solution, axes_text(place), place.workload, place.hardware)
+    names = (place.solution, workload_text(place), place.workload, place.hardware)
     name = " / ".join(dict.fromkeys(name for name in names if name))
     _add_case(suite, place.definition, name, about, failures)
 
@@ -118,7 +118,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def _job_cells(job: ComparedJob, threshold: float) -> tuple[str, ...]:
     place = job.place
     return (
-        job.verdict, place.definition, place.solution, axes_text(place), place.hardware,
+        job.verdict, place.definition, place.solution, workload_text(place), place.hardware,
         latency_text(job.old_latency_ms), latency_text(job.new_latency_ms),
         ratio_text(job, threshold),
     )  # fmt: skip

@@ -93,7 +93,7 @@ def ordered(jobs: Iterable[ComparedJob]) -> list[ComparedJob]:
     return sorted(jobs, key=lambda job: (_ORDER.index(job.verdict), _strength(job)))
 
 
-def axes_text(place: Place) -> str:
+def workload_text(place: Place) -> str:
     """Name a workload by its axes, by the beginning of its id where they do not tell it."""
     named = ", ".join(f"{name}={value}" for name, value in place.axes.items())
     short = place.workload[:_SHORT]
@@ -109,7 +109,7 @@ def breach_text(place: Place | None, what: str) -> str:
     """Say which job broke a gate, and how."""
     if place is None:
         return what
-    names = (place.definition, place.solution, axes_text(place), place.hardware)
+    names = (place.definition, place.solution, workload_text(place), place.hardware)
     return f"{' / '.join(name for name in names if name)}: {what}"
 
 
@@ -152,7 +152,7 @@ def _cells(job: ComparedJob, threshold: float, *, names_basis: bool) -> tuple[st
     return (
         job.place.definition,
         job.place.solution,
-        axes_text(job.place),
+        workload_text(job.place),
         latency_text(job.old_latency_ms),
         latency_text(job.new_latency_ms),
         ratio_text(job, threshold),
@@ -189,7 +189,7 @@ def change_cells(job: ChangedJob) -> tuple[str, ...]:
     """Write a job whose correctness changed as a row."""
     place = job.place
     return (
-        job.change, place.definition, place.solution, axes_text(place), place.hardware,
+        job.change, place.definition, place.solution, workload_text(place), place.hardware,
         job.old_status or NOTHING, job.new_status or NOTHING,
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.sides import identity
 from flashinfer_bench.stats.between_runs import Part, mean_of_parts
 from flashinfer_bench.stats.intervals import series_interval
@@ -197,17 +198,15 @@ def _block_medians(samples: Sequence[float], count: int) -> list[float]:
 def _unlike(old: TraceRow, new: TraceRow) -> str:
     """Say why two times do not compare; nothing where they do."""
     if old.axes != new.axes:
-        return f"another workload of the same id: {_axes_text(old)} against {_axes_text(new)}"
+        return (
+            f"another workload of the same id: {axes_text(old.axes)} against {axes_text(new.axes)}"
+        )
     if old.latency_kind and new.latency_kind and old.latency_kind != new.latency_kind:
         return f"timed differently: {old.latency_kind} against {new.latency_kind} time"
     if None not in {old.is_cold, new.is_cold} and old.is_cold != new.is_cold:
         names = {True: "cold", False: "hot", None: ""}
         return f"timed differently: {names[old.is_cold]} against {names[new.is_cold]} caches"
     return ""
-
-
-def _axes_text(row: TraceRow) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row.axes.items())
 
 
 def _about_reference(row: TraceRow) -> tuple[object, ...]:

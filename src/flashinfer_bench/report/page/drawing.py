@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.page import findings
 from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
 from flashinfer_bench.report.page.names import slug
@@ -111,7 +112,7 @@ def _latencies(chart: SolutionChart, index: int, x: Scale, y: Scale, best: str |
         Mark(
             x.at(point.size),
             y.at(point.latency_ms),
-            f"{chart.solution}, {findings.axes_text(point.axes)}: {latency_text(point.latency_ms)}",
+            f"{chart.solution}, {axes_text(point.axes)}: {latency_text(point.latency_ms)}",
         )
         for point in chart.workloads
         if point.latency_ms > 0
@@ -153,7 +154,7 @@ def _latency_numbers(chart: DefinitionChart, points: Sequence[SizedLatency]) -> 
     return Numbers(
         ("workload", *names),
         tuple(
-            (findings.axes_text(point.axes), *(times.get((name, uuid), NOTHING) for name in names))
+            (axes_text(point.axes), *(times.get((name, uuid), NOTHING) for name in names))
             for uuid, point in workloads.items()
         ),
     )
@@ -316,7 +317,7 @@ def _samples(chart: DefinitionChart) -> tuple[str, dict[str, tuple[float, ...]]]
     if not by_workload:
         return None
     workload = max(by_workload, key=lambda uuid: (len(by_workload[uuid]), points[uuid].size, uuid))
-    return findings.axes_text(points[workload].axes), by_workload[workload]
+    return axes_text(points[workload].axes), by_workload[workload]
 
 
 def _without_tails(times_ms: list[float]) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
 
 if TYPE_CHECKING:
@@ -65,8 +66,3 @@ def of_samples(drawn: Sequence[str], samples: Mapping[str, Sequence[float]]) -> 
     """Say whose median is the lowest."""
     name = min(drawn, key=lambda each: statistics.median(samples[each]))
     return f"{name} has the lowest median: {latency_text(statistics.median(samples[name]))}."
-
-
-def axes_text(axes: Mapping[str, int]) -> str:
-    """Write a workload's sizes in one line."""
-    return ", ".join(f"{name}={length}" for name, length in axes.items()) or "no axes"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.page import content
-from flashinfer_bench.report.page.findings import axes_text
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.overview import utc_minute
 from flashinfer_bench.report.page.roofline import bytes_text

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.page.drawing import MOST_SERIES
 from flashinfer_bench.report.page.figures import SHAPES, Mark, Numbers, Plot, Rule, Series
-from flashinfer_bench.report.page.findings import axes_text, of_fractions
+from flashinfer_bench.report.page.findings import of_fractions
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.page.scales import Scale, logarithmic
 from flashinfer_bench.text.numbers import NOTHING, percent_text, rounded

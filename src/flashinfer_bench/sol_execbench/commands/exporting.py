@@ -35,12 +35,12 @@ def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     of the format; it has not been tried with that suite's own programs. What the format cannot say is left out
     and named. Every workload carries the tolerance that is in force here.
     """
-    from flashinfer_bench.data.drafts import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic
 
     trace_set = load_dataset(local)
     require_outside(output, trace_set.roots)
-    with new_folder(output) as draft:
-        written = writing.write(trace_set, draft)
+    with new_folder(output) as staging:
+        written = writing.write(trace_set, staging)
         require_something(written)
     show("export", output, written, as_json=as_json)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flashinfer_bench.sol_execbench.bringing import Brought
-    from flashinfer_bench.sol_execbench.reading import LeftOut
-    from flashinfer_bench.sol_execbench.writing import Written
+    from flashinfer_bench.sol_execbench.folder_import import ImportSummary
+    from flashinfer_bench.sol_execbench.reading import LeftOutThere
+    from flashinfer_bench.sol_execbench.writing import ExportSummary
 
 output_option = new_folder_option("The folder to write: new or empty.")
 
 
-def require_something(result: Brought | Written) -> None:
+def require_something(result: ImportSummary | ExportSummary) -> None:
     """Refuse where nothing is left to write."""
     if result.definitions:
         return
@@ -30,7 +30,7 @@ def require_something(result: Brought | Written) -> None:
     raise nothing_left("no problem is left", lines)
 
 
-def show(what: str, output: Path, result: Brought | Written, *, as_json: bool) -> None:
+def show(what: str, output: Path, result: ImportSummary | ExportSummary, *, as_json: bool) -> None:
     """Say what was written, and name what was left out."""
     for line in _lines(result.left_out):
         log.warn(line)
@@ -45,7 +45,7 @@ def show(what: str, output: Path, result: Brought | Written, *, as_json: bool) -
     screen.show((heading(f"{', '.join(counts)} in {output}"),))
 
 
-def _lines(left_out: Sequence[LeftOut]) -> list[str]:
+def _lines(left_out: Sequence[LeftOutThere]) -> list[str]:
     """Name what was left out; workloads of a problem that share a reason are one line."""
     counts = Counter((each.problem, each.kind, _without_place(each)) for each in left_out)
     lines = []
@@ -61,6 +61,6 @@ def _lines(left_out: Sequence[LeftOut]) -> list[str]:
     return lines
 
 
-def _without_place(left: LeftOut) -> str:
+def _without_place(left: LeftOutThere) -> str:
     """Give the reason without file, line and column."""
     return left.reason.partition(": ")[2] if left.kind == "workload" else left.name

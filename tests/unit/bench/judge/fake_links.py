@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge import evaluation
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.outcomes import Decision
@@ -257,21 +258,26 @@ class FakeShared:
         return [WRONG if self._reads in self.wrong_reads else RIGHT]
 
 
-def judgement(**changes: Any) -> Judgement:
+@dataclass(frozen=True)
+class Rules:
+    """What the judge is told of a job: its settings, and the rest."""
+
+    settings: ResolvedEvalConfig
+    judgement: Judgement
+
+
+def quick_rules(**changes: Any) -> Rules:
     """The rules of a quick job: ten blocks of one sample."""
     rules: dict[str, Any] = {
         "warmup_runs": 2,
         "iterations": 10,
         "num_trials": 1,
-        "rtol": 1e-2,
-        "atol": 1e-2,
-        "required_matched_ratio": None,
         "max_error_cap": 10.0,
-        "max_precision_ratio": None,
         "timeout_seconds": 60.0,
         "is_audited": True,
-    }
-    return Judgement(**rules | changes)
+    } | changes
+    told = {name: rules.pop(name) for name in Judgement.__struct_fields__ if name in rules}
+    return Rules(ResolvedEvalConfig(**rules), Judgement(**told))
 
 
 @dataclass
@@ -289,7 +295,7 @@ class Roofline:
 
 def evaluate(
     *links: FakeLink,
-    rules: Judgement | None = None,
+    rules: Rules | None = None,
     device: str = "cpu",
     cores: int = 1,
     oracle: FakeOracle | None = None,
@@ -301,7 +307,9 @@ def evaluate(
     """Run one job of these participants."""
     monkeypatch.setattr(evaluation, "SharedOutputs", shared)
     plans = tuple(ParticipantPlan(each.name, is_reference=each.is_reference) for each in links)
-    job = RunJob(1, b"", b"", False, plans, rules or judgement(), key=1, coin=7)
+    rules = rules or quick_rules()
+    settings = rules.settings.model_dump_json().encode()
+    job = RunJob(1, b"", b"", False, plans, settings, rules.judgement, key=1, coin=7)
     hardware: Any = SimpleNamespace(
         torch_device=SimpleNamespace(type=device),
         available_bytes=lambda: 1 << 40,

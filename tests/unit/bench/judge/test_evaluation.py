@@ -36,8 +36,8 @@ from tests.unit.bench.judge.fake_links import (
     Numbers,
     Roofline,
     evaluate,
-    judgement,
     pair,
+    quick_rules,
 )
 
 CALLS_NS = (2_000, 10_000, 50_000, 400_000)
@@ -136,7 +136,7 @@ def with_extra(
     numbers = replace(HONEST, call_ns=call_ns)
     changed = change(numbers, extra)
     has_pauses = changed.pause_cpu_ns != HONEST.pause_cpu_ns  # few samples have one
-    rules = judgement(iterations=200 if has_pauses else BLOCKS * SAMPLES_A_BLOCK)
+    rules = quick_rules(iterations=200 if has_pauses else BLOCKS * SAMPLES_A_BLOCK)
     links = pair(changed, reference=numbers)
     return evaluate(*links, rules=rules, device=device, monkeypatch=monkeypatch)
 
@@ -244,7 +244,7 @@ def test_no_claim_is_longer_than_what_the_judge_waited(
     numbers = replace(HONEST, call_ns=call_ns)
 
     def found(claimed_ns: int) -> Decision:
-        rules = judgement(is_audited=False, calls_per_sample=1, warmup_runs=1)
+        rules = quick_rules(is_audited=False, calls_per_sample=1, warmup_runs=1)
         slow = replace(HONEST, call_ns=400_000)  # or more calls would go into a sample
         links = pair(replace(numbers, claimed_ns=claimed_ns), reference=slow)
         return evaluate(*links, rules=rules, monkeypatch=monkeypatch)
@@ -290,7 +290,7 @@ def test_who_claims_a_part_of_the_time_is_suspect(
 def test_without_audit_nobody_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     links = pair(HONEST.more(waking_ns=1_000_000))
 
-    found = evaluate(*links, rules=judgement(is_audited=False), monkeypatch=monkeypatch)
+    found = evaluate(*links, rules=quick_rules(is_audited=False), monkeypatch=monkeypatch)
 
     assert isinstance(found, Passed)
     assert not any(isinstance(each, Spin) for each in links[0].asked)
@@ -340,7 +340,7 @@ def test_who_fails_is_held_against_the_reference_on_the_same_inputs(
     """One call for who says so; all of the trial, the newest first, for a process that ended."""
     reference, candidate = pair()
     candidate.raises_at, candidate.ending = 3, ending
-    rules, oracle = judgement(is_audited=False), FakeOracle()
+    rules, oracle = quick_rules(is_audited=False), FakeOracle()
 
     found = evaluate(reference, candidate, rules=rules, oracle=oracle, monkeypatch=monkeypatch)
 
@@ -399,7 +399,7 @@ def test_every_trial_opens_with_fresh_pools_and_a_checked_call(
 ) -> None:
     links = pair()
 
-    evaluate(*links, rules=judgement(num_trials=3), monkeypatch=monkeypatch)
+    evaluate(*links, rules=quick_rules(num_trials=3), monkeypatch=monkeypatch)
 
     asked = [each for each in links[1].asked if isinstance(each, OpenTrial | Prepare)]
     opened = [index for index, each in enumerate(asked) if isinstance(each, OpenTrial)]
@@ -413,7 +413,7 @@ def test_a_candidate_cannot_tell_samples_from_warm_up_calls(
     """But for moves between blocks, all it is asked for looks alike: prepare, go, and now and then keep."""
     links = pair()
 
-    evaluate(*links, rules=judgement(is_audited=False, iterations=40), monkeypatch=monkeypatch)
+    evaluate(*links, rules=quick_rules(is_audited=False, iterations=40), monkeypatch=monkeypatch)
 
     kinds = [type(each) for each in links[1].asked if not isinstance(each, OpenBlock)]
     assert kinds[:2] == [OpenWorkload, OpenTrial]
@@ -440,7 +440,7 @@ def test_a_second_look_has_inputs_made_twice_and_begins_at_rest(
 ) -> None:
     """What was made first is of no call; a process that still computes is waited for, five times at most."""
     quiet, busy = pair(), pair(replace(HONEST, silence_cpu_ns=100_000))
-    rules = judgement(is_audited=False, prepares_twice=True)
+    rules = quick_rules(is_audited=False, prepares_twice=True)
 
     found = evaluate(*quiet, rules=rules, monkeypatch=monkeypatch)
     evaluate(*busy, rules=rules, monkeypatch=monkeypatch)

@@ -95,7 +95,9 @@ def test_verdicts_are_merged_to_the_worst() -> None:
 
 
 def test_only_unusual_calls_that_failed_are_a_note() -> None:
-    findings = Findings(unusual={"large": "passed", "tiny": "skipped: no", "zeros": "failed: NaN"})
+    failed = {"zeros": "failed: NaN"}
+    unusual = {"large": "passed", "tiny": "skipped: no"} | failed
+    findings = Findings(unusual=unusual, unusual_faults=failed)
 
     (note,) = findings.notes()
 

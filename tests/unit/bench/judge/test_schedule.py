@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from flashinfer_bench.bench.judge.calls import FIRST, MOST_OF_A_BLOCK, CallId, Kind
-from flashinfer_bench.bench.judge.schedule import Block, Schedule
-from flashinfer_bench.tensors.unusual import FAMILIES
-from tests.unit.bench.judge.fake_links import judgement
+from flashinfer_bench.bench.judge.schedule import Schedule, TimedBlock
+from flashinfer_bench.tensors.edge_cases import FAMILIES
+from tests.unit.bench.judge.fake_links import quick_rules
 
 LONG_NS, SHORT_NS = 1_000_000.0, 2_000.0
 SAMPLE_NS = 30_000.0
@@ -17,17 +17,24 @@ SAMPLE_NS = 30_000.0
 
 def schedule(*, has_single_calls: bool = False, most_calls: int = 64, **rules: object) -> Schedule:
     rules = {"warmup_runs": 10, "iterations": 50, "num_trials": 3} | rules
-    made = Schedule(judgement(**rules), most_calls=most_calls, has_single_calls=has_single_calls)
+    told = quick_rules(**rules)
+    made = Schedule(
+        told.settings,
+        timeout_s=told.judgement.timeout_seconds,
+        calls_per_sample=told.judgement.calls_per_sample,
+        most_calls=most_calls,
+        has_single_calls=has_single_calls,
+    )
     made.choose_calls_per_sample([LONG_NS], sample_ns=SAMPLE_NS)
     return made
 
 
 def trial_of(
     made: Schedule, trial: int, *, call_ns: float = LONG_NS, began_s: float = 0.0
-) -> list[Block]:
+) -> list[TimedBlock]:
     """All blocks of a trial; each one takes as long as its calls."""
     made.open_trial(trial, now_s=began_s)
-    blocks: list[Block] = []
+    blocks: list[TimedBlock] = []
     now_s, is_over = began_s, False
     while not is_over:
         blocks.append(made.next_block([call_ns]))
@@ -36,7 +43,7 @@ def trial_of(
     return blocks
 
 
-def numbers_of(blocks: list[Block]) -> list[int]:
+def numbers_of(blocks: list[TimedBlock]) -> list[int]:
     return [call.number for block in blocks for call in block.calls]
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.oracle import Oracle
-from flashinfer_bench.bench.protocol import Judgement
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.judging.judges import judge_for
@@ -81,11 +81,10 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     device = open_device("cpu")
     oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=tmp_path)
     runs = oracle._reference.__globals__["runs"]  # type: ignore[attr-defined]
-    rules = Judgement(0, 1, 1, 1e-2, 1e-2, None, None, None, 60.0, is_audited=True)
 
-    first = Checker(oracle, rules).task_notes()
+    first = Checker(oracle, ResolvedEvalConfig()).task_notes()
     count = len(runs)
     oracle.use_key(7)
 
-    assert Checker(oracle, rules).task_notes() == first != ()
+    assert Checker(oracle, ResolvedEvalConfig()).task_notes() == first != ()
     assert len(runs) == count <= 2

@@ -20,7 +20,7 @@ from flashinfer_bench.stats.chance import RepetitionBet, ranks_stray, shares_str
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from flashinfer_bench.judging.case import Call, Outputs
+    from flashinfer_bench.judging.case import JudgedCall, Outputs
 
 _DRAWS_PER_CELL = 5  # expected in each cell of a row's histogram
 _REPEATS_SHARE = 1 / 4  # of the false-alarm rate, for each of three tests
@@ -60,7 +60,7 @@ class SamplingRules:
         return rules
 
 
-class Source(Protocol):
+class SamplerSource(Protocol):
     """What a judge of samplers knows about a definition."""
 
     @property
@@ -71,14 +71,14 @@ class Source(Protocol):
     def rules(self) -> SamplingRules:
         """How many draws, and how far off."""
 
-    def parts(self, inputs: Sequence[Any]) -> Iterator[Part]:
+    def parts(self, inputs: Sequence[Any]) -> Iterator[SampledRows]:
         """Sort the rows of a call, some at a time."""
 
     def tokens(self, got: Outputs, inputs: Sequence[Any]) -> torch.Tensor:
         """Give drawn tokens as (rows, draws of one call)."""
 
 
-class Part:
+class SampledRows:
     """Some rows of a call, with everything that is asked about them."""
 
     def __init__(self, rows: slice, probabilities: torch.Tensor, limits: Thresholds) -> None:
@@ -92,7 +92,7 @@ class Part:
 class SamplingCase:
     """What was heard of one sampler in one job."""
 
-    source: Source
+    source: SamplerSource
     ranks: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     """Where the draws of single calls stand, by reading."""
     bet: RepetitionBet = field(default_factory=RepetitionBet)
@@ -100,7 +100,7 @@ class SamplingCase:
     """Tokens drawn in single calls, by row."""
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
 
-    def hear(self, call: Call) -> Verdict:
+    def hear(self, call: JudgedCall) -> Verdict:
         """Judge the tokens of one call by their supports; remember where they stand."""
         tokens = self.source.tokens(call.got, call.inputs)
         verdict = Verdict(is_accepted=True)
@@ -152,7 +152,7 @@ class SamplingCase:
             explanation=f"output {self.source.output!r}: in timed calls, {why}" if why else "",
         )
 
-    def _in_support(self, part: Part, drawn: torch.Tensor) -> Verdict:
+    def _in_support(self, part: SampledRows, drawn: torch.Tensor) -> Verdict:
         vocabulary = part.ranked.vocabulary
         is_token = (drawn >= 0) & (drawn < vocabulary)
         probability = part.ranked.of(drawn.clamp(0, vocabulary - 1))
@@ -175,7 +175,7 @@ class SamplingCase:
             explanation=f"output {self.source.output!r}: " + "\n".join(lines),
         )
 
-    def _bet_on_repetition(self, part: Part, drawn: torch.Tensor) -> None:
+    def _bet_on_repetition(self, part: SampledRows, drawn: torch.Tensor) -> None:
         """Bet against tokens that were drawn before in the same row, with their chance of coming now."""
         mass = torch.stack([reading.mass for reading in part.readings]).amin(0)
         for row, tokens in enumerate(drawn.tolist()):
@@ -203,7 +203,7 @@ class _Look:
     @classmethod
     def at(
         cls,
-        part: Part,
+        part: SampledRows,
         places: tuple[torch.Tensor, torch.Tensor],
         reading: Reading,
         generator: torch.Generator,

@@ -14,11 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flashinfer_bench.data import Workload
-from flashinfer_bench.tensors import draws
-from flashinfer_bench.tensors.dtypes import torch_dtype
-from flashinfer_bench.tensors.legality import illegality
-from flashinfer_bench.tensors.outputs import fingerprint
-from flashinfer_bench.tensors.planned import (
+from flashinfer_bench.data.distributions import (
     Boolean,
     Distribution,
     IndexPointers,
@@ -29,6 +25,10 @@ from flashinfer_bench.tensors.planned import (
     Probabilities,
     Uniform,
 )
+from flashinfer_bench.tensors import input_generation
+from flashinfer_bench.tensors.dtypes import torch_dtype
+from flashinfer_bench.tensors.legality import illegality
+from flashinfer_bench.tensors.outputs import fingerprint
 
 FLOATS = ["float32", "float16", "bfloat16"]
 LOW_BIT = ["float8_e4m3fn", "float8_e5m2"]
@@ -45,7 +45,7 @@ def ranges(draw: st.DrawFn) -> Case:
     half = 1 << INTEGERS[dtype] - 1
     low = draw(st.integers(-half, half - 1))
     high = draw(st.integers(low + 1, min(half, low + (1 << 62))))
-    return Integers(low, high), draw(small_shapes), dtype
+    return Integers(low=low, high=high), draw(small_shapes), dtype
 
 
 @st.composite
@@ -53,7 +53,7 @@ def uniforms(draw: st.DrawFn) -> Case:
     low = draw(st.floats(-100, 100, width=16))
     width = draw(st.floats(0.5, 200, width=16))
     dtype = draw(st.sampled_from([*FLOATS, *LOW_BIT]))
-    return Uniform(low, low + max(width, abs(low))), draw(small_shapes), dtype
+    return Uniform(low=low, high=low + max(width, abs(low))), draw(small_shapes), dtype
 
 
 @st.composite
@@ -63,7 +63,7 @@ def index_pointers(draw: st.DrawFn) -> Case:
     longest = draw(st.none() | st.integers(shortest, shortest + 5))
     most = count * (shortest + 100 if longest is None else longest)
     total = draw(st.integers(count * shortest, most))
-    return IndexPointers(total, shortest, longest), (count + 1,), "int32"
+    return IndexPointers(total=total, shortest=shortest, longest=longest), (count + 1,), "int32"
 
 
 @st.composite
@@ -72,19 +72,19 @@ def page_tables(draw: st.DrawFn) -> Case:
     is_unique = draw(st.booleans())
     least = torch.Size(shape).numel() if is_unique else 1
     pages = draw(st.integers(max(1, least), least + 300))
-    return PageTable(pages, is_unique), shape, "int32"
+    return PageTable(pages=pages, unique=is_unique), shape, "int32"
 
 
 normals = st.tuples(
-    st.builds(Normal, st.floats(-10, 10), st.floats(0.01, 10)),
+    st.builds(Normal, mean=st.floats(-10, 10), std=st.floats(0.01, 10)),
     small_shapes,
     st.sampled_from([*FLOATS, *LOW_BIT]),
 )
 probabilities = st.tuples(
-    st.builds(Probabilities, st.floats(0.05, 10)), with_rows, st.sampled_from(FLOATS)
+    st.builds(Probabilities, temperature=st.floats(0.05, 10)), with_rows, st.sampled_from(FLOATS)
 )
 permutations = st.tuples(st.just(Permutation()), with_rows, st.sampled_from(["int8", "int64"]))
-booleans = st.tuples(st.builds(Boolean, st.floats(0, 1)), small_shapes, st.just("bool"))
+booleans = st.tuples(st.builds(Boolean, rate=st.floats(0, 1)), small_shapes, st.just("bool"))
 cases = st.one_of(
     normals,
     probabilities,
@@ -104,11 +104,11 @@ def generator(seed: int = 7) -> torch.Generator:
 def calls_of(case: Case, count: int, *, trial: int = 7) -> list[torch.Tensor]:
     """The content of some calls of one trial."""
     distribution, shape, dtype = case
-    pool = draws.draw_pool(distribution, shape, torch_dtype(dtype), generator(trial))
+    pool = input_generation.draw_pool(distribution, shape, torch_dtype(dtype), generator(trial))
     made = []
     for seed in range(count):
         out = torch.empty(shape, dtype=pool.dtype)
-        draws.fill(distribution, pool, out, random.Random(seed))
+        input_generation.fill(distribution, pool, out, random.Random(seed))
         made.append(out)
     return made
 
@@ -118,7 +118,7 @@ def calls_of(case: Case, count: int, *, trial: int = 7) -> list[torch.Tensor]:
 def test_whatever_is_drawn_is_legal_for_a_trial_and_for_every_call(case: Case, seed: int) -> None:
     distribution, shape, dtype = case
 
-    whole = draws.draw(distribution, shape, torch_dtype(dtype), generator(seed))
+    whole = input_generation.draw(distribution, shape, torch_dtype(dtype), generator(seed))
     calls = calls_of(case, 5, trial=seed)
 
     assert (whole.shape, whole.dtype) == (shape, torch_dtype(dtype))
@@ -126,19 +126,19 @@ def test_whatever_is_drawn_is_legal_for_a_trial_and_for_every_call(case: Case, s
 
 
 VARYING: list[Case] = [
-    (Normal(3.0, 0.1), (50,), "float32"),
+    (Normal(mean=3.0, std=0.1), (50,), "float32"),
     (Normal(), (50,), "float8_e4m3fn"),
-    (Uniform(-2.0, 5.0), (50,), "bfloat16"),
-    (Uniform(0.0, 1.0), (50,), "float8_e5m2"),
-    (Integers(0, 1000), (50,), "int32"),
-    (Integers(-128, 128), (50,), "int8"),
+    (Uniform(low=-2.0, high=5.0), (50,), "bfloat16"),
+    (Uniform(low=0.0, high=1.0), (50,), "float8_e5m2"),
+    (Integers(low=0, high=1000), (50,), "int32"),
+    (Integers(low=-128, high=128), (50,), "int8"),
     (Probabilities(), (1, 50), "float32"),
     (Probabilities(), (40, 8), "float16"),
     (Permutation(), (300,), "int64"),
     (Permutation(), (7, 100), "int32"),
-    (PageTable(500), (4, 100), "int32"),
-    (PageTable(500, unique=False), (4, 200), "int32"),
-    (Boolean(0.3), (100,), "bool"),
+    (PageTable(pages=500), (4, 100), "int32"),
+    (PageTable(pages=500, unique=False), (4, 200), "int32"),
+    (Boolean(rate=0.3), (100,), "bool"),
 ]
 
 
@@ -149,26 +149,28 @@ def test_no_call_sees_the_content_of_another(case: Case) -> None:
     assert len({fingerprint([each]) for each in calls}) >= 99  # chance may repeat one
 
 
-@pytest.mark.parametrize("count", [draws._LONGEST_AT_ONCE, 3 * draws._LONGEST_AT_ONCE + 5])
+@pytest.mark.parametrize(
+    "count", [input_generation._LONGEST_AT_ONCE, 3 * input_generation._LONGEST_AT_ONCE + 5]
+)
 def test_a_long_input_begins_like_a_short_one(count: int) -> None:
-    pool = torch.randn(count + draws.WINDOW_SLACK)
+    pool = torch.randn(count + input_generation.WINDOW_SLACK)
     short, long = torch.empty(1000), torch.empty(count)
 
-    draws.fill(Normal(), pool, short, random.Random(4))
-    draws.fill(Normal(), pool, long, random.Random(4))
+    input_generation.fill(Normal(), pool, short, random.Random(4))
+    input_generation.fill(Normal(), pool, long, random.Random(4))
 
     assert torch.equal(short, long[:1000])
 
 
 def test_index_pointers_are_the_same_in_every_call_so_that_the_work_is() -> None:
-    calls = calls_of((IndexPointers(1000, 0), (30,), "int32"), 10)
+    calls = calls_of((IndexPointers(total=1000, shortest=0), (30,), "int32"), 10)
 
     assert len({fingerprint([each]) for each in calls}) == 1
 
 
 def test_integers_of_a_call_are_not_those_of_the_pool() -> None:
     """Else a kernel could compute everything once, and copy the right part of it in each call."""
-    case: Case = (Integers(0, 1 << 40), (5000,), "int64")
+    case: Case = (Integers(low=0, high=1 << 40), (5000,), "int64")
 
     first, second = (set(each.tolist()) for each in calls_of(case, 2))
 
@@ -177,7 +179,7 @@ def test_integers_of_a_call_are_not_those_of_the_pool() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
 def test_booleans_are_true_as_often_as_declared(rate: float) -> None:
-    (content,) = calls_of((Boolean(rate), (20_000,), "bool"), 1)
+    (content,) = calls_of((Boolean(rate=rate), (20_000,), "bool"), 1)
 
     assert content.double().mean().item() == pytest.approx(rate, abs=0.02)
 
@@ -200,7 +202,10 @@ def test_a_range_is_used_from_end_to_end_whatever_the_call(case: Case) -> None:
 
 def test_a_low_temperature_makes_rows_with_a_few_large_values() -> None:
     sharp, flat = (
-        calls_of((Probabilities(temperature), (20, 1000), "float32"), 1)[0].amax(-1).mean().item()
+        calls_of((Probabilities(temperature=temperature), (20, 1000), "float32"), 1)[0]
+        .amax(-1)
+        .mean()
+        .item()
         for temperature in (0.2, 1.0)
     )
 
@@ -209,7 +214,9 @@ def test_a_low_temperature_makes_rows_with_a_few_large_values() -> None:
 
 
 def test_pieces_have_many_lengths() -> None:
-    pointers = draws.draw(IndexPointers(10_000, 1, 400), (101,), torch.int32, generator())
+    pointers = input_generation.draw(
+        IndexPointers(total=10_000, shortest=1, longest=400), (101,), torch.int32, generator()
+    )
 
     lengths = pointers.diff()
 
@@ -219,16 +226,16 @@ def test_pieces_have_many_lengths() -> None:
 
 BIG: list[Case] = [
     (Probabilities(), (1, 1_000_003), "float32"),
-    (Probabilities(0.3), (3, 200_001), "bfloat16"),
+    (Probabilities(temperature=0.3), (3, 200_001), "bfloat16"),
     (Probabilities(), (4000, 129), "float16"),
-    (Normal(1.0, 2.0), (700_001,), "bfloat16"),
-    (Uniform(-1.0, 3.0), (700_001,), "float16"),
-    (Uniform(-1.0, 3.0), (700_001,), "float32"),
-    (Integers(-5, 1001), (700_001,), "int32"),
+    (Normal(mean=1.0, std=2.0), (700_001,), "bfloat16"),
+    (Uniform(low=-1.0, high=3.0), (700_001,), "float16"),
+    (Uniform(low=-1.0, high=3.0), (700_001,), "float32"),
+    (Integers(low=-5, high=1001), (700_001,), "int32"),
     (Permutation(), (2000, 301), "int64"),
-    (PageTable(800_000), (700_001,), "int32"),
-    (IndexPointers(1_000_000, 0, 300), (5001,), "int32"),
-    (Boolean(0.2), (700_001,), "bool"),
+    (PageTable(pages=800_000), (700_001,), "int32"),
+    (IndexPointers(total=1_000_000, shortest=0, longest=300), (5001,), "int32"),
+    (Boolean(rate=0.2), (700_001,), "bool"),
 ]
 
 
@@ -237,7 +244,7 @@ def prints() -> list[str]:
     made = []
     for case in BIG:
         distribution, shape, dtype = case
-        whole = draws.draw(distribution, shape, torch_dtype(dtype), generator(3))
+        whole = input_generation.draw(distribution, shape, torch_dtype(dtype), generator(3))
         made.append(fingerprint([whole, *calls_of(case, 2)]).hex())
     return made
 
@@ -247,7 +254,7 @@ def test_another_process_with_other_threads_draws_the_same_bits(threads: int) ->
     script = f"""
         import torch
         torch.set_num_threads({threads})
-        from tests.unit.tensors.test_draws import prints
+        from tests.unit.tensors.test_input_generation import prints
         print(*prints())
     """
 
@@ -259,18 +266,18 @@ def test_another_process_with_other_threads_draws_the_same_bits(threads: int) ->
 
 
 ILLEGAL: list[tuple[Distribution, Any, str]] = [
-    (Uniform(0.0, 1.0), [0.5, 1.0], "values reach from 0.5 to 1, outside [0, 1)"),
-    (Integers(0, 3), [0, 3], "values reach from 0 to 3, outside [0, 3)"),
+    (Uniform(low=0.0, high=1.0), [0.5, 1.0], "values reach from 0.5 to 1, outside [0, 1)"),
+    (Integers(low=0, high=3), [0, 3], "values reach from 0 to 3, outside [0, 3)"),
     (Normal(), [float("nan")], "a value is not finite"),
     (Probabilities(), [[0.5, 0.4]], "a row adds up to something 0.1 off one"),
     (Probabilities(), [[1.5, -0.5]], "a probability is negative"),
     (Permutation(), [[0, 1, 2], [0, 2, 2]], "a row is no permutation"),
-    (IndexPointers(5), [1, 5], "it starts with 1, not 0"),
-    (IndexPointers(5), [0, 2, 4], "it ends with 4, not 5"),
-    (IndexPointers(5, 0), [0, 6, 5], "a piece has length -1, less than 0"),
-    (IndexPointers(5, 0, 3), [0, 4, 5], "a piece has length 4, more than 3"),
-    (PageTable(4), [0, 4], "values reach from 0 to 4, outside [0, 4)"),
-    (PageTable(4), [1, 1], "a page stands in it twice"),
+    (IndexPointers(total=5), [1, 5], "it starts with 1, not 0"),
+    (IndexPointers(total=5), [0, 2, 4], "it ends with 4, not 5"),
+    (IndexPointers(total=5, shortest=0), [0, 6, 5], "a piece has length -1, less than 0"),
+    (IndexPointers(total=5, shortest=0, longest=3), [0, 4, 5], "a piece has length 4, more than 3"),
+    (PageTable(pages=4), [0, 4], "values reach from 0 to 4, outside [0, 4)"),
+    (PageTable(pages=4), [1, 1], "a page stands in it twice"),
     (Boolean(), [1], "it is torch.int64"),
 ]
 
@@ -287,6 +294,6 @@ def test_every_declared_kind_can_be_drawn() -> None:
     union = Workload.model_json_schema()["$defs"]["RandomInput"]["properties"]["distribution"]
     kinds = set(union["anyOf"][0]["discriminator"]["mapping"])
 
-    drawn = {case[0].__struct_config__.tag for case in [*VARYING, *BIG]}
+    drawn = {case[0].type for case in [*VARYING, *BIG]}
 
     assert drawn == kinds

@@ -19,22 +19,22 @@ _MODE = 0o755
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a draft to write into; it becomes the folder, new or empty until then, when all went well."""
+    """Give a staging folder to write into; it becomes the folder, new or empty until then, when all went well."""
     require_new(folder)
     folder = folder.absolute()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise storage_error(folder, error) from error
     try:
-        yield draft
-        draft.chmod(_MODE)
-        draft.replace(folder)
+        yield staging
+        staging.chmod(_MODE)
+        staging.replace(folder)
     except OSError as error:
         raise storage_error(folder, error) from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def require_outside(folder: Path, sources: Iterable[Path]) -> None:

@@ -18,10 +18,10 @@ from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
 from flashinfer_bench.decompose.capture.finish import finished
-from flashinfer_bench.decompose.capture.ledger import Ledger, Watch
 from flashinfer_bench.decompose.capture.opaque import opaque_trace
 from flashinfer_bench.decompose.capture.recorder import CALLING, Recorder
 from flashinfer_bench.decompose.capture.scopes import Scopes
+from flashinfer_bench.decompose.capture.tape import Tape, Watch
 from flashinfer_bench.decompose.held import held_tensors, tensors_within
 from flashinfer_bench.decompose.importing import in_reach_of
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
@@ -147,12 +147,12 @@ def _traced(
     name: str, model: nn.Module, inputs: list[Any], device: str, watch: Watch | None
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
     scopes = Scopes(model)
-    ledger = Ledger(scopes, device, held_tensors(model), watch)
-    recorder = Recorder(ledger, device, keep_before=watch is not None)
+    tape = Tape(scopes, device, held_tensors(model), watch)
+    recorder = Recorder(tape, device, keep_before=watch is not None)
     names = _input_names(model, inputs)
-    given = [ledger.given(each, names[id(each)]) for each in tensors_in(inputs)]
+    given = [tape.given(each, names[id(each)]) for each in tensors_in(inputs)]
     values = tuple(dict.fromkeys(given))
-    structure = structured(inputs, lambda each: values.index(ledger.given(each, "")))
+    structure = structured(inputs, lambda each: values.index(tape.given(each, "")))
     surroundings = (as_written(), in_reach_of(model), torch.device(device), torch.no_grad())
     with contextlib.ExitStack() as stack:
         for each in (*surroundings, scopes.followed(), recorder):
@@ -163,7 +163,7 @@ def _traced(
             f"{name}: forward returns no tensor but a {type(result).__name__}: "
             "let it return tensors, or lists, tuples and dicts of them"
         )
-    return finished(name, ledger, values, structure, result), ledger.constants
+    return finished(name, tape, values, structure, result), tape.constants
 
 
 def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:

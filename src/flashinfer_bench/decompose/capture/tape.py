@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.decompose.capture.calls import Call, tidy
+from flashinfer_bench.decompose.capture.calls import NamedCall, tidy
 from flashinfer_bench.decompose.capture.encode import encoded, structured
 from flashinfer_bench.decompose.capture.faults import NotRecordableError
-from flashinfer_bench.decompose.capture.objects import Entry, Objects, layout_of, shares_memory
+from flashinfer_bench.decompose.capture.objects import (
+    Objects,
+    TensorObject,
+    layout_of,
+    shares_memory,
+)
 from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent
 from flashinfer_bench.decompose.capture.values import Values, place_in
 from flashinfer_bench.decompose.capture.views import link_of
@@ -22,7 +27,7 @@ from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.capture.objects import Layout
     from flashinfer_bench.decompose.capture.scopes import Scopes
-    from flashinfer_bench.decompose.held import Held
+    from flashinfer_bench.decompose.held import NamedTensor
     from flashinfer_bench.decompose.ir import Reason
 
 Watch = Callable[[Op, tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]], None]
@@ -49,7 +54,7 @@ class Recorded:
 class Happened:
     """A call that ran: what it was given, what it wrote into, what it returned."""
 
-    call: Call
+    call: NamedCall
     given: list[torch.Tensor]
     outs: list[torch.Tensor]
     result: Any
@@ -60,11 +65,11 @@ class Happened:
     """Copies of what was given, by identity, from before a call that may have written into it."""
 
 
-class Ledger:
+class Tape:
     """Writes down calls in static single assignment."""
 
     def __init__(
-        self, scopes: Scopes, device: str, held: Mapping[int, Held], watch: Watch | None
+        self, scopes: Scopes, device: str, held: Mapping[int, NamedTensor], watch: Watch | None
     ) -> None:
         self.recorded: list[Recorded] = []
         self.values = Values()
@@ -99,11 +104,11 @@ class Ledger:
         """Note that a tensor takes the place of one that was there before the run."""
         self._lifted(tensor, self._held.get(id(stands_for)))
 
-    def _entry(self, tensor: torch.Tensor) -> Entry:
+    def _entry(self, tensor: torch.Tensor) -> TensorObject:
         entry = self._objects.find(tensor) or self._objects.twin(tensor)
         return entry or self._lifted(tensor, self._held.get(id(tensor)))
 
-    def _lifted(self, tensor: torch.Tensor, held: Held | None) -> Entry:
+    def _lifted(self, tensor: torch.Tensor, held: NamedTensor | None) -> TensorObject:
         if held is None:
             raise NotRecordableError("a tensor appears that no recorded operation made")
         value = self.values.add(held.kind, tensor, held.name, held.aliases)
@@ -158,7 +163,7 @@ class Ledger:
         self._append(Recorded(op, writes_state=name), happened, (target,))
         self._objects.write(entry, op.outs[0])
 
-    def _is_whole_copy(self, call: Call, target: torch.Tensor, entry: Entry) -> bool:
+    def _is_whole_copy(self, call: NamedCall, target: torch.Tensor, entry: TensorObject) -> bool:
         """Tell whether a write only gives one value a second name: no operation, then."""
         if call.last != "copy_" or not isinstance(call.argument(1, "src"), torch.Tensor):
             return False
@@ -181,7 +186,7 @@ class Ledger:
                 self._entry(each).spoilt = "running statistics are read after they were updated"
         return [each for each in happened.changed if not any(each is own for own in statistics)]
 
-    def _op(self, call: Call, outs: tuple[str, ...], structure: Any) -> Op:
+    def _op(self, call: NamedCall, outs: tuple[str, ...], structure: Any) -> Op:
         if not call.fn:
             raise NotRecordableError("a function is called that has no public name")
         args = tuple(encoded(each, self.lookup) for each in call.args)
@@ -210,7 +215,7 @@ class Ledger:
         return None
 
     def _restate(
-        self, fn: str, args: tuple[Any, ...], kwargs: dict[str, Any], holder: Entry
+        self, fn: str, args: tuple[Any, ...], kwargs: dict[str, Any], holder: TensorObject
     ) -> str:
         """Record what aliasing did: a base that was written through a view, or a view of it."""
         shape, strides, _ = holder.layout
@@ -247,7 +252,7 @@ class Ledger:
         self.dropped.append(Dropped(fn=fn, scope=scope, reason=reason, detail=detail))
 
 
-def _target(call: Call, changed: list[torch.Tensor]) -> torch.Tensor:
+def _target(call: NamedCall, changed: list[torch.Tensor]) -> torch.Tensor:
     """Find which tensor a call wrote into; views of one memory count writes together."""
     target = next((each for each in changed if call.args and each is call.args[0]), changed[0])
     if not all(shares_memory(each, target) for each in changed):
@@ -255,7 +260,7 @@ def _target(call: Call, changed: list[torch.Tensor]) -> torch.Tensor:
     return target
 
 
-def _draws(call: Call) -> bool:
+def _draws(call: NamedCall) -> bool:
     if call.last in STOCHASTIC or call.last in DROPOUTS:
         return True
     if call.last == "scaled_dot_product_attention":

@@ -26,7 +26,7 @@ _NEAR = 0.05
 _OFF_ONE = 1e-2  # of rows of probabilities, as half precision rounds them
 
 
-def fitted(draws: Sequence[torch.Tensor]) -> dict[str, Any] | None:
+def inferred_distribution(draws: Sequence[torch.Tensor]) -> dict[str, Any] | None:
     """Name the distribution that several draws of one input come from; None where it has a structure."""
     if all(torch.equal(draws[0], other) for other in draws[1:]):
         return None

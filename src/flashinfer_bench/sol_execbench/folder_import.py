@@ -14,13 +14,20 @@ from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet
 from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, ScalarInput
-from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.decompose.process import (
+    Refused,
+    WorkDone,
+    WorkEnded,
+    WorkLimits,
+    WorkTask,
+    run_each,
+)
 from flashinfer_bench.errors import DatasetError, MissingPackageError, UsageError
 from flashinfer_bench.sol_execbench.entities import REFERENCE_FILE
 from flashinfer_bench.sol_execbench.mapping import OP_TYPE, workload_of
 from flashinfer_bench.sol_execbench.reading import (
     InputsWanted,
-    LeftOut,
+    LeftOutThere,
     plain_values,
     problem_folders,
     read_problem,
@@ -35,12 +42,12 @@ if TYPE_CHECKING:
 
 SEED = 42
 _JOB = "flashinfer_bench.sol_execbench.inputs:make_inputs"
-_LIMITS = Limits(seconds=600.0, memory_bytes=1 << 50)
+_LIMITS = WorkLimits(seconds=600.0, memory_bytes=1 << 50)
 
 
 @dataclass(slots=True)
-class Brought:
-    """What an import brought, and what it did not."""
+class ImportSummary:
+    """What an import made, and what it left out."""
 
     definitions: list[str] = field(default_factory=list)
     workloads: int = 0
@@ -50,24 +57,26 @@ class Brought:
     seed: int = SEED
     """What that function drew from."""
     notes: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def bring(root: Path, draft: Path) -> Brought:
+def import_problems(root: Path, staging: Path) -> ImportSummary:
     """Write a dataset of all problems below a folder."""
-    trace_set, brought = TraceSet.create(draft), Brought()
+    trace_set, imported = TraceSet.create(staging), ImportSummary()
     for folder in problem_folders(root):
-        problem = read_problem(folder, root, brought.left_out)
+        problem = read_problem(folder, root, imported.left_out)
         if problem is None:
             continue
         try:
-            _bring(problem, trace_set, brought)
+            _import_problem(problem, trace_set, imported)
         except (DatasetError, UsageError) as error:
-            brought.left_out.append(LeftOut(problem.label, "problem", problem.label, str(error)))
-    return brought
+            imported.left_out.append(
+                LeftOutThere(problem.label, "problem", problem.label, str(error))
+            )
+    return imported
 
 
-def _bring(problem: Problem, trace_set: TraceSet, brought: Brought) -> None:
+def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSummary) -> None:
     assert trace_set.root is not None
     definition, layout = problem.definition, Layout(trace_set.root)
     if definition.name in trace_set.definitions:
@@ -75,7 +84,7 @@ def _bring(problem: Problem, trace_set: TraceSet, brought: Brought) -> None:
         raise UsageError(f"another problem is called {definition.name!r} too: {first}")
     file = layout.definition_file(definition)
     blobs = layout.blob_workloads / OP_TYPE / part_of_path(definition.name)
-    made = list(_with_inputs(problem, blobs, brought))
+    made = list(_with_inputs(problem, blobs, imported))
     if not made:
         raise UsageError("none of its workloads can be brought")
     stored = _copied(problem, made, blobs, trace_set.root)
@@ -85,14 +94,14 @@ def _bring(problem: Problem, trace_set: TraceSet, brought: Brought) -> None:
     trace_set.add_workload_traces(
         [Trace(definition=definition.name, workload=workload) for workload in workloads]
     )
-    brought.definitions.append(definition.name)
-    brought.workloads += len(workloads)
-    brought.notes.extend(problem.notes)
-    _save_solutions(problem, layout, brought)
+    imported.definitions.append(definition.name)
+    imported.workloads += len(workloads)
+    imported.notes.extend(problem.notes)
+    _save_solutions(problem, layout, imported)
 
 
 def _with_inputs(
-    problem: Problem, blobs: Path, brought: Brought
+    problem: Problem, blobs: Path, imported: ImportSummary
 ) -> Iterator[tuple[SolWorkload, dict[str, InputSpec]]]:
     """Give the workloads, each with those of its inputs that the problem's function made."""
     wanted = {
@@ -107,9 +116,9 @@ def _with_inputs(
                 yield found, {}
             case str():
                 name = f"workload {found.uuid}"
-                brought.left_out.append(LeftOut(problem.label, "workload", name, outcome))
+                imported.left_out.append(LeftOutThere(problem.label, "workload", name, outcome))
             case _:
-                brought.made_inputs += 1
+                imported.made_inputs += 1
                 yield found, outcome
 
 
@@ -126,7 +135,7 @@ def _made(
         raise MissingPackageError("torch", extra="torch", needed_for="making custom inputs")
     for task, outcome in run_each(tasks, _LIMITS):
         match outcome:
-            case Done(value=scalars):
+            case WorkDone(value=scalars):
                 path = _inputs_file(blobs, task.name)
                 place = path.relative_to(blobs.parents[3]).as_posix()
                 yield (
@@ -138,11 +147,11 @@ def _made(
                         for name in wanted[task.name]
                     },
                 )
-            case Refused(message=message) | Ended(message=message):
+            case Refused(message=message) | WorkEnded(message=message):
                 yield task.name, message
 
 
-def _task(problem: Problem, found: SolWorkload, names: list[str], blobs: Path) -> Task:
+def _task(problem: Problem, found: SolWorkload, names: list[str], blobs: Path) -> WorkTask:
     definition = problem.definition
     shapes = dict(zip(definition.inputs, definition.get_input_shapes(found.axes), strict=True))
     wanted = {
@@ -158,7 +167,7 @@ def _task(problem: Problem, found: SolWorkload, names: list[str], blobs: Path) -
         seed=SEED,
         target=_inputs_file(blobs, found.uuid),
     )
-    return Task(_JOB, (asked,), name=found.uuid)
+    return WorkTask(_JOB, (asked,), name=found.uuid)
 
 
 def _inputs_file(blobs: Path, uuid: str) -> Path:
@@ -184,16 +193,16 @@ def _copied(
     return places
 
 
-def _save_solutions(problem: Problem, layout: Layout, brought: Brought) -> None:
+def _save_solutions(problem: Problem, layout: Layout, imported: ImportSummary) -> None:
     for solution in problem.solutions:
-        if solution.name in brought.solutions:
+        if solution.name in imported.solutions:
             reason = f"another solution is called {solution.name!r} too"
-            brought.left_out.append(LeftOut(problem.label, "solution", solution.name, reason))
+            imported.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
             continue
         try:
             save_json_file(solution, layout.solution_file(solution, OP_TYPE))
         except UsageError as error:  # a name that is no file's
             reason = str(error)
-            brought.left_out.append(LeftOut(problem.label, "solution", solution.name, reason))
+            imported.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
             continue
-        brought.solutions.append(solution.name)
+        imported.solutions.append(solution.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from flashinfer_bench.judging.draws import total_variation_strays
+from flashinfer_bench.judging.sampled_tokens import total_variation_strays
 
 RUNS = 4000
 

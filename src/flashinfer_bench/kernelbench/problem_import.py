@@ -8,7 +8,14 @@ import msgspec
 
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput, uuid_of
-from flashinfer_bench.decompose.process import Done, Ended, Limits, Refused, Task, run_each
+from flashinfer_bench.decompose.process import (
+    Refused,
+    WorkDone,
+    WorkEnded,
+    WorkLimits,
+    WorkTask,
+    run_each,
+)
 from flashinfer_bench.kernelbench.descriptions import Description
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.kernelbench.sources import local_sources
@@ -45,49 +52,49 @@ class Parameter(msgspec.Struct, frozen=True):
     is_buffer: bool
 
 
-class Brought(msgspec.Struct, frozen=True):
+class ImportedProblem(msgspec.Struct, frozen=True):
     """What running a problem told."""
 
     found: Description
     parameters: tuple[Parameter, ...]
 
 
-def look_at_each(problems: Mapping[Path, Path]) -> Iterator[tuple[Path, Brought | str]]:
+def look_at_each(problems: Mapping[Path, Path]) -> Iterator[tuple[Path, ImportedProblem | str]]:
     """Run problems, each in a process of its own; tensors that stay fixed are left in the folder given with each."""
     by_name = {str(problem): problem for problem in problems}
     tasks = (
-        Task(_JOB, (str(problem.resolve()), str(folder), SEED, "cpu"), name=str(problem))
+        WorkTask(_JOB, (str(problem.resolve()), str(folder), SEED, "cpu"), name=str(problem))
         for problem, folder in problems.items()
     )
-    for task, outcome in run_each(tasks, Limits(seconds=_SECONDS, memory_bytes=_ANY_MEMORY)):
+    for task, outcome in run_each(tasks, WorkLimits(seconds=_SECONDS, memory_bytes=_ANY_MEMORY)):
         problem = by_name[task.name]
         match outcome:
-            case Done(value=value):
-                brought = msgspec.convert(value, Brought)
-                yield problem, _why_not(problem, brought.found) or brought
-            case Refused(message=message) | Ended(message=message):
+            case WorkDone(value=value):
+                imported = msgspec.convert(value, ImportedProblem)
+                yield problem, _why_not(problem, imported.found) or imported
+            case Refused(message=message) | WorkEnded(message=message):
                 yield problem, message
 
 
-def definition_of(problem: Path, brought: Brought) -> Definition:
+def definition_of(problem: Path, imported: ImportedProblem) -> Definition:
     """Make the definition: what forward takes, then the model's weights and buffers."""
-    found = brought.found
+    found = imported.found
     return Definition(
         name=definition_name(problem),
         op_type=OP_TYPE,
-        axes=axes_of([*found.inputs, *brought.parameters, *found.outputs]),
-        inputs={**input_specs(found.inputs), **input_specs(brought.parameters, role="static")},
+        axes=axes_of([*found.inputs, *imported.parameters, *found.outputs]),
+        inputs={**input_specs(found.inputs), **input_specs(imported.parameters, role="static")},
         outputs=output_specs(found.outputs),
-        reference=_reference(problem, brought),
+        reference=_reference(problem, imported),
         tags=[f"source:kernelbench/{label_of(problem)}"],
         description=f"{problem.name}; its weights and buffers are the inputs named p_…",
     )
 
 
-def workload_of(definition: Definition, brought: Brought, folder: str) -> Workload:
+def workload_of(definition: Definition, imported: ImportedProblem, folder: str) -> Workload:
     """Make the workload of KernelBench's sizes; what is stored lies in `folder`, relative to the dataset."""
-    inputs = workload_inputs(brought.found, folder, SEED)
-    for weight in brought.parameters:
+    inputs = workload_inputs(imported.found, folder, SEED)
+    for weight in imported.parameters:
         inputs[weight.name] = (
             SafetensorsInput(path=f"{folder}/parameters.safetensors", tensor_key=weight.name)
             if weight.is_stored
@@ -144,9 +151,9 @@ def run({names}):
 """
 
 
-def _reference(problem: Path, brought: Brought) -> str:
+def _reference(problem: Path, imported: ImportedProblem) -> str:
     """Write the problem's own source, and a `run` that puts the weights into its model."""
-    found = brought.found
+    found = imported.found
     source = local_sources(problem)[problem.name].rstrip()
     given = [
         f"{each.name}.clone()" if index in found.written else each.name
@@ -154,9 +161,9 @@ def _reference(problem: Path, brought: Brought) -> str:
     ]
     state = [  # a buffer may be written to, as running means are
         f"{each.path!r}: {each.name}{'.clone()' if each.is_buffer else ''}"
-        for each in brought.parameters
+        for each in imported.parameters
     ]
-    names = [each.name for each in found.inputs] + [each.name for each in brought.parameters]
+    names = [each.name for each in found.inputs] + [each.name for each in imported.parameters]
     return source + _RUN.format(
         names=", ".join(names),
         given=", ".join(given),

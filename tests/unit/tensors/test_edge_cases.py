@@ -3,16 +3,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from flashinfer_bench.tensors.generate import InputMaker
-from flashinfer_bench.tensors.planned import (
-    InputPlan,
+from flashinfer_bench.data.distributions import (
     Integers,
     Normal,
     Probabilities,
-    TensorPlan,
     Uniform,
 )
-from flashinfer_bench.tensors.unusual import FAMILIES, can_be_unusual, make_unusual
+from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case, make_edge_case
+from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.planned import (
+    InputPlan,
+    TensorPlan,
+)
 
 X = TensorPlan("x", (8, 64), "float32")
 CPU = torch.device("cpu")
@@ -24,7 +26,7 @@ def usual_content() -> torch.Tensor:
 
 def unusual_content(family: str) -> torch.Tensor:
     content = usual_content()
-    make_unusual(family, content)
+    make_edge_case(family, content)
     return content
 
 
@@ -49,7 +51,7 @@ def test_repeated_values_are_few_and_near_what_they_were() -> None:
 
 def test_an_unknown_family_is_an_error_that_names_the_known() -> None:
     with pytest.raises(ValueError, match="no family named 'odd'; there are large, tiny, zeros"):
-        make_unusual("odd", usual_content())
+        make_edge_case("odd", usual_content())
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,18 @@ def test_an_unknown_family_is_an_error_that_names_the_known() -> None:
     [
         (InputPlan(X, "window"), True),
         (InputPlan(X, "window", distribution=Normal(mean=1.0)), True),
-        (InputPlan(X, "window", distribution=Uniform(0.0, 1.0)), False),
+        (InputPlan(X, "window", distribution=Uniform(low=0.0, high=1.0)), False),
         (InputPlan(X, "window", distribution=Probabilities()), False),
         (InputPlan(X, "draw"), False),
         (InputPlan(X, "file", path="a", tensor_key="x"), False),
         (InputPlan(X, "draw", "static"), False),
         (InputPlan(TensorPlan("i", (8,), "int32"), "window"), False),
-        (InputPlan(TensorPlan("i", (8,), "int32"), "window", distribution=Integers(0, 4)), False),
+        (
+            InputPlan(
+                TensorPlan("i", (8,), "int32"), "window", distribution=Integers(low=0, high=4)
+            ),
+            False,
+        ),
         (InputPlan(TensorPlan("q", (8,), "float8_e4m3fn"), "window"), False),
         (InputPlan(TensorPlan("h", (8,), "bfloat16"), "window"), True),
     ],
@@ -71,7 +78,7 @@ def test_an_unknown_family_is_an_error_that_names_the_known() -> None:
 def test_only_normal_floats_that_are_new_in_every_call_may_be_unusual(
     plan: InputPlan, is_possible: bool
 ) -> None:
-    assert can_be_unusual(plan) is is_possible
+    assert can_be_edge_case(plan) is is_possible
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -84,7 +91,7 @@ def test_a_family_changes_only_what_may_be_unusual(family: str) -> None:
     ((x, probs),) = maker.prepare(5, 1, family=family)
     ((usual_x, usual_probs),) = usual_maker.prepare(5, 1)
 
-    make_unusual(family, usual_x)
+    make_edge_case(family, usual_x)
     assert torch.equal(x, usual_x)
     assert torch.equal(probs, usual_probs)
 

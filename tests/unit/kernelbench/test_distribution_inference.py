@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from flashinfer_bench.kernelbench.fitting import fitted  # noqa: E402
+from flashinfer_bench.kernelbench.distribution_inference import inferred_distribution  # noqa: E402
 
 
 def draws(make: Any) -> list[Any]:
@@ -31,7 +31,7 @@ def draws(make: Any) -> list[Any]:
     ],
 )
 def test_free_draws_are_recognised(make: Any, distribution: dict[str, Any]) -> None:
-    found = fitted(draws(make))
+    found = inferred_distribution(draws(make))
 
     assert found is not None
     assert found["type"] == distribution["type"]
@@ -64,4 +64,4 @@ def test_free_draws_are_recognised(make: Any, distribution: dict[str, Any]) -> N
     ],
 )
 def test_structure_is_left_alone(make: Any) -> None:
-    assert fitted(draws(make)) is None
+    assert inferred_distribution(draws(make)) is None

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data import AxisConst, AxisExpr, AxisVar, SafetensorsInput, ScalarInput
-from flashinfer_bench.data.drafting import Draft, Seen, SeenCall, SeenValue, Wishes, draft
+from flashinfer_bench.data.scaffolding import (
+    Draft,
+    SeenCall,
+    SeenFunction,
+    SeenValue,
+    Wishes,
+    draft,
+)
 from flashinfer_bench.errors import UsageError
 
 RUN = "def run(*inputs):\n    return inputs[0]\n"
@@ -18,7 +25,9 @@ def tensor(*shape: int, dtype: str = "float32") -> SeenValue:
 
 
 def drafted(*calls: tuple[dict[str, SeenValue], list[SeenValue]], **wishes: Any) -> Draft:
-    seen = Seen([SeenCall(inputs, outputs) for inputs, outputs in calls], "example_inputs()")
+    seen = SeenFunction(
+        [SeenCall(inputs, outputs) for inputs, outputs in calls], "example_inputs()"
+    )
     return draft(seen, Wishes(**({"function": "op", "reference": RUN} | wishes)))
 
 

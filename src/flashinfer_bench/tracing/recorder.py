@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED = 65_536
 
 
-class Tap:
+class CallRecorder:
     """Decides about the calls of one definition, with policies of its own.
 
     `settled` holds keys (shapes, and scalars where they matter) of calls that are turned away without

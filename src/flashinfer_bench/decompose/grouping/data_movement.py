@@ -1,4 +1,4 @@
-"""Plumbing: every view and factory gets one owner, and the children of each node an order in which they can run."""
+"""Data movement: every view and factory gets one owner, and the children of a node an order in which they can run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.grouping.parts import Part
+from flashinfer_bench.decompose.grouping.parts import TracePart
 from flashinfer_bench.decompose.ir import Node, Trace
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ Step = int | Node
 """What a parent does next: an operation of its own, or a child."""
 
 
-def completed(facts: Facts, root: Part) -> Node:
-    """Give all plumbing to its nodes and order their children; a group that cannot run at once is dissolved."""
+def completed(facts: Facts, root: TracePart) -> Node:
+    """Give all data movement to its nodes and order their children; a group that cannot run at once is dissolved."""
     held = set(root.work())
     pool = {op.id for op in facts.trace.ops} - held
     while True:
@@ -32,7 +32,7 @@ def completed(facts: Facts, root: Part) -> Node:
 class _TangledError(Exception):
     """Some children each need what another makes."""
 
-    def __init__(self, parts: tuple[Part, ...]) -> None:
+    def __init__(self, parts: tuple[TracePart, ...]) -> None:
         super().__init__()
         self.parts = parts
 
@@ -41,8 +41,8 @@ class _TangledError(Exception):
 class _Place:
     facts: Facts
 
-    def claims(self, part: Part, pool: set[int]) -> set[int]:
-        """Plumbing of a parent's that belongs to a child."""
+    def claims(self, part: TracePart, pool: set[int]) -> set[int]:
+        """Data movement of a parent's that belongs to a child."""
         work = part.work()
         found = self.facts.between(work) & pool
         if part.frame is not None:
@@ -51,7 +51,7 @@ class _Place:
         return found
 
     def sunk(self, pool: set[int], owners: Mapping[int, int]) -> dict[int, int]:
-        """Plumbing on weights and constants alone that one child alone uses, with that child."""
+        """Data movement on weights and constants alone that one child alone uses, with that child."""
         found = dict(owners)
         for op in sorted(pool, reverse=True):
             if op in found or not self._is_steady(op):
@@ -66,8 +66,8 @@ class _Place:
         return op in self.facts.weighty or op in self.facts.prologue
 
 
-def _placed(place: _Place, part: Part, pool: set[int]) -> Node:
-    """Make a node of a part, with the plumbing that was left to it and to what is below."""
+def _placed(place: _Place, part: TracePart, pool: set[int]) -> Node:
+    """Make a node of a part, with the data movement that was left to it and to what is below."""
     if part.is_leaf:
         return _node(part, tuple(sorted({*part.ops, *pool})), ())
     owners = {op: index for index, child in enumerate(part.children) for op in child.work()}
@@ -87,7 +87,7 @@ def _placed(place: _Place, part: Part, pool: set[int]) -> Node:
     return replace(node, children=_ordered(place.facts.trace, node, part))
 
 
-def _node(part: Part, ops: tuple[int, ...], children: tuple[Node, ...]) -> Node:
+def _node(part: TracePart, ops: tuple[int, ...], children: tuple[Node, ...]) -> Node:
     is_stochastic = any("stochastic" in child.tags for child in children)
     tags = dict.fromkeys((*part.tags, *(("stochastic",) if is_stochastic else ())))
     path = _path(part)
@@ -104,12 +104,12 @@ def _node(part: Part, ops: tuple[int, ...], children: tuple[Node, ...]) -> Node:
     )
 
 
-def _path(part: Part) -> str:
+def _path(part: TracePart) -> str:
     frame = part.home if part.frame is None else part.frame
     return next((scope.path for scope in reversed(frame) if scope.kind == "module"), "")
 
 
-def _ordered(trace: Trace, node: Node, part: Part) -> tuple[Node, ...]:
+def _ordered(trace: Trace, node: Node, part: TracePart) -> tuple[Node, ...]:
     done, stuck = run_order(trace, node)
     if stuck:
         places = {id(child): index for index, child in enumerate(node.children)}
@@ -163,14 +163,14 @@ def _makers(trace: Trace, ops: Iterable[int]) -> set[int]:
     }
 
 
-def _untangled(root: Part, tangled: tuple[Part, ...]) -> Part:
+def _untangled(root: TracePart, tangled: tuple[TracePart, ...]) -> TracePart:
     """Dissolve the largest group of a tangle into its children; kernels that need each other become one."""
     groups = [part for part in tangled if not part.is_leaf]
     if groups:
         largest = max(groups, key=lambda part: len(part.work()))
         return _replaced(root, (largest,), largest.children)
     reason = "parts of it need each other's results"
-    merged = Part(
+    merged = TracePart(
         level="kernel",
         name=tangled[0].name,
         reason=f"opaque: {reason}",
@@ -182,7 +182,7 @@ def _untangled(root: Part, tangled: tuple[Part, ...]) -> Part:
     return _replaced(root, tangled, (merged,))
 
 
-def _replaced(part: Part, old: tuple[Part, ...], new: tuple[Part, ...]) -> Part:
+def _replaced(part: TracePart, old: tuple[TracePart, ...], new: tuple[TracePart, ...]) -> TracePart:
     """Put other children in the place of some, wherever they are."""
     if part.is_leaf:
         return part

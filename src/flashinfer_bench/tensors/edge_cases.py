@@ -1,10 +1,11 @@
-"""Unusual but legal content: large, tiny, zero, and few different values."""
+"""Edge-case inputs: unusual but legal content, large, tiny, zero, and few different values."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, Normal, usual
+from flashinfer_bench.data.distributions import Normal
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, usual
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,7 @@ _LARGE, _TINY = 64.0, 2.0**-10  # powers of two, so nothing is rounded
 _STEPS_PER_UNIT = 2.0  # of repeated values: multiples of one half
 
 
-def can_be_unusual(plan: InputPlan) -> bool:
+def can_be_edge_case(plan: InputPlan) -> bool:
     """Tell whether an input may have such content: normally distributed floats, new in every call.
 
     Declared ranges, rows of probabilities, weights and tensors from files stay what they are.
@@ -32,7 +33,7 @@ def can_be_unusual(plan: InputPlan) -> bool:
     )
 
 
-def make_unusual(family: str, content: torch.Tensor) -> None:
+def make_edge_case(family: str, content: torch.Tensor) -> None:
     """Turn usual content into that of a family, in place."""
     match family:
         case "large":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-class Arrivals(MetaPathFinder):
+class ImportHooks(MetaPathFinder):
     """Calls back after modules were imported; in `sys.meta_path` only while something is waited for."""
 
     def __init__(self) -> None:

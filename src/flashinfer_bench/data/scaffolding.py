@@ -43,7 +43,7 @@ class SeenCall(msgspec.Struct, frozen=True):
     outputs: list[SeenValue]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenFunction(msgspec.Struct, frozen=True):
     """What running a function showed."""
 
     calls: list[SeenCall]
@@ -110,7 +110,7 @@ class _Axes:
         return name
 
 
-def draft(seen: Seen, wishes: Wishes) -> Draft:
+def draft(seen: SeenFunction, wishes: Wishes) -> Draft:
     """Draft a definition, and one workload per call.
 
     Dimensions that are equally long in every call share an axis; an axis whose length differs between
@@ -129,7 +129,7 @@ def draft(seen: Seen, wishes: Wishes) -> Draft:
     return Draft(definition, unique, [*seen.notes, *axes.notes])
 
 
-def _require_alike(seen: Seen) -> None:
+def _require_alike(seen: SeenFunction) -> None:
     """Refuse calls that differ in more than sizes and values."""
     first, *rest = (_kinds(call) for call in seen.calls)
     for index, kinds in enumerate(rest, start=2):
@@ -152,7 +152,7 @@ def _described(kinds: list[tuple[str, str, int | None]]) -> str:
     )
 
 
-def _input_sizes(seen: Seen) -> dict[str, list[Sizes]]:
+def _input_sizes(seen: SeenFunction) -> dict[str, list[Sizes]]:
     """Give the lengths of each tensor input's dimensions, over all calls."""
     return {
         name: list(zip(*(call.inputs[name].shape or () for call in seen.calls), strict=True))
@@ -161,7 +161,7 @@ def _input_sizes(seen: Seen) -> dict[str, list[Sizes]]:
     }
 
 
-def _place_named(axes: _Axes, seen: Seen, wishes: Wishes) -> None:
+def _place_named(axes: _Axes, seen: SeenFunction, wishes: Wishes) -> None:
     """Take the names that the author gave, then those the source suggests."""
     sizes = _input_sizes(seen)
     known = [*sizes, *_output_names(seen, wishes)]
@@ -195,7 +195,7 @@ def _name(axes: _Axes, tensor: str, index: int, axis: str, sizes: Sizes) -> None
     axes.shapes[tensor][index] = axis
 
 
-def _place_inputs(axes: _Axes, seen: Seen) -> None:
+def _place_inputs(axes: _Axes, seen: SeenFunction) -> None:
     sizes = _input_sizes(seen)
     leading = _leading_tensor(sizes)
     for name in sorted(sizes, key=lambda each: each != leading):  # it gets its names first
@@ -238,7 +238,7 @@ def _likeliest(axes: _Axes, candidates: Sequence[str], from_end: int) -> str:
     return candidates[0]
 
 
-def _output_names(seen: Seen, wishes: Wishes) -> list[str]:
+def _output_names(seen: SeenFunction, wishes: Wishes) -> list[str]:
     """Name the outputs as the function's `return` does, where that names them all."""
     outputs = seen.calls[0].outputs
     names = list(wishes.output_names or ())
@@ -257,7 +257,7 @@ def _miscounted(name: str, axes: Sequence[str], dimensions: int) -> UsageError:
     )
 
 
-def _place_outputs(axes: _Axes, seen: Seen, names: Sequence[str], wishes: Wishes) -> None:
+def _place_outputs(axes: _Axes, seen: SeenFunction, names: Sequence[str], wishes: Wishes) -> None:
     for position, name in enumerate(names):
         shapes = [call.outputs[position].shape or [] for call in seen.calls]
         dimensions: list[Sizes] = list(zip(*shapes, strict=True))
@@ -335,7 +335,9 @@ def _expressions(axes: Mapping[str, Sizes], sizes: Sizes) -> Iterator[str]:
                 yield f"{axis} + {other}"
 
 
-def _definition(seen: Seen, wishes: Wishes, axes: _Axes, outputs: Sequence[str]) -> Definition:
+def _definition(
+    seen: SeenFunction, wishes: Wishes, axes: _Axes, outputs: Sequence[str]
+) -> Definition:
     first = seen.calls[0]
     inputs = {
         name: TensorSpec(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.apply.comparing import Timed, copies_of
+from flashinfer_bench.apply.comparing import TimedAnswer, copies_of
 from flashinfer_bench.apply.fast_path import Answer
 from flashinfer_bench.intercept.call import as_it_is
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.intercept import Proceed
     from flashinfer_bench.intercept.chain import Inside
 
-Heard = Callable[[tuple[Any, ...], Timed, Timed], None]
+Heard = Callable[[tuple[Any, ...], TimedAnswer, TimedAnswer], None]
 """Told inputs, the solution's outputs and the original's."""
 
 
@@ -48,13 +48,13 @@ def compared(
         before = inside.solution
         inside.solution = True
         try:
-            ours = Timed(lambda: kernel(*copies))
+            ours = TimedAnswer(lambda: kernel(*copies))
         except Exception as error:  # noqa: BLE001 - the program has its fallback
             failed(error)
             ours = None
         finally:
             inside.solution = before
-        theirs = Timed(lambda: proceed(*args, **kwargs))
+        theirs = TimedAnswer(lambda: proceed(*args, **kwargs))
         answer = theirs.answer
         if ours is not None:
             if len(args) > input_count:

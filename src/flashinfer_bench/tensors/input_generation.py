@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.tensors.planned import (
+from flashinfer_bench.data.distributions import (
     Boolean,
     IndexPointers,
     Integers,
@@ -27,7 +27,7 @@ from flashinfer_bench.tensors.planned import (
 if TYPE_CHECKING:
     import random
 
-    from flashinfer_bench.tensors.planned import Distribution
+    from flashinfer_bench.data.distributions import Distribution
 
 WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
@@ -54,7 +54,7 @@ def draw(
         case Uniform():
             return _uniform(distribution, shape, dtype, generator)
         case Integers(low=low, high=high):
-            return _integers(low, high, shape, dtype, generator)
+            return _integers(int(low), int(high), shape, dtype, generator)
         case Boolean(rate=rate):
             return _empty(shape, torch.float32, generator).uniform_(generator=generator) < rate
         case Probabilities(temperature=temperature):
@@ -63,9 +63,9 @@ def draw(
         case Permutation():
             return _permutations(shape, generator).to(generator.device, dtype)
         case PageTable(pages=pages, unique=False):
-            return _integers(0, pages, shape, dtype, generator)
+            return _integers(0, int(pages), shape, dtype, generator)
         case PageTable(pages=pages):
-            chosen = torch.randperm(pages, generator=_on_cpu(generator))[: math.prod(shape)]
+            chosen = torch.randperm(int(pages), generator=_on_cpu(generator))[: math.prod(shape)]
             return chosen.view(shape).to(generator.device, dtype)
         case IndexPointers():
             return _index_pointers(distribution, shape, generator).to(generator.device, dtype)
@@ -81,7 +81,7 @@ def draw_pool(
             return draw(Normal(std=std), (count,), dtype, generator)
         case Uniform(low=low, high=high) if dtype.itemsize > 1:
             half = (high - low) / 2
-            return draw(Uniform(-half, half), (count,), dtype, generator)
+            return draw(Uniform(low=-half, high=half), (count,), dtype, generator)
         case Probabilities():
             row = shape[-1]
             rows = math.prod(shape[:-1]) + -(-WINDOW_SLACK // row)
@@ -106,12 +106,12 @@ def fill(
             _texture(_window(pool, out, choices), flat, choices)
             flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
         case Integers(low=low, high=high):
-            _turn(_window(pool, out, choices), flat, low, high, choices)
+            _turn(_window(pool, out, choices), flat, int(low), int(high), choices)
         case PageTable(pages=pages, unique=False):
-            _turn(_window(pool, out, choices), flat, 0, pages, choices)
+            _turn(_window(pool, out, choices), flat, 0, int(pages), choices)
         case PageTable(pages=pages):
             _roll(pool.view(-1), flat, choices)
-            _turn(flat, flat, 0, pages, choices)
+            _turn(flat, flat, 0, int(pages), choices)
         case Permutation():
             _roll(pool, out, choices)
             _turn(flat, flat, 0, out.shape[-1], choices)
@@ -170,12 +170,13 @@ def _index_pointers(
     count = shape[0] - 1
     if count < 1:
         return torch.zeros(shape, dtype=torch.int64)
-    spare = distribution.total - count * distribution.shortest
+    shortest = int(distribution.shortest)
+    spare = int(distribution.total) - count * shortest
     cuts = torch.randint(spare + 1, (count - 1,), generator=generator).sort().values
     edges = torch.cat((cuts.new_zeros(1), cuts, cuts.new_full((1,), spare)))
-    lengths = edges.diff() + distribution.shortest
+    lengths = edges.diff() + shortest
     if distribution.longest is not None:
-        lengths = _shortened(lengths, distribution.longest, generator)
+        lengths = _shortened(lengths, int(distribution.longest), generator)
     return torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
 
 

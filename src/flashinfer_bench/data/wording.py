@@ -1,0 +1,41 @@
+"""Pieces of sentences that many messages share."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_NEAR = 0.6
+
+
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = _NEAR) -> str:
+    """Suggest the nearest known name, or nothing.
+
+    >>> did_you_mean("gem_n8", ["gemm_n8", "rmsnorm_h8"])
+    "; did you mean 'gemm_n8'?"
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def listed(names: Iterable[str], *, most: int = 8) -> str:
+    """Name things in a sentence, in their order; many are cut short.
+
+    >>> listed(["b", "a"])
+    "'b', 'a'"
+    """
+    everything = [repr(name) for name in names]
+    more = f" and {len(everything) - most} more" if len(everything) > most else ""
+    return ", ".join(everything[:most]) + more
+
+
+def axes_text(axes: Mapping[str, int]) -> str:
+    """Write a workload's sizes in one line.
+
+    >>> axes_text({"M": 8, "N": 16}), axes_text({})
+    ('M=8, N=16', 'no axes')
+    """
+    return ", ".join(f"{name}={length}" for name, length in axes.items()) or "no axes"

@@ -249,7 +249,7 @@ def test_a_narrow_window_needs_no_scrolling_sideways(narrow, address: str) -> No
 
 
 @pytest.mark.parametrize("address", [*PAGES, *STATES])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
 def test_a_page_has_no_serious_fault_of_accessibility(
     browser, site: Path, scheme: str, address: str
 ) -> None:

@@ -641,6 +641,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
 """
 
 
+@pytest.mark.full
 def test_a_torch_extension_with_all_of_aten_builds_and_runs(tmp_path: Path) -> None:
     """Slow (20 s): the only test that compiles `torch/extension.h`."""
     import torch

@@ -135,6 +135,7 @@ def test_validate_names_every_odd_file(root: Path, odd: str) -> None:
     assert said.count(words[0]) == len(places)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("odd", ["pipe", "secret"])
 @pytest.mark.parametrize("place", PLACES)
 def test_what_reads_a_dataset_names_an_odd_file_and_waits_for_nobody(
@@ -148,6 +149,7 @@ def test_other_things_that_are_no_files_are_errors_too(root: Path, odd: str) -> 
     refused(root, "summary", PLACES["definition"], put(root, PLACES["definition"], odd))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("odd", ["pipe", "device", "secret"])
 @pytest.mark.parametrize("command", ["html", "merge", "export", "run", "check"])
 def test_every_command_refuses_an_odd_source(root: Path, command: str, odd: str) -> None:

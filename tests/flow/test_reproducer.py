@@ -166,6 +166,7 @@ def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(
     assert said.strip() == mismatch_in(trace.evaluation)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", [TIRED, STALE], ids=["after some calls", "by address"])
 def test_what_is_wrong_in_a_timed_call_only_is_shown_too(tmp_path: Path, source: str) -> None:
     made = solution(source)

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.full  # hundreds of changed decompositions
+
 ROOT = Path(__file__).parents[3]
 MODEL = """\
 import torch

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = (
-    pytest.mark.full
-)  # 144 models take minutes; `make test` takes smaller ones apart
+pytestmark = pytest.mark.full  # 144 models take minutes; `make test` takes smaller ones apart
 
 pytest.importorskip("torch", reason="models are run")
 PROBLEMS = Path(__file__).parents[2] / "examples" / "kernelbench"

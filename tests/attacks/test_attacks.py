@@ -30,7 +30,7 @@ QUICK = frozenset(
         "theft_at_compile_time",
         "theft_claims_no_toolchain",
         "theft_forged_answer",
-        "theft_forged_phases",
+        "theft_forged_peak",
         "wrong_broadcast_output",
         "wrong_constant",
         "wrong_forged_fingerprint",

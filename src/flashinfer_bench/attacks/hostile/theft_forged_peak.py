@@ -1,6 +1,6 @@
-"""A time is reported that no trace can hold, and the run ends with this job.
+"""The most memory in use is said to be less than nothing, and the run ends with this job.
 
-how: the harness becomes an object of another class, which says that preparing a trial took minus one millisecond
+how: the harness becomes an object of another class, which says that one byte less than none was in use at most
 caught by: figures are looked at before anything is reckoned with them
 expect: tampered_harness, RUNTIME_ERROR, implausible
 family: theft
@@ -13,7 +13,7 @@ import torch
 
 
 def install():
-    from flashinfer_bench.bench.protocol import TrialOpened
+    from flashinfer_bench.bench.protocol import Kept
 
     frame = sys._getframe(1)
     while type(frame.f_locals.get("self")).__name__ != "_Harness":
@@ -21,9 +21,8 @@ def install():
     harness = frame.f_locals["self"]
 
     class Harness(type(harness)):
-        def open_trial(self, id_, seed):
-            super().open_trial(id_, seed)
-            return TrialOpened(id_, -1.0, None)
+        def keep(self, request):
+            return Kept(request.id, super().keep(request).fingerprint, -1)
 
     harness.__class__ = Harness
 

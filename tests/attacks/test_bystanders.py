@@ -90,6 +90,7 @@ def alone() -> dict[str, Verdict]:
         return {entry.name: verdict(run(benchmark, entry.name)) for entry in BYSTANDERS}
 
 
+@pytest.mark.full  # some minutes: all attackers there are
 def test_honest_results_are_the_same_among_attackers(alone: dict[str, Verdict]) -> None:
     with dataset_with(ATTACKERS) as benchmark:
         root = benchmark.get_trace_set().root

@@ -78,50 +78,6 @@ def line_of(root: Path, name: str) -> str:
     return f"{file}:{names.index(name) + 1}"
 
 
-@pytest.mark.full
-def test_twelve_times_the_work_is_slower_and_the_other_way_round_faster(root: Path) -> None:
-    one_odd_round_may_be = ("--rounds", "9", "--json")
-    slower = document(ab(root, "honest", "repeating", *one_odd_round_may_be))["ab"]
-    faster = document(ab(root, "repeating", "honest", *one_odd_round_may_be))["ab"]
-
-    assert [each["verdict"] for each in slower["workloads"]] == ["SLOWER"] * 3
-    assert [each["verdict"] for each in faster["workloads"]] == ["FASTER"] * 3
-    assert (slower["overall_verdict"], faster["overall_verdict"]) == ("SLOWER", "FASTER")
-    assert faster["workloads"][2]["ratio"] > 4
-
-
-def test_the_same_code_is_never_faster_or_slower(root: Path) -> None:
-    """All six pairs of processes would have to be off by 2% to the same side."""
-    done = ab(root, "honest", "honest", "--json")
-    told = document(done)["ab"]
-
-    assert done.returncode == 0
-    assert told["is_same_code"] is True
-    assert {each["verdict"] for each in told["workloads"]} <= {"SAME", "UNDECIDED"}
-
-
-@pytest.mark.full
-def test_rounds_end_by_a_rule_and_the_answer_says_which(root: Path) -> None:
-    done = ab(root, "honest", "repeating", "--until-interval", "90%", "--json")
-    (first, *_) = document(done)["ab"]["workloads"]
-
-    assert first["stopped_by"] in {"interval", "most_blocks"}
-    assert 6 <= first["rounds"] <= 30
-
-
-def test_files_are_compared_and_nothing_is_recorded(root: Path, tmp_path: Path) -> None:
-    before = trace_file(root).read_bytes()
-    old, new = kernel(tmp_path, "old", REPEATING), kernel(tmp_path, "new", HONEST)
-
-    done = ab(root, old, new, "--threshold", "50%")
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{old} -> {new} as increment")
-    assert "FASTER: " in done.stdout
-    assert trace_file(root).read_bytes() == before
-    assert not list(tmp_path.glob("**/*.jsonl"))
-
-
 WHOSE = (
     (WRONG, "INCORRECT_NUMERICAL", "new"),
     (DYING, "RUNTIME_ERROR", "old"),
@@ -376,19 +332,6 @@ def test_a_replay_of_nothing_is_one_message(
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_the_doctor_finds_that_kernels_can_be_run_here() -> None:
-    done = call("doctor", "--json")
-    told = document(done)["doctor"]
-
-    assert done.returncode == 0, told["advice"]
-    assert {each["name"] for each in told["devices"]} >= {"cpu"}
-    assert {"language": "python", "binding": None, "missing": None, "remark": None} in told[
-        "languages"
-    ]
-    assert told["noise"]["ratio"] == pytest.approx(1.0, abs=0.5)
-    assert told["clock"]["overhead_ns"] > 0
 
 
 def test_the_doctor_names_no_users_and_no_arguments() -> None:

@@ -235,7 +235,10 @@ def test_every_edge_of_the_data_flow_ends_at_ports_there_are(mini_gpt: Path) -> 
 
 @pytest.mark.parametrize(
     "file",
-    mostly_full(["level1/33_TopK.py", "level3/36_SparseMixtureOfExperts.py"], "level1/33_TopK.py"),
+    mostly_full(
+        ["level2/36_SharedHelperNorm_Linear.py", "level3/36_SparseMixtureOfExperts.py"],
+        "level2/36_SharedHelperNorm_Linear.py",
+    ),
 )
 def test_two_processes_with_other_hash_seeds_write_the_same_bytes(
     tmp_path: Path, file: str

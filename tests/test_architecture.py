@@ -40,7 +40,7 @@ PARENT_MODULES = [
     "flashinfer_bench.attacks.command",
     *(
         ".".join(("flashinfer_bench", *path.relative_to(SOURCE).with_suffix("").parts))
-        for folder in ("cli", "stats", "text", "*/commands", "*/screens")
+        for folder in ("cli", "cli/*", "stats", "text", "*/commands", "*/screens")
         for path in sorted(SOURCE.glob(f"{folder}/*.py"))
         if path.stem != "__init__"
     ),

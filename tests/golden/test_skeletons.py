@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flashinfer_bench.cli.skeletons import Skeleton, skeleton_for
+from flashinfer_bench.cli.dataset.skeletons import Skeleton, skeleton_for
 from flashinfer_bench.data import Definition, DType
 
 PLAIN = {

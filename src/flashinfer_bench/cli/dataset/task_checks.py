@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.weakness import percent, sameness
-from flashinfer_bench.cli.running_checks import baselines_of, how_it_ended, require_torch
+from flashinfer_bench.cli.dataset.running_checks import baselines_of, how_it_ended, require_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,11 +19,11 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
-from flashinfer_bench.cli.report_compare import compare
-from flashinfer_bench.cli.report_history import history
-from flashinfer_bench.cli.report_html import html
-from flashinfer_bench.cli.report_merge import merge
-from flashinfer_bench.cli.report_model import model
+from flashinfer_bench.cli.report.compare import compare
+from flashinfer_bench.cli.report.history import history
+from flashinfer_bench.cli.report.html import html
+from flashinfer_bench.cli.report.merge import merge
+from flashinfer_bench.cli.report.model import model
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.best import Bounds, best_by_hardware
 from flashinfer_bench.report.pages import best_page, summary_page

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.versions import git
+from flashinfer_bench.cli.measure.versions import git
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:

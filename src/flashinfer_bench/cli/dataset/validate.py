@@ -198,12 +198,12 @@ def _run_code(
     dataset: Snapshot, names: Sequence[str], checks: Sequence[str], options: ValidateOptions
 ) -> Iterable[Finding]:
     """Find what only running code can tell."""
-    from flashinfer_bench.cli.running_checks import (  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.cli.dataset.running_checks import (  # noqa: PLC0415  # pydantic
         benchmark_findings,
         has_torch,
         misspelt_names,
     )
-    from flashinfer_bench.cli.task_checks import task_findings  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.task_checks import task_findings  # noqa: PLC0415
 
     if options.disable_gpu:
         return
@@ -229,7 +229,7 @@ def _root(options: ValidateOptions) -> Path:
 
 def _checks(options: ValidateOptions) -> list[str]:
     """Decide what to check; code is run by itself only where there is a GPU, as it takes long."""
-    from flashinfer_bench.cli.running_checks import has_torch  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.running_checks import has_torch  # noqa: PLC0415
     from flashinfer_bench.data.rules import (  # noqa: PLC0415
         DEFAULT_CHECKS,
         RUNNING_CHECKS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.progress import waiting_text
+from flashinfer_bench.cli.measure.progress import waiting_text
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.kernel_files import QUOTED_INCLUDE, Hints, solution_from
+from flashinfer_bench.cli.measure.kernel_files import QUOTED_INCLUDE, Hints, solution_from
 from flashinfer_bench.data.layout import SOLUTION_TOML, holds_solution
 from flashinfer_bench.errors import UnknownNameError, UsageError
 

@@ -17,7 +17,7 @@ from flashinfer_bench.cli.options import (
     json_option,
     log_level_option,
 )
-from flashinfer_bench.cli.report_model import profile_files
+from flashinfer_bench.cli.report.model import profile_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

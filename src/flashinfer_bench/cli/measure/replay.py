@@ -10,6 +10,10 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.measure.progress import waiting_text
+from flashinfer_bench.cli.measure.recorded import find_trace, solution_of
+from flashinfer_bench.cli.measure.running import missing_measures
+from flashinfer_bench.cli.measure.versions import find_definition
 from flashinfer_bench.cli.options import (
     SHARE,
     json_option,
@@ -17,11 +21,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     warn_missing_measures,
 )
-from flashinfer_bench.cli.progress import waiting_text
-from flashinfer_bench.cli.recorded import find_trace, solution_of
-from flashinfer_bench.cli.running import missing_measures
 from flashinfer_bench.cli.setting_options import setting_options
-from flashinfer_bench.cli.versions import find_definition
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
     LATENCY_THRESHOLD,

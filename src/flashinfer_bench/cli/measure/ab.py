@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.ab_report import Question, ab_report
-from flashinfer_bench.cli.ab_rounds import AbOutcomes, play
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.kernel_files import Hints
+from flashinfer_bench.cli.measure.ab_report import Question, ab_report
+from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, play
+from flashinfer_bench.cli.measure.kernel_files import Hints
+from flashinfer_bench.cli.measure.scratch import plan_of, scratch_set
+from flashinfer_bench.cli.measure.versions import find_definition, find_solution
 from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
-from flashinfer_bench.cli.scratch import plan_of, scratch_set
 from flashinfer_bench.cli.setting_options import setting_options
-from flashinfer_bench.cli.versions import find_definition, find_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.ab import AbReport, ab_page
 

@@ -12,7 +12,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
-from flashinfer_bench.cli.report_sides import find_sides
+from flashinfer_bench.cli.report.sides import find_sides
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare.comparing import compare as compare_sides
 from flashinfer_bench.report.compare.exports import junit, markdown

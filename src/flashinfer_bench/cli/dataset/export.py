@@ -17,7 +17,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     new_folder_option,
 )
-from flashinfer_bench.cli.report_merge import write_merged
+from flashinfer_bench.cli.report.merge import write_merged
 from flashinfer_bench.report import exports
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import paragraph

@@ -6,14 +6,14 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.running import skipped_job
+from flashinfer_bench.cli.measure.running import skipped_job
 from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload
 from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.bench.tools.ab import Blocks, Limits, Round
-    from flashinfer_bench.cli.ab_rounds import AbOutcomes
+    from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes
     from flashinfer_bench.data import Definition
     from flashinfer_bench.stats.verdicts import Ratio
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.bench.plan import Job, Plan
-    from flashinfer_bench.cli.progress import ProgressView
+    from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Trace
 
 

@@ -65,7 +65,7 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
     """Run the author's file in a process that may load torch; what it prints goes to stderr."""
     import msgspec  # noqa: PLC0415
 
-    from flashinfer_bench.cli.running_checks import has_torch  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.running_checks import has_torch  # noqa: PLC0415
     from flashinfer_bench.data.scaffolding import SeenFunction  # noqa: PLC0415
 
     if not has_torch():
@@ -172,7 +172,7 @@ def _with_blobs(workload: Workload, definition: Definition, folder: Path, root: 
 
 def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Finding]:
     """Apply the rules to the new definition, and run its reference as a benchmark would."""
-    from flashinfer_bench.cli.running_checks import benchmark_findings  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.running_checks import benchmark_findings  # noqa: PLC0415
     from flashinfer_bench.data import rules  # noqa: PLC0415
 
     name = drafted.definition.name

@@ -11,22 +11,22 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.kernel_files import Hints, solution_from
+from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
+from flashinfer_bench.cli.measure.progress import Lines, choose_view
+from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure
+from flashinfer_bench.cli.measure.scratch import plan_of, scratch_set
 from flashinfer_bench.cli.options import (
     json_option,
     kernel_options,
     log_level_option,
     warn_missing_measures,
 )
-from flashinfer_bench.cli.progress import Lines, choose_view
-from flashinfer_bench.cli.running import Collected, exit_code_of, measure
-from flashinfer_bench.cli.scratch import plan_of, scratch_set
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
-    from flashinfer_bench.cli.progress import ProgressView
+    from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, TraceSet
 
 _COUNTS: dict[str, Any] = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}

@@ -13,14 +13,14 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
+from flashinfer_bench.cli.measure.progress import choose_view
+from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure, skipped_job
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,
     log_level_option,
     warn_missing_measures,
 )
-from flashinfer_bench.cli.progress import choose_view
-from flashinfer_bench.cli.running import Collected, exit_code_of, measure, skipped_job
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import solution_results
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Plan, Resume
-    from flashinfer_bench.cli.progress import ProgressView
+    from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import TraceSet
 
 

@@ -8,8 +8,8 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
+from flashinfer_bench.cli.dataset.definition_files import DefinitionOptions, make_definition
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
-from flashinfer_bench.cli.definition_files import DefinitionOptions, make_definition
 from flashinfer_bench.cli.options import log_level_option
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.text.tables import heading, paragraph
@@ -133,7 +133,7 @@ def solution(
 
 
 def _solution(definition: Definition, language: str, author: str, name: str) -> Solution:
-    from flashinfer_bench.cli.skeletons import skeleton_for  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.skeletons import skeleton_for  # noqa: PLC0415
     from flashinfer_bench.data import Solution  # noqa: PLC0415  # pydantic
 
     skeleton = skeleton_for(definition, language)

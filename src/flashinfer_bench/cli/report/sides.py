@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
-from flashinfer_bench.cli.revisions import checked_out, dataset_folder
+from flashinfer_bench.cli.report.revisions import checked_out, dataset_folder
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare.result import Kind
 from flashinfer_bench.report.compare.sides import Side

@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option, new_folder_option
-from flashinfer_bench.cli.report_merge import write_merged
+from flashinfer_bench.cli.report.merge import write_merged
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:

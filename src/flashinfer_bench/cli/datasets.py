@@ -1,7 +1,9 @@
-"""Which dataset a command works on."""
+"""Which dataset a command works on, and how it is read."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from flashinfer_bench.data import hub, settings
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.report.compare.sides import Samples
@@ -27,6 +29,18 @@ def load_dataset(local: Sequence[str], *, output: str | None = None) -> TraceSet
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # `--help` does without pydantic
 
     return TraceSet.from_paths(dataset_paths(local), output=output)
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Spare the cyclic collector from walking over many values that live until the end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def dataset_paths(local: Sequence[str]) -> list[Path]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
-from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
+from flashinfer_bench.cli.datasets import collector_paused, dataset_paths, load_dataset
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,

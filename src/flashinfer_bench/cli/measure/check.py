@@ -13,8 +13,13 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.measure.progress import Lines, choose_view
-from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure
-from flashinfer_bench.cli.measure.scratch import plan_of, scratch_set
+from flashinfer_bench.cli.measure.running import (
+    Collected,
+    exit_code_of,
+    measure,
+    plan_of,
+    scratch_set,
+)
 from flashinfer_bench.cli.options import (
     json_option,
     kernel_options,

@@ -1,4 +1,4 @@
-"""Jobs run, and what becomes of each is collected."""
+"""Jobs are planned and run, and what becomes of each is collected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import DatasetError, DeviceError
+from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import JobResult, job_result
 from flashinfer_bench.report.run import Fault, SkippedJob
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.parent.pool import Progress
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.cli.measure.progress import ProgressView
-    from flashinfer_bench.data import Trace
+    from flashinfer_bench.data import Definition, Solution, Trace, TraceSet
 
 
 @dataclass(slots=True)
@@ -66,6 +66,34 @@ class Collected:
             case _:
                 pass
         return None
+
+
+def scratch_set(trace_set: TraceSet, definition: Definition, *solutions: Solution) -> TraceSet:
+    """Make a trace set of these solutions; it reads files of the dataset and writes none."""
+    from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic
+
+    workloads = trace_set.workloads.get(definition.name, [])
+    if not workloads:
+        raise UsageError(f"{definition.name} has no workloads to run on")
+    scratch = TraceSet(
+        trace_set.root,
+        {definition.name: definition},
+        {definition.name: list(solutions)},
+        {definition.name: list(workloads)},
+    )
+    scratch.roots = trace_set.roots
+    return scratch
+
+
+def plan_of(benchmark: Benchmark, definition: Definition) -> Plan:
+    """Plan its jobs; a class without workloads is a mistake worth stopping for."""
+    plan = benchmark.plan()
+    if plan.other_class_count and not (plan.jobs or plan.skipped):
+        raise UsageError(
+            f"none of the selected workloads of {definition.name} is of class "
+            f"{plan.workload_class!r}; --workload-class all takes every one"
+        )
+    return plan
 
 
 def measure(

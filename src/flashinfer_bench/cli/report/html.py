@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import collector_paused, load_dataset
 from flashinfer_bench.cli.options import (
     dataset_options,
     include_weak_option,

@@ -9,9 +9,13 @@ import click
 from click.core import ParameterSource
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.collecting import collector_paused
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
-from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
+from flashinfer_bench.cli.datasets import (
+    collector_paused,
+    current_hashes,
+    load_dataset,
+    samples_reader,
+)
 from flashinfer_bench.cli.options import (
     dataset_options,
     include_weak_option,

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import tarfile
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
-from flashinfer_bench.cli.report.revisions import checked_out, dataset_folder
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.cli.measure.versions import git
+from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 from flashinfer_bench.report.compare.result import Kind
 from flashinfer_bench.report.compare.sides import Side
 
 if TYPE_CHECKING:
-    import contextlib
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.rows import TraceRow
 
+_READ_PARTS = ("definitions", "solutions", "workloads", "traces")
+"""What reports read; stored tensors may be large, and stay where they are."""
 _PREFIXES = {"solution": Kind.SOLUTIONS, "hardware": Kind.HARDWARE, "run": Kind.RUNS}
 
 
@@ -38,11 +44,11 @@ class _NamedSide:
 
 def find_sides(old: str, new: str, local: Sequence[str], stack: contextlib.ExitStack) -> Sides:
     """Find what two texts stand for; `stack` keeps revisions checked out as long as they are read."""
-    folders = dataset_folder(old), dataset_folder(new)
+    folders = _dataset_folder(old), _dataset_folder(new)
     if folders[0] is not None and folders[1] is not None:
         sides = []
         for text, (folder, revision) in zip((old, new), folders, strict=True):  # type: ignore[misc]  # neither is None
-            root = stack.enter_context(checked_out(folder, revision))
+            root = stack.enter_context(_checked_out(folder, revision))
             sides.append(_side(text, load_dataset([str(root)]), lambda _: True))
         return Sides(Kind.DATASETS, *sides)
     if any(folders):
@@ -62,6 +68,41 @@ def find_sides(old: str, new: str, local: Sequence[str], stack: contextlib.ExitS
     if kind is Kind.SOLUTIONS:
         _require_one_definition(trace_set, named[0].name, named[1].name)
     return Sides(kind, *(_side(each.name, trace_set, _filter(each)) for each in named))
+
+
+def _dataset_folder(text: str) -> tuple[Path, str] | None:
+    """Read FOLDER or FOLDER@REVISION; None where it is neither."""
+    if Path(text).is_dir():
+        return Path(text), ""
+    for at in (index for index, character in enumerate(text) if character == "@"):
+        location, revision = text[:at], text[at + 1 :]
+        if location and revision and Path(location).is_dir():  # either may hold another @
+            return Path(location), revision
+    return None
+
+
+@contextlib.contextmanager
+def _checked_out(folder: Path, revision: str) -> Iterator[Path]:
+    """Copy a dataset as it was in a revision; gone when the block ends."""
+    if not revision:
+        yield folder
+        return
+    if revision.startswith("-"):  # git would take it for an option
+        raise UsageError(f"{folder}@{revision}: no revision of git begins with a hyphen")
+    listed = git(folder, "ls-tree", "-z", "--name-only", revision).decode().split("\0")
+    parts = [name for name in _READ_PARTS if name in listed]
+    if not parts:
+        raise UsageError(
+            f"{folder}@{revision}: no dataset there: neither {' nor '.join(_READ_PARTS)}"
+        )
+    with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as name:
+        content = git(folder, "archive", "--format=tar", revision, "--", *parts)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            try:
+                archive.extractall(name, filter="data")
+            except tarfile.FilterError as error:
+                raise DatasetError(f"{folder}@{revision}: {error}; commit a copy instead") from None
+        yield Path(name)
 
 
 def _side(name: str, trace_set: TraceSet, admits: Callable[[TraceRow], bool]) -> Side:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log
 from flashinfer_bench.data import hub, settings
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.report.compare.sides import Samples
     from flashinfer_bench.report.standing import CurrentHash
 
@@ -82,6 +82,18 @@ def require_writable_place(paths: Sequence[Path]) -> None:
             )
 
 
+def find_definition(trace_set: TraceSet, name: str) -> Definition:
+    """Find a definition of the dataset."""
+    if name not in trace_set.definitions:
+        raise UnknownNameError("definition", name, trace_set.definitions)
+    return trace_set.definitions[name]
+
+
+def solution_names(trace_set: TraceSet) -> list[str]:
+    """Name all solutions of a dataset."""
+    return [each.name for solutions in trace_set.solutions.values() for each in solutions]
+
+
 def current_hashes(trace_set: TraceSet) -> CurrentHash:
     """Look up the hash of the code that a dataset holds under a solution's name."""
 
@@ -96,6 +108,6 @@ def samples_reader(trace_set: TraceSet) -> Callable[[str, Sequence[str]], Mappin
     """Read samples of definitions the dataset holds; traces of others have none."""
     return lambda definition, ids: (
         trace_set.samples_by_trace_id(definition, ids)
-        if definition in trace_set.definitions
+        if ids and definition in trace_set.definitions
         else {}
     )

@@ -9,9 +9,9 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.dataset.definition_files import DefinitionOptions, make_definition
-from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
+from flashinfer_bench.cli.datasets import dataset_paths, find_definition, load_dataset
 from flashinfer_bench.cli.options import log_level_option
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.text.tables import heading, paragraph
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def solution(
 
     trace_set = load_dataset([local] if local else [])
     root = dataset_paths([local] if local else [])[0]
-    found = trace_set.definitions.get(definition)
-    if found is None:
-        raise UnknownNameError("definition", definition, trace_set.definitions)
+    found = find_definition(trace_set, definition)
     made = _solution(
         found, language, author, _free_name(trace_set, name, f"{definition}_{language}")
     )

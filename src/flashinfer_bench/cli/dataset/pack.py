@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import load_dataset, solution_names
 from flashinfer_bench.cli.options import local_option, log_level_option
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Solution
@@ -86,8 +86,5 @@ def _find(name: str, local: tuple[str, ...]) -> Solution:
     trace_set = load_dataset(local)
     found = trace_set.get_solution(name)
     if found is None:
-        from flashinfer_bench.errors import UnknownNameError  # noqa: PLC0415
-
-        known = [each.name for group in trace_set.solutions.values() for each in group]
-        raise UnknownNameError("file or solution", name, known)
+        raise UnknownNameError("file or solution", name, solution_names(trace_set))
     return found

@@ -9,12 +9,12 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import find_definition, load_dataset
 from flashinfer_bench.cli.measure.ab_report import Question, ab_report
 from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, play
 from flashinfer_bench.cli.measure.kernel_files import Hints
 from flashinfer_bench.cli.measure.running import plan_of, scratch_set
-from flashinfer_bench.cli.measure.versions import find_definition, find_solution
+from flashinfer_bench.cli.measure.versions import find_solution
 from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError

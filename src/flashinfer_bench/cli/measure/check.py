@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import find_definition, load_dataset
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.cli.measure.progress import Lines, choose_view
 from flashinfer_bench.cli.measure.running import (
@@ -27,7 +27,7 @@ from flashinfer_bench.cli.options import (
     warn_missing_measures,
 )
 from flashinfer_bench.cli.setting_options import setting_options
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _subject(trace_set: TraceSet, options: CheckOptions) -> tuple[Definition, So
         return _folder_subject(trace_set, options, path)
     if options.definition is None:
         raise UsageError("name what the kernel implements with --definition NAME")
-    definition = _find_definition(trace_set, options.definition)
+    definition = find_definition(trace_set, options.definition)
     hints = Hints(options.language, options.entry_point, _device_kind(options.device))
     return definition, solution_from(path, definition, hints)
 
@@ -158,10 +158,4 @@ def _folder_subject(
     solution = pack(folder)
     if options.definition not in {None, solution.definition}:
         raise UsageError(f"{folder} implements {solution.definition}, not {options.definition}")
-    return _find_definition(trace_set, solution.definition), solution
-
-
-def _find_definition(trace_set: TraceSet, name: str) -> Definition:
-    if name not in trace_set.definitions:
-        raise UnknownNameError("definition", name, trace_set.definitions)
-    return trace_set.definitions[name]
+    return find_definition(trace_set, solution.definition), solution

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import load_dataset, solution_names
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,5 @@ def solution_of(trace_set: TraceSet, trace: Trace) -> Solution:
     """Find the solution a trace is of."""
     solution = trace_set.get_solution(trace.solution or "")
     if solution is None:
-        known = [each.name for group in trace_set.solutions.values() for each in group]
-        raise UnknownNameError("solution", trace.solution or "", known)
+        raise UnknownNameError("solution", trace.solution or "", solution_names(trace_set))
     return solution

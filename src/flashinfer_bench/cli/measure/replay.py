@@ -10,10 +10,10 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.datasets import find_definition
 from flashinfer_bench.cli.measure.progress import waiting_text
 from flashinfer_bench.cli.measure.recorded import find_trace, solution_of
 from flashinfer_bench.cli.measure.running import missing_measures
-from flashinfer_bench.cli.measure.versions import find_definition
 from flashinfer_bench.cli.options import (
     SHARE,
     json_option,

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.cli.datasets import find_definition, solution_names
 from flashinfer_bench.cli.measure.kernel_files import QUOTED_INCLUDE, Hints, solution_from
 from flashinfer_bench.data.layout import SOLUTION_TOML, holds_solution
 from flashinfer_bench.errors import UnknownNameError, UsageError
@@ -15,7 +16,7 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flashinfer_bench.data import Definition, Solution, TraceSet
+    from flashinfer_bench.data import Solution, TraceSet
 
 _GIT_TIMEOUT_S = 30
 
@@ -40,13 +41,6 @@ def find_solution(
         return _from_path(copy, trace_set, definition_name, hints)
 
 
-def find_definition(trace_set: TraceSet, name: str) -> Definition:
-    """Find a definition of the dataset."""
-    if name not in trace_set.definitions:
-        raise UnknownNameError("definition", name, trace_set.definitions)
-    return trace_set.definitions[name]
-
-
 def _from_path(
     path: Path, trace_set: TraceSet, definition_name: str | None, hints: Hints
 ) -> Solution:
@@ -64,8 +58,7 @@ def _from_path(
 def _nothing_called(text: str, trace_set: TraceSet) -> UsageError:
     if "/" in text or "." in text:
         return UsageError(f"{text}: no such file or folder, and no solution of that name")
-    known = [each.name for group in trace_set.solutions.values() for each in group]
-    return UnknownNameError("solution, file or folder", text, known)
+    return UnknownNameError("solution, file or folder", text, solution_names(trace_set))
 
 
 @contextlib.contextmanager

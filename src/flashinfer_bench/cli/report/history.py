@@ -6,7 +6,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import load_dataset
+from flashinfer_bench.cli.datasets import load_dataset, solution_names
 from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.compare.ratios import Basis
@@ -54,10 +54,8 @@ def history(
     trace_set = load_dataset(local)
     rows = [row for row in trace_set.rows() if row.solution == solution]
     if not rows and trace_set.get_solution(solution) is None:
-        known = {each.name for group in trace_set.solutions.values() for each in group}
-        raise UnknownNameError(
-            "solution", solution, known | {row.solution for row in trace_set.rows()}
-        )
+        known = {*solution_names(trace_set), *(row.solution for row in trace_set.rows())}
+        raise UnknownNameError("solution", solution, known)
     found = histories(rows, by=None if by == "auto" else Basis(by), threshold=threshold)
     if as_json:
         screen.show_json({"schema_version": 1, "solution": solution, "histories": found})

@@ -9,7 +9,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import collector_paused, load_dataset
+from flashinfer_bench.cli.datasets import collector_paused, load_dataset, samples_reader
 from flashinfer_bench.cli.options import (
     dataset_options,
     include_weak_option,
@@ -19,8 +19,6 @@ from flashinfer_bench.cli.options import (
 from flashinfer_bench.cli.report.model import profile_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.report.page.content import Content, Job
 
@@ -89,10 +87,6 @@ def _content(
     from flashinfer_bench.data import Profile  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.page.content import Content  # noqa: PLC0415  # with the templates
 
-    def samples_of(name: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, Sequence[float]]]:
-        known = name in trace_set.definitions and ids
-        return trace_set.samples_by_trace_id(name, ids) if known else {}
-
     return Content(
         title=title or trace_set.roots[0].resolve().name,
         version=str(__version__),
@@ -104,7 +98,7 @@ def _content(
         },
         jobs=_jobs(trace_set),
         profiles=[(path.stem, Profile.load(path)) for path in profile_files(trace_set.roots)],
-        samples_of=samples_of,
+        samples_of=samples_reader(trace_set),
         baseline_author=baseline_author,
         includes_weak=includes_weak,
     )

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.cli.datasets import current_hashes, load_dataset, samples_reader
+from flashinfer_bench.cli.datasets import (
+    current_hashes,
+    load_dataset,
+    samples_reader,
+    solution_names,
+)
 from flashinfer_bench.cli.measure.versions import git
 from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 from flashinfer_bench.report.compare.result import Kind
@@ -145,8 +150,7 @@ def _named(text: str, trace_set: TraceSet) -> _NamedSide:
 
 def _known(trace_set: TraceSet) -> dict[Kind, list[str]]:
     rows = list(trace_set.rows())
-    solutions = {row.solution for row in rows}
-    solutions |= {each.name for group in trace_set.solutions.values() for each in group}
+    solutions = {*solution_names(trace_set), *(row.solution for row in rows)}
     runs = {name for row in rows for name in (row.run_id, row.run_label) if name}
     return {
         Kind.SOLUTIONS: sorted(solutions),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.report.best import Best, BestOf
-    from flashinfer_bench.report.scores.ranking import Rank, Rankings
+    from flashinfer_bench.report.scores.ranking import AuthorRank, Rankings
     from flashinfer_bench.report.standing import LeftOut
     from flashinfer_bench.report.summary import HardwareSummary, Summary, Totals
 
@@ -140,7 +140,7 @@ def _ranking_blocks(rankings: Rankings, baseline_author: str) -> list[Block]:
     return blocks + _reasons("without a baseline:", rankings.without_baseline)
 
 
-def _ranking_cells(ranks: Iterable[Rank]) -> Iterable[tuple[str, ...]]:
+def _ranking_cells(ranks: Iterable[AuthorRank]) -> Iterable[tuple[str, ...]]:
     for rank in ranks:
         yield (
             rank.place,

@@ -24,7 +24,7 @@ from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
     from flashinfer_bench.report.compare.gates import GateResult
-    from flashinfer_bench.report.compare.result import Comparison
+    from flashinfer_bench.report.compare.result import ComparisonReport
 
 
 @click.command(
@@ -121,7 +121,7 @@ def compare(  # noqa: PLR0917  # options arrive by name
 
 
 def _show(
-    comparison: Comparison,
+    comparison: ComparisonReport,
     results: tuple[GateResult, ...],
     *,
     as_json: bool,

@@ -20,7 +20,7 @@ from flashinfer_bench.cli.report.model import profile_files
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
-    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.content import Content, RecordedJob
 
 
 @click.command(
@@ -104,7 +104,7 @@ def _content(
     )
 
 
-def _jobs(trace_set: TraceSet) -> dict[str, list[Job]]:
+def _jobs(trace_set: TraceSet) -> dict[str, list[RecordedJob]]:
     from flashinfer_bench.report.page.content import jobs_of  # noqa: PLC0415  # with the templates
 
     return {

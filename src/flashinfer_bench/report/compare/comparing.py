@@ -27,12 +27,12 @@ from flashinfer_bench.report.compare.result import (
     Change,
     ChangedJob,
     ComparedJob,
-    Comparison,
+    ComparisonReport,
+    JobIdentity,
     Kind,
     Overall,
-    Place,
 )
-from flashinfer_bench.report.compare.sides import entries, without_shared
+from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
     BetweenRunVariance,
     Part,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.sides import Entries, Entry, Key, Side
+    from flashinfer_bench.report.compare.sides import JobTraces, Key, Side, TracesByJob
     from flashinfer_bench.stats.between_runs import Uncertain
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    place: Place
+    place: JobIdentity
     old: Timed
     new: Timed
     ratio: JobRatio
@@ -69,12 +69,12 @@ def compare(
     *,
     by: Basis | None = None,
     threshold: float = THRESHOLD,
-) -> Comparison:
+) -> ComparisonReport:
     """Set two sides against each other, job by job and over all; `by` None takes the better basis."""
     key_of = _KEYS[kind]
     if kind is Kind.DATASETS:
         old, new = without_shared(old, new, key_of)
-    before, after = entries(old, key_of), entries(new, key_of)
+    before, after = traces_by_job(old, key_of), traces_by_job(new, key_of)
     twins = _twins(before, after)
     pairs = _pairs(old, new, before, after, by, twins)
     groups: defaultdict[str, list[_Pair]] = defaultdict(list)
@@ -82,7 +82,7 @@ def compare(
         groups[pair.place.hardware].append(pair)
     found = [_on(hardware, group, threshold) for hardware, group in sorted(groups.items())]
     overall = [each for each, _ in found]
-    return Comparison(
+    return ComparisonReport(
         kind=kind,
         old=old.name,
         new=new.name,
@@ -107,7 +107,12 @@ _KEYS: dict[Kind, Callable[[TraceRow], Key]] = {
 
 
 def _pairs(  # noqa: PLR0917
-    old: Side, new: Side, before: Entries, after: Entries, by: Basis | None, twins: set[_Axes]
+    old: Side,
+    new: Side,
+    before: TracesByJob,
+    after: TracesByJob,
+    by: Basis | None,
+    twins: set[_Axes],
 ) -> list[_Pair]:
     keys = [
         key
@@ -130,21 +135,21 @@ def _pairs(  # noqa: PLR0917
     return pairs
 
 
-def _ids(group: Iterable[Entry]) -> list[str]:
+def _ids(group: Iterable[JobTraces]) -> list[str]:
     return [row.trace_id for entry in group for row in entry.timed if row.trace_id]
 
 
-def _place(key: Key, entry: Entry, twins: set[_Axes]) -> Place:
+def _place(key: Key, entry: JobTraces, twins: set[_Axes]) -> JobIdentity:
     hardware, definition, solution, workload = key
     has_twins = _axes(definition, entry) in twins
-    return Place(hardware, definition, solution, workload, entry.newest.axes, has_twins)
+    return JobIdentity(hardware, definition, solution, workload, entry.newest.axes, has_twins)
 
 
-def _axes(definition: str, entry: Entry) -> _Axes:
+def _axes(definition: str, entry: JobTraces) -> _Axes:
     return definition, tuple(sorted(entry.newest.axes.items()))
 
 
-def _twins(before: Entries, after: Entries) -> set[_Axes]:
+def _twins(before: TracesByJob, after: TracesByJob) -> set[_Axes]:
     """Find axes that several workloads of a definition have."""
     workloads: defaultdict[_Axes, set[str]] = defaultdict(set)
     for side in (before, after):
@@ -267,7 +272,7 @@ def _part(pair: _Pair) -> Part:
     return Part(ratio.value or math.nan, ratio.interval, ratio.shared, group)
 
 
-def _changes(before: Entries, after: Entries, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
+def _changes(before: TracesByJob, after: TracesByJob, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
     found = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -278,7 +283,7 @@ def _changes(before: Entries, after: Entries, twins: set[_Axes]) -> tuple[Change
     return tuple(found)
 
 
-def _change(old: Entry | None, new: Entry | None) -> Change | None:
+def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
     if old is None or new is None:
         return Change.NEW if old is None else Change.MISSING
     if old.is_passed and new.is_passed:
@@ -288,5 +293,5 @@ def _change(old: Entry | None, new: Entry | None) -> Change | None:
     return Change.FAILS
 
 
-def _status(entry: Entry | None) -> str | None:
+def _status(entry: JobTraces | None) -> str | None:
     return None if entry is None else entry.newest.status

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.report.compare.gates import GateResult
-    from flashinfer_bench.report.compare.result import ComparedJob, Comparison, Place
+    from flashinfer_bench.report.compare.result import ComparedJob, ComparisonReport, JobIdentity
 
 _MOST_BREACHES = 20
 """A comment on GitHub ends at 65,536 characters."""
@@ -32,7 +32,7 @@ _CHANGE_HEADER = ("change", "definition", "solution", "workload", "on", "old", "
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
+def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> str:
     """Write a comment: verdicts first, what changed open, all the rest folded."""
     lines = [f"### {_cell(comparison.old)} → {_cell(comparison.new)}", ""]
     lines += [f"**{_cell(headline(each, comparison.threshold))}**  " for each in comparison.overall]
@@ -52,7 +52,7 @@ def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
     return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in comparison.remarks)])
 
 
-def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
+def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> bytes:
     """Write one test case a job and one a gate; a job fails where it breaks a gate."""
     broken: dict[int, list[str]] = {}
     for gate in gates:
@@ -76,7 +76,7 @@ def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _case(suite: ET.Element, place: Place, about: str, failures: Sequence[str]) -> None:
+def _case(suite: ET.Element, place: JobIdentity, about: str, failures: Sequence[str]) -> None:
     names = (place.solution, workload_text(place), place.workload, place.hardware)
     name = " / ".join(dict.fromkeys(name for name in names if name))
     _add_case(suite, place.definition, name, about, failures)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
-        Comparison,
+        ComparisonReport,
+        JobIdentity,
         Overall,
-        Place,
     )
     from flashinfer_bench.stats.intervals import Interval
 
@@ -58,7 +58,7 @@ _GREW = 10.0
 """Inputs differ from run to run, so smaller differences of errors say little."""
 
 
-def compare_page(comparison: Comparison, gates: Sequence[GateResult] = ()) -> Page:
+def compare_page(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> Page:
     """Show all jobs by hardware, then what changed, then the verdicts, the last thing one reads."""
     blocks: list[Block] = [heading(f"{comparison.old} -> {comparison.new}")]
     blocks.append(paragraph(*_about(comparison)))
@@ -93,7 +93,7 @@ def ordered(jobs: Iterable[ComparedJob]) -> list[ComparedJob]:
     return sorted(jobs, key=lambda job: (_ORDER.index(job.verdict), _strength(job)))
 
 
-def workload_text(place: Place) -> str:
+def workload_text(place: JobIdentity) -> str:
     """Name a workload by its axes, by the beginning of its id where they do not tell it."""
     named = ", ".join(f"{name}={value}" for name, value in place.axes.items())
     short = place.workload[:_SHORT]
@@ -105,7 +105,7 @@ def ratio_text(job: ComparedJob, threshold: float) -> str:
     return _ratio_text(job.ratio, job.interval, threshold)
 
 
-def breach_text(place: Place | None, what: str) -> str:
+def breach_text(place: JobIdentity | None, what: str) -> str:
     """Say which job broke a gate, and how."""
     if place is None:
         return what
@@ -113,7 +113,7 @@ def breach_text(place: Place | None, what: str) -> str:
     return f"{' / '.join(name for name in names if name)}: {what}"
 
 
-def _about(comparison: Comparison) -> list[str]:
+def _about(comparison: ComparisonReport) -> list[str]:
     bases = {job.basis for job in comparison.jobs}
     by = {
         frozenset({Basis.SPEEDUP}): "both against the reference that was timed beside them; ",
@@ -123,7 +123,7 @@ def _about(comparison: Comparison) -> list[str]:
     return [f"{by}{between}", *comparison.remarks]
 
 
-def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
+def _hardware_blocks(comparison: ComparisonReport, overall: Overall) -> list[Block]:
     jobs = ordered(job for job in comparison.jobs if job.place.hardware == overall.hardware)
     mixes_bases = len({job.basis for job in comparison.jobs}) > 1
     shown = jobs[:_MOST_ROWS]

@@ -39,7 +39,7 @@ class Change(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobIdentity:
     """Which job; empty where it is what the two sides differ in."""
 
     hardware: str
@@ -55,7 +55,7 @@ class Place:
 class ComparedJob:
     """A job that passed on both sides."""
 
-    place: Place
+    place: JobIdentity
     old_latency_ms: float | None
     new_latency_ms: float | None
     ratio: float | None
@@ -79,7 +79,7 @@ class ComparedJob:
 class ChangedJob:
     """A job without a time on both sides."""
 
-    place: Place
+    place: JobIdentity
     change: Change
     old_status: str | None
     new_status: str | None
@@ -107,7 +107,7 @@ class Overall:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparisonReport:
     """Everything two sides differ in."""
 
     kind: Kind

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.report.best import Best
-    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.content import Content, RecordedJob
     from flashinfer_bench.report.page.figures import Figure
     from flashinfer_bench.report.standing import Tally
     from flashinfer_bench.report.visualize import DefinitionChart, SolutionChart
@@ -53,7 +53,7 @@ class OnHardware:
     solutions: tuple[SolutionLine, ...]
     """The fastest first."""
     figures: tuple[Figure, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[RecordedJob, ...]
     """Those that speak for their solutions."""
     reason: str | None
     """Why there is no best solution."""
@@ -133,7 +133,7 @@ class Definitions:
             without_roof=why_none([job for job in jobs if job.row.is_passed]),
         )
 
-    def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[Job]:
+    def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[RecordedJob]:
         """Give what speaks for the solutions: the smallest workload first, the fastest solution first."""
         place = {name: index for index, name in enumerate(order)}
         jobs = [
@@ -145,7 +145,7 @@ class Definitions:
 
 
 def _line(
-    chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[Job]
+    chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[RecordedJob]
 ) -> SolutionLine:
     rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
@@ -190,7 +190,10 @@ def _median(times: Sequence[float]) -> float | None:
 
 
 def _figures(
-    chart: DefinitionChart, by_solution: Mapping[str, Tally], jobs: Sequence[Job], best: str | None
+    chart: DefinitionChart,
+    by_solution: Mapping[str, Tally],
+    jobs: Sequence[RecordedJob],
+    best: str | None,
 ) -> tuple[Figure, ...]:
     order = [each.solution for each in chart.solutions]
     passed = [job for job in jobs if job.row.is_passed]

@@ -21,7 +21,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlotPoint:
     """A point, and what is said of it."""
 
     x: float
@@ -30,13 +30,13 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """Points of one solution, joined by a line where there are several."""
 
     name: str
     key: str
     """Ties what belongs to one solution together, across the figures of a page."""
-    marks: tuple[Mark, ...]
+    marks: tuple[PlotPoint, ...]
     shape: str = "circle"
     is_reference: bool = False
     is_best: bool = False
@@ -52,7 +52,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NamedLine:
     """A line across a plot with a name: a ceiling, the reference."""
 
     points: str
@@ -77,9 +77,9 @@ class Plot:
     y_name: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    series: tuple[Series, ...]
+    series: tuple[PlotSeries, ...]
     numbers: Numbers
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[NamedLine, ...] = ()
     remark: str = ""
     kind: Literal["plot"] = "plot"
 

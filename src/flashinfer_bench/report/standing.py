@@ -9,6 +9,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.timestamps import parse_timestamp
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import Block, heading, paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -175,3 +177,19 @@ def _add(tallies: Tallies, row: TraceRow) -> None:
 def instant(timestamp: str) -> datetime:
     """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
     return parse_timestamp(timestamp) or _LONG_AGO
+
+
+def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
+    """Say which traces were passed over."""
+    counts = (
+        (left_out.older_runs, "trace", "of what was run again: the newest run counts"),
+        (left_out.other_versions, "trace", "of code that has since been replaced"),
+        (left_out.interpreted, "trace", "of interpreted kernels, whose times mean nothing"),
+        (
+            left_out.weak_tasks,
+            "trace",
+            "on weak tasks, where less than the work may pass: --include-weak counts them",
+        ),
+    )
+    lines = [f"{count_text(count, noun)} {what}" for count, noun, what in counts if count]
+    return (heading("Left out"), paragraph(*lines)) if lines else ()

@@ -9,6 +9,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.measure.progress import waiting_text
+from flashinfer_bench.data.wording import axes_text
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
@@ -94,7 +95,7 @@ class _Ticker:
             case Waiting(device=device):
                 log.inform(waiting_text(device))
             case Started(job=job) if self._is_shown:
-                axes = ", ".join(f"{name}={size}" for name, size in job.workload.axes.items())
+                axes = axes_text(job.workload.axes, none="")
                 click.echo(f"\r\x1b[K{self._done}/{self._total} {axes}", nl=False, err=True)
             case Started():
                 pass

@@ -14,8 +14,7 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
-from flashinfer_bench.report.best import Bounds, best_by_hardware
-from flashinfer_bench.report.pages import best_page
+from flashinfer_bench.report.best import Bounds, best_by_hardware, best_page
 from flashinfer_bench.report.standing import standing
 
 

@@ -10,8 +10,7 @@ from flashinfer_bench.cli.datasets import load_dataset, solution_names
 from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.compare.ratios import Basis
-from flashinfer_bench.report.history import histories
-from flashinfer_bench.report.history_pages import history_page
+from flashinfer_bench.report.history import histories, history_page
 from flashinfer_bench.stats.verdicts import THRESHOLD
 
 

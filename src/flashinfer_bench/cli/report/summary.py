@@ -18,9 +18,8 @@ from flashinfer_bench.cli.options import (
     mix_hardware_option,
 )
 from flashinfer_bench.errors import UnknownNameError
-from flashinfer_bench.report.pages import summary_page
 from flashinfer_bench.report.scores.names import parse_score
-from flashinfer_bench.report.summary import summarize
+from flashinfer_bench.report.summary import summarize, summary_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet

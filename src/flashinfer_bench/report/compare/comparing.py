@@ -21,7 +21,6 @@ from flashinfer_bench.report.compare.ratios import (
     reference_ratio,
     stretched,
 )
-from flashinfer_bench.report.compare.remarks import remarks
 from flashinfer_bench.report.compare.result import (
     ACROSS,
     Change,
@@ -52,6 +51,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.between_runs import Uncertain
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
+
+_LEAST_OBSERVED = 6
+"""Observations of how runs differ, below which a remark asks for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def compare(
         overall=tuple(overall),
         jobs=tuple(job for _, jobs in found for job in jobs),
         changes=_changes(before, after, twins),
-        remarks=remarks(
+        remarks=_remarks(
             overall,
             [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
             {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
@@ -295,3 +297,59 @@ def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
 
 def _status(entry: JobTraces | None) -> str | None:
     return None if entry is None else entry.newest.status
+
+
+def _remarks(
+    overall: Sequence[Overall], pairs: Sequence[tuple[TraceRow, TraceRow]], by_latency: set[str]
+) -> tuple[str, ...]:
+    """Say what else differs; `pairs` are the newest traces of each job, `by_latency` hardware compared by latency."""
+    found = [*_moved_machines(overall, by_latency), *_changed_conditions(pairs)]
+    return (*found, *dict.fromkeys(_between_runs_text(each) for each in overall if each.stretch))
+
+
+def _between_runs_text(overall: Overall) -> str:
+    """Say what the intervals of few runs know of how runs differ."""
+    times = f"{overall.stretch:.1f} times"
+    if overall.stretch_observed < _LEAST_OBSERVED:
+        return (
+            f"the same code run twice is taken to lie {times} as far apart as the blocks within a run say, for few "
+            "runs show it: four of each side measure it, and so does `flashinfer-bench ab`"
+        )
+    return (
+        f"the same code run twice lies {times} as far apart as the blocks within a run say, by references and "
+        "repeated runs: intervals know it"
+    )
+
+
+def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:
+    found = []
+    for each in overall:
+        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD:
+            off = "and ratios of them" if each.hardware in by_latency else "alone"
+            found.append(
+                f"on {each.hardware} the references, the same code on both sides, took "
+                f"{1 / each.reference_ratio:.2f} times as long on the new side: latencies {off} are off by that"
+            )
+    return found
+
+
+def _changed_conditions(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> list[str]:
+    """Name what else differs between the two traces of a job: any of it may be why a time does."""
+    libraries, threads, definitions = set[str](), set[str](), set[str]()
+    for old, new in pairs:
+        shared = old.libs.keys() & new.libs.keys()
+        libraries |= {
+            f"{name} {old.libs[name]} -> {new.libs[name]}"
+            for name in shared
+            if old.libs[name] != new.libs[name]
+        }
+        if None not in {old.threads, new.threads} and old.threads != new.threads:
+            threads.add(f"{old.threads} -> {new.threads}")
+        if None not in {old.definition_hash, new.definition_hash}:
+            definitions |= {old.definition} if old.definition_hash != new.definition_hash else set()
+    named = {
+        "other libraries": libraries,
+        "other numbers of threads": threads,
+        "definitions that changed": definitions,
+    }
+    return [f"{what}: {', '.join(sorted(found))}" for what, found in named.items() if found]

@@ -1,4 +1,4 @@
-"""Authors by any score: what they attempted, gathered, then put through the score's formula."""
+"""Authors by any score: what they attempted, gathered, then put through the score's formula; and that as tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from flashinfer_bench.report.scores.formulas import (
     WorkloadAttempt,
     grouped_attempts,
 )
-from flashinfer_bench.report.scores.names import Family, ScoreName
+from flashinfer_bench.report.scores.names import Family, ScoreName, parse_score
 from flashinfer_bench.report.scores.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
 from flashinfer_bench.stats.shifts import quotient
+from flashinfer_bench.text.numbers import percent_text, speedup_text
+from flashinfer_bench.text.tables import Block, RowColumn, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.intervals import Interval
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
+_RATIOS = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +213,53 @@ def _line(
         definitions=len({each.definition for each in attempts}),
         workloads=len({each.key for each in attempts}),
     )
+
+
+def score_blocks(score: str, found: Sequence[ScoreTable], baseline_author: str) -> list[Block]:
+    """Show a table for each thing that authors are compared with."""
+    blocks: list[Block] = []
+    for each in found:
+        against = {
+            BASELINE: f" against the baseline ({baseline_author})",
+            REFERENCE: " against the reference",
+        }.get(each.against, "")
+        blocks.append(paragraph("", f"Authors by {score}{against}:"))
+        if each.lines:
+            blocks.append(rows_table(_columns(each), each.lines))
+        blocks += [paragraph(f"{author}: {why}") for author, why in each.unscored.items()]
+    return blocks or [paragraph("", f"No author can be scored by {score}: nothing was compared.")]
+
+
+def _columns(found: ScoreTable) -> list[RowColumn[ScoreLine]]:
+    thresholds = found.lines[0].by_threshold
+    interval = " [95%]" if any(line.interval for line in found.lines) else ""
+    family = parse_score(found.score).family
+
+    def share_beyond(name: str) -> Callable[[ScoreLine], str]:
+        return lambda line: percent_text(line.by_threshold[name])
+
+    return [
+        RowColumn("rank", lambda line: line.place, is_number=True),
+        RowColumn("author", lambda line: line.author),
+        *(
+            [RowColumn(f"p {name}", share_beyond(name), is_number=True) for name in thresholds]
+            or [
+                RowColumn(
+                    f"{found.score}{interval}",
+                    lambda line: _value_text(family, line.score, line.interval),
+                    is_number=True,
+                )
+            ]
+        ),
+        RowColumn("success", lambda line: percent_text(line.success_rate), is_number=True),
+        RowColumn("definitions", lambda line: str(line.definitions), is_number=True),
+        RowColumn("workloads", lambda line: str(line.workloads), is_number=True),
+    ]
+
+
+def _value_text(family: Family, value: float, interval: Interval | None) -> str:
+    if family in _RATIOS:
+        return speedup_text(value, interval)
+    if interval is None or interval[0] == interval[1]:
+        return percent_text(value)
+    return f"{percent_text(value)} [{100 * interval[0]:.0f}, {100 * interval[1]:.0f}]"

@@ -1,4 +1,4 @@
-"""Which traces speak for a solution: rows become, by hardware, one tally per solution."""
+"""Which traces count for a solution: rows become, by hardware, one tally per solution."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ Tallies = dict[str, dict[str, Tally]]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Traces that speak for nobody, and why."""
+    """Traces that count for nothing, and why."""
 
     older_runs: int = 0
-    """Traces of what was run again: the newest run speaks, whether it passed or failed."""
+    """Traces of what was run again: the newest run counts, whether it passed or failed."""
     other_versions: int = 0
     """Traces of code that the solution's present code replaced."""
     interpreted: int = 0

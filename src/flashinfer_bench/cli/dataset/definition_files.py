@@ -80,10 +80,10 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
         ) from None
     answer, fault = folder / "seen.json", folder / "fault.json"
     if fault.exists():
-        told = msgspec.json.decode(fault.read_bytes())
-        for line in told["log"].splitlines()[-_MOST_LOG_LINES:]:
+        report = msgspec.json.decode(fault.read_bytes())
+        for line in report["log"].splitlines()[-_MOST_LOG_LINES:]:
             log.inform(line)
-        raise UsageError(told["message"])
+        raise UsageError(report["message"])
     if not answer.exists():
         raise WorkerError(f"running {file.function} ended with {done.returncode} and no answer")
     return msgspec.json.decode(answer.read_bytes(), type=SeenFunction)

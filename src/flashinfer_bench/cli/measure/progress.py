@@ -26,7 +26,7 @@ _BAR_WIDTH = 24
 
 
 class ProgressView(Protocol):
-    """Is told what happens, and shows it or does not."""
+    """Gets what happens, and shows it or does not."""
 
     shows_failures: bool
     """Whether each failed job leaves a line."""

@@ -138,7 +138,7 @@ def _run(
     target = Benchmark(trace_set, device=device).target
     plan = replay_of(trace, definition, solution, target, options.settings)
     step = run_again(
-        trace, trace_set, definition, solution, plan, device=device, observe=_tell_waiting
+        trace, trace_set, definition, solution, plan, device=device, observe=_report_waiting
     )
     if isinstance(step, str):
         raise DeviceError(f"this machine cannot run {solution.name}: {step}")
@@ -282,7 +282,7 @@ def _has_changed(trace_set: TraceSet, trace: Trace) -> bool:
     return any(each.to_dict() != trace.workload.to_dict() for each in same)
 
 
-def _tell_waiting(event: Progress) -> None:
+def _report_waiting(event: Progress) -> None:
     from flashinfer_bench.bench.parent.pool import Waiting  # noqa: PLC0415  # pydantic
 
     if isinstance(event, Waiting):

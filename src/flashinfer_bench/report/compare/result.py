@@ -99,7 +99,7 @@ class Overall:
     freedom: int | None
     """The least of any job's."""
     stretch: float | None
-    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs speak."""
+    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs are compared."""
     stretch_observed: int
     """How many observations that rests on; without any it is assumed."""
     reference_ratio: float | None

@@ -91,7 +91,7 @@ class Content:
 
     @cached_property
     def standing(self) -> Standing:
-        """Which traces speak for a solution; hardware is never mixed."""
+        """Which traces count for a solution; hardware is never mixed."""
         rows = (job.row for jobs in self.jobs.values() for job in jobs)
         return standing(rows, self._current_hash, includes_weak=self.includes_weak)
 
@@ -141,7 +141,7 @@ class Content:
 
     @cached_property
     def definition_names(self) -> tuple[str, ...]:
-        """Definitions that the dataset holds, or that its solutions or traces speak of."""
+        """Definitions that the dataset holds, or that its solutions or traces name."""
         traced = {name for name, jobs in self.jobs.items() if jobs}
         return tuple(sorted(self.definitions.keys() | self.solutions_by_definition.keys() | traced))
 
@@ -169,7 +169,7 @@ class Content:
 
     @cached_property
     def jobs_by_solution(self) -> dict[str, list[RecordedJob]]:
-        """Jobs of every solution that the dataset holds or that traces speak of."""
+        """Jobs of every solution that the dataset holds or that traces name."""
         found: dict[str, list[RecordedJob]] = {name: [] for name in self.solutions}
         for jobs in self.jobs.values():
             for job in jobs:

@@ -31,8 +31,8 @@ class SolutionLine:
     speedup_interval: Interval | None
     latency_ms: float | None
     """Median over workloads."""
-    of_light: float | None
-    """The highest share of the speed of light over workloads."""
+    sol_fraction: float | None
+    """The highest share of the roofline over workloads."""
     max_absolute_error: float | None
     max_relative_error: float | None
     passed: int
@@ -54,7 +54,7 @@ class OnHardware:
     """The fastest first."""
     figures: tuple[Figure, ...]
     jobs: tuple[RecordedJob, ...]
-    """Those that speak for their solutions."""
+    """Those that count for their solutions."""
     reason: str | None
     """Why there is no best solution."""
     interpreted: tuple[str, ...]
@@ -134,7 +134,7 @@ class Definitions:
         )
 
     def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[RecordedJob]:
-        """Give what speaks for the solutions: the smallest workload first, the fastest solution first."""
+        """Give what counts for the solutions: the smallest workload first, the fastest solution first."""
         place = {name: index for index, name in enumerate(order)}
         jobs = [
             self._content.job_of(row)
@@ -149,7 +149,7 @@ def _line(
 ) -> SolutionLine:
     rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
-    lights = [
+    fractions = [
         job.performance.sol_fraction
         for job in jobs
         if job.row.solution == chart.solution and job.performance and job.performance.sol_fraction
@@ -164,7 +164,7 @@ def _line(
         speedup=chart.speedup,
         speedup_interval=chart.speedup_interval,
         latency_ms=_median(times),
-        of_light=max(lights, default=None),
+        sol_fraction=max(fractions, default=None),
         max_absolute_error=largest([row.max_absolute_error for row in rows]),
         max_relative_error=largest([row.max_relative_error for row in rows]),
         passed=len(rows),

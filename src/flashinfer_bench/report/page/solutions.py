@@ -129,7 +129,7 @@ def _unmeasured(content: Content, name: str) -> ListedSolution:
 
 
 def builds(solution: Solution | None, jobs: Sequence[RecordedJob]) -> list[CodeVersion]:
-    """List the versions of the code that traces speak of, the newest first."""
+    """List the versions of the code that traces name, the newest first."""
     present = solution.hash() if solution else None
     by_code: dict[tuple[str, str], list[RecordedJob]] = {}
     for job in jobs:

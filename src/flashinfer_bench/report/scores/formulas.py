@@ -60,16 +60,18 @@ def _coverage(attempts: Sequence[WorkloadAttempt], _: ScoreName, scope: int) -> 
 
 
 def _sol(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
-    best = _with_light(attempts)
+    best = _with_roofline(attempts)
     if isinstance(best, str):
         return best
-    ends = [_light_ends(each) for each in best]
-    shares = [measures.light([each.sol_fraction if each.ratio else None]) for each in best]
+    ends = [_fraction_ends(each) for each in best]
+    shares = [
+        measures.mean_sol_fraction([each.sol_fraction if each.ratio else None]) for each in best
+    ]
     return fmean(shares), measures.arithmetic_interval(list(zip(shares, ends, strict=True)))
 
 
 def _sol_gap(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
-    best = _with_light(attempts)
+    best = _with_roofline(attempts)
     if isinstance(best, str):
         return best
     pairs = [
@@ -183,8 +185,8 @@ def _interval_of(
     return combine([(each.ratio or 0.0, each.interval) for each in attempts])
 
 
-def _with_light(attempts: Sequence[WorkloadAttempt]) -> list[WorkloadAttempt] | str:
-    """Take the fastest of each workload that knows the speed of light, and what failed; or say what is missing."""
+def _with_roofline(attempts: Sequence[WorkloadAttempt]) -> list[WorkloadAttempt] | str:
+    """Take the fastest of each workload that knows its roofline, and what failed; or say what is missing."""
     fastest = _fastest(attempts)
     if all(each.ratio is None for each in fastest):
         return "nothing passed"
@@ -194,21 +196,21 @@ def _with_light(attempts: Sequence[WorkloadAttempt]) -> list[WorkloadAttempt] | 
     return best
 
 
-def _light_ends(attempt: WorkloadAttempt) -> Interval | None:
+def _fraction_ends(attempt: WorkloadAttempt) -> Interval | None:
     if attempt.ratio is None or not attempt.sol_fraction:
         return (0.0, 0.0)
     if attempt.latency_ms is None or attempt.latency_interval_ms is None:
         return None
     low_ms, high_ms = attempt.latency_interval_ms
-    at_light = attempt.sol_fraction * attempt.latency_ms
-    return min(1.0, at_light / high_ms), min(1.0, at_light / low_ms)
+    at_roofline = attempt.sol_fraction * attempt.latency_ms
+    return min(1.0, at_roofline / high_ms), min(1.0, at_roofline / low_ms)
 
 
 def _gap_ends(attempt: WorkloadAttempt) -> Interval | None:
-    """Move the ratio and the share of the speed of light to their ends; distances add in squares."""
+    """Move the ratio and the share of the roofline to their ends; distances add in squares."""
     if attempt.ratio is None:
         return (0.0, 0.0)
-    shares, ratios = _light_ends(attempt), attempt.interval
+    shares, ratios = _fraction_ends(attempt), attempt.interval
     if shares is None or ratios is None:
         return None
     ratio, share = attempt.ratio, attempt.sol_fraction or 0.0

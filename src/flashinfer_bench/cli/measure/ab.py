@@ -12,7 +12,7 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
 from flashinfer_bench.cli.measure.ab_report import Question, ab_report
 from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, play
-from flashinfer_bench.cli.measure.kernel_files import Hints
+from flashinfer_bench.cli.measure.kernel_files import hints_of
 from flashinfer_bench.cli.measure.running import plan_of, scratch_set
 from flashinfer_bench.cli.measure.versions import find_solution
 from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
@@ -145,10 +145,7 @@ def _limits(options: AbOptions) -> Limits:
 
 def _contenders(trace_set: TraceSet, options: AbOptions) -> tuple[Definition, Solution, Solution]:
     """Find both, and what they implement; they are called `old` and `new` from here on."""
-    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
-
-    kind = device_names(options.device)[0].partition(":")[0]
-    hints = Hints(options.language, options.entry_point, kind)
+    hints = hints_of(options.language, options.entry_point, options.device)
     names = [options.definition]
     found: list[Solution] = []
     for text in (options.old, options.new):

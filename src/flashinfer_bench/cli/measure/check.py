@@ -11,7 +11,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
-from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
+from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from
 from flashinfer_bench.cli.measure.progress import Lines, choose_view
 from flashinfer_bench.cli.measure.running import (
     Collected,
@@ -135,14 +135,8 @@ def _subject(trace_set: TraceSet, options: CheckOptions) -> tuple[Definition, So
     if options.definition is None:
         raise UsageError("name what the kernel implements with --definition NAME")
     definition = find_definition(trace_set, options.definition)
-    hints = Hints(options.language, options.entry_point, _device_kind(options.device))
+    hints = hints_of(options.language, options.entry_point, options.device)
     return definition, solution_from(path, definition, hints)
-
-
-def _device_kind(device: str) -> str:
-    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
-
-    return device_names(device)[0].partition(":")[0]
 
 
 def _folder_subject(

@@ -40,6 +40,13 @@ class Hints:
     device_kind: str = "cpu"
 
 
+def hints_of(language: str | None, entry_point: str | None, device: str) -> Hints:
+    """Put together what options say; `device` is one that a run would take."""
+    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
+
+    return Hints(language, entry_point, device_names(device)[0].partition(":")[0])
+
+
 @dataclass(frozen=True, slots=True)
 class _EntryFunction:
     """A function to call, and whether it writes into outputs that are passed in."""

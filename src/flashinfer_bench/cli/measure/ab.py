@@ -10,8 +10,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
-from flashinfer_bench.cli.measure.ab_report import Question, ab_report
-from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, play
+from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, Question, ab_report, play
 from flashinfer_bench.cli.measure.kernel_files import hints_of
 from flashinfer_bench.cli.measure.running import plan_of, scratch_set
 from flashinfer_bench.cli.measure.versions import find_solution

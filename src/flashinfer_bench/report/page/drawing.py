@@ -15,9 +15,11 @@ from flashinfer_bench.report.page.figures import (
     Plot,
     PlotPoint,
     PlotSeries,
+    Scale,
+    logarithmic,
+    short,
 )
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic, short
 from flashinfer_bench.report.scores.measures import Beyond, fast_p
 from flashinfer_bench.text.numbers import (
     NOTHING,

@@ -15,10 +15,11 @@ from flashinfer_bench.report.page.figures import (
     Plot,
     PlotPoint,
     PlotSeries,
+    Scale,
+    logarithmic,
 )
 from flashinfer_bench.report.page.findings import of_fractions
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic
 from flashinfer_bench.text.numbers import NOTHING, percent_text, rounded
 
 if TYPE_CHECKING:

@@ -532,6 +532,7 @@ def test_a_reference_that_returns_memory_in_use_accuses_no_solution(
     assert (second.status, second.log) == ("PASSED", "")
 
 
+@pytest.mark.full
 def test_without_timing_the_reference_its_latency_and_the_speedup_are_absent(
     store: TraceSet,
 ) -> None:
@@ -746,6 +747,7 @@ def run(x):
 """Dies a moment after the last call of a job, on the one kind of inputs that are all multiples of one half."""
 
 
+@pytest.mark.full
 def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
     slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.05); return"))
     store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})

@@ -111,6 +111,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.full  # test_decompose_files has it of what is written
 def test_trees_do_not_depend_on_the_hash_seed() -> None:
     chosen = FILES[::9]
 

@@ -159,6 +159,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.full  # test_decompose_files has it of what is written
 def test_a_trace_is_the_same_in_every_process(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
 

@@ -67,8 +67,8 @@ def merge(
     keep-first` the dataset named first counts; what belongs to the other version, such as its traces, is left
     out and counted. The folder is written whole or not at all.
     """
+    from flashinfer_bench.data.files import require_new  # noqa: PLC0415  # `--help` does without
     from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.staging_folder import require_new  # noqa: PLC0415  # `--help` does without
 
     named = [*datasets, *local]
     if not named:

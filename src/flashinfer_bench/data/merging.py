@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.data.files import lines_of, whole_lines
+from flashinfer_bench.data.files import lines_of, new_folder, require_outside, whole_lines
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout, files_under
 from flashinfer_bench.data.loading import load
 from flashinfer_bench.data.opening import LINES_BYTES, path_inside, read_bytes, require_regular
 from flashinfer_bench.data.parsing import UnknownKeys
 from flashinfer_bench.data.profile import Profile
-from flashinfer_bench.data.staging_folder import new_folder, require_outside
 from flashinfer_bench.data.workload import SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
 

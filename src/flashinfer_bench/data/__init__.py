@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         SupportedBindings,
         SupportedLanguages,
     )
-    from flashinfer_bench.data.timestamps import utc_timestamp
     from flashinfer_bench.data.trace import (
         ClockInfo,
         Correctness,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         RunInfo,
         StoppingInfo,
         Trace,
+        utc_timestamp,
     )
     from flashinfer_bench.data.trace_set import TraceSet
     from flashinfer_bench.data.workload import (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         save_jsonl_file,
     )
     from flashinfer_bench.data.folders import pack, unpack
-    from flashinfer_bench.data.json_schema import schema_of, schemas
+    from flashinfer_bench.data.interchange import schema_of, schemas
     from flashinfer_bench.data.layout import Layout
     from flashinfer_bench.data.profile import KernelReference, KernelSignature, KernelUse, Profile
     from flashinfer_bench.data.rows import TraceRow
@@ -120,13 +120,12 @@ _NAMES_BY_MODULE = {
     "layout": "Layout",
     "profile": "KernelReference KernelSignature KernelUse Profile",
     "rows": "TraceRow",
-    "json_schema": "schema_of schemas",
+    "interchange": "schema_of schemas",
     "scores": "SpeedupMetrics TraceSetSummary",
     "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
-    "timestamps": "utc_timestamp",
     "trace": "ClockInfo Correctness DeviceInfo Environment Evaluation EvaluationStatus Note "
-    "Performance Provenance RunInfo StoppingInfo Trace",
+    "Performance Provenance RunInfo StoppingInfo Trace utc_timestamp",
     "trace_set": "TraceSet",
     "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",
 }

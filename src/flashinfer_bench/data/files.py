@@ -1,4 +1,4 @@
-"""JSON and JSON lines on disk: read with a place for every fault, written whole or not at all."""
+"""JSON and JSON lines on disk: read with a place for every fault; files and folders written whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces as flat rows: decoded fast, without building entities; what reports read."""
+"""Lines of trace files: kept as bytes until somebody asks, then decoded fast to flat rows, or parsed to traces."""
 
 from __future__ import annotations
 

@@ -8,8 +8,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import appending, blobs, opening, settings
-from flashinfer_bench.data import samples as samples_module
+from flashinfer_bench.data import appending, opening, settings
+from flashinfer_bench.data.blobs import (
+    find_all_samples,
+    find_samples,
+    load_tensors,
+    samples_line,
+    save_tensors,
+)
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.loading import Homes, load
@@ -343,7 +349,7 @@ class TraceSet:
         """
         trace_file, samples_file = self._files(trace, author)
         if trace_file:
-            sidecar = {samples_file: samples_module.line(trace, samples)} if samples else {}
+            sidecar = {samples_file: samples_line(trace, samples)} if samples else {}
             appending.append({**sidecar, trace_file: f"{trace.to_json()}\n".encode()})
         self.traces.append(trace)
 
@@ -355,7 +361,7 @@ class TraceSet:
         files = itertools.chain.from_iterable(
             Layout(folder).samples_files(definition) for folder in self._folders()
         )
-        return samples_module.find(trace, files)
+        return find_samples(trace, files)
 
     def samples_by_trace_id(
         self, def_name: str, trace_ids: Iterable[str]
@@ -365,7 +371,7 @@ class TraceSet:
         files = itertools.chain.from_iterable(
             Layout(folder).samples_files(definition) for folder in self._folders()
         )
-        return samples_module.find_all(trace_ids, files)
+        return find_all_samples(trace_ids, files)
 
     def backup_traces(self) -> None:
         """Move the traces on disk aside, under the time; those in memory stay."""
@@ -417,12 +423,12 @@ class TraceSet:
         definition = self._require_definition(def_name)
         target = self._target(self._homes.definitions.get(def_name)) or self._layout
         file = target.blob_file(definition, workload_uuid)
-        blobs.save_tensors(file, tensors)
+        save_tensors(file, tensors)
         return file.relative_to(target.root).as_posix()
 
     def get_workload_blob_tensor(self, path_str: str) -> dict[str, torch.Tensor]:
         """Read stored tensors onto the CPU; a path that leaves the root is refused."""
-        return blobs.load_tensors(self.find_blob(path_str))
+        return load_tensors(self.find_blob(path_str))
 
     def find_blob(self, path_str: str) -> Path:
         """Find a stored file in the root that holds it; a path that leaves the root is refused."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import json_text
+from flashinfer_bench.data.parsing import offset_of
 from flashinfer_bench.data.rules.reading import read_document
 from flashinfer_bench.data.trace import Trace
 
@@ -61,7 +61,7 @@ def _member(
     text: str, place: Sequence[str | int], key: str, value: str, *, is_only: bool
 ) -> Insertion:
     """Put a member first into the object at a place."""
-    brace = json_text.find(text, place)
+    brace = offset_of(text, place)
     comma = "" if is_only else ", "
     return brace + 1, f"{json.dumps(key)}: {json.dumps(value)}{comma}"
 

@@ -41,7 +41,7 @@ from flashinfer_bench.data import (
     StoppingInfo,
     Trace,
 )
-from flashinfer_bench.data.hub import commit_of
+from flashinfer_bench.data.exchange.hub import commit_of
 from flashinfer_bench.stats import blocks as spread
 from flashinfer_bench.stats.intervals import median_ratio, series_interval
 

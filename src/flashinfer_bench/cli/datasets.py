@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.data import hub, settings
+from flashinfer_bench.data import settings
+from flashinfer_bench.data.exchange import hub
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:

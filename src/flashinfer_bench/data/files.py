@@ -1,21 +1,18 @@
-"""JSON and JSON lines on disk: read with a place for every fault; files and folders written whole or not at all."""
+"""JSON and JSON lines on disk: read with a place for every fault; files are written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
-import shutil
-import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.data import appending
-from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
-from flashinfer_bench.errors import DatasetWarning, UsageError
+from flashinfer_bench.errors import DatasetWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,39 +109,3 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             raise appending.storage_error(path, error) from error
         raise
-
-
-_MODE = 0o755
-
-
-@contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a staging folder to write into; it becomes the folder, new or empty until then, when all went well."""
-    require_new(folder)
-    folder = folder.absolute()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise storage_error(folder, error) from error
-    try:
-        yield staging
-        staging.chmod(_MODE)
-        staging.replace(folder)
-    except OSError as error:
-        raise storage_error(folder, error) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def require_outside(folder: Path, sources: Iterable[Path]) -> None:
-    """Refuse a folder that would become a part of what it is made from."""
-    for source in sources:
-        if folder.resolve().is_relative_to(source.resolve()):
-            raise UsageError(f"{folder} lies in {source}, which is read; name a folder outside")
-
-
-def require_new(folder: Path) -> None:
-    """Refuse a folder that holds something."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(f"{folder} exists already; name a folder that is new or empty")

@@ -155,6 +155,16 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
         """Whether the job passed."""
         return self.status == "PASSED"
 
+    def is_within(self, absolute: float | None, relative: float | None) -> bool:
+        """Tell whether both error maxima are within bounds; NaN never is, a bound of None always."""
+        return all(
+            bound is None or (value is not None and value <= bound)
+            for bound, value in (
+                (absolute, self.max_absolute_error),
+                (relative, self.max_relative_error),
+            )
+        )
+
 
 class _WorkloadRow(msgspec.Struct, gc=False):
     axes: dict[str, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler
@@ -319,17 +318,3 @@ class Trace(Entity):
     def is_successful(self) -> bool:
         """Tell whether a solution ran and passed."""
         return self.evaluation is not None and self.evaluation.status is EvaluationStatus.PASSED
-
-
-def utc_timestamp() -> str:
-    """Give the time now, UTC, ISO-8601 with an offset every Python reads."""
-    return datetime.now(UTC).isoformat()
-
-
-def parse_timestamp(text: str) -> datetime | None:
-    """Read a trace's timestamp; one without an offset counts as UTC, a strange one as None."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections import defaultdict
@@ -20,11 +21,9 @@ from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.loading import Homes, load
 from flashinfer_bench.data.scores import (
-    ScoreError,
     Scorer,
     SpeedupMetrics,
     TraceSetSummary,
-    ranked,
     records_by_solution,
 )
 from flashinfer_bench.data.trace_lists import TraceLists
@@ -206,7 +205,7 @@ class TraceSet:
         return [
             self.traces.trace_at(def_name, index)
             for index, row in list(self.traces.rows(def_name, self._describe()))
-            if row.is_passed and _is_within(row, atol, rtol)
+            if row.is_passed and row.is_within(atol, rtol)
         ]
 
     def get_best_trace(
@@ -224,7 +223,7 @@ class TraceSet:
             if row.is_passed
             and not row.interpreted
             and wanted <= row.axes.items()
-            and _is_within(row, max_abs_error, max_rel_error)
+            and row.is_within(max_abs_error, max_rel_error)
         ]
         return self.traces.trace_at(def_name, -max(candidates)[1]) if candidates else None
 
@@ -237,16 +236,7 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> TraceSetSummary:
         """Count all traces and rank authors in scope; what cannot be ranked is listed."""
-        records = {name: records_by_solution(self.rows(name)) for name in self.traces}
-        flat = [record for by_solution in records.values() for record in by_solution.values()]
-        passed, failed = sum(each.passed for each in flat), sum(each.failed for each in flat)
-        scorer = Scorer(self.solutions, lambda name: records.get(name, {}), baseline_author)
-        scope = self._included(op_type, definition_name)
-        unranked = _unrankable(scorer, scope)
-        if definition_name is not None and definition_name not in self.definitions:
-            unranked[definition_name] = "no such definition"
-        rankings = ranked(scorer.author_scores(name for name in scope if name not in unranked))
-        return TraceSetSummary(passed + failed, passed, failed, rankings, unranked)
+        return self._scorer(baseline_author).summary(self.traces, op_type, definition_name)
 
     def get_solution_score(
         self, solution_name: str, baseline_author: str = "baseline"
@@ -263,12 +253,7 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> SpeedupMetrics | None:
         """Average an author's best solutions over the definitions they have solutions for."""
-        attempted = [
-            name
-            for name in self._scope(op_type, definition_name)
-            if any(solution.author == author for solution in self.solutions[name])
-        ]
-        return self._scorer(baseline_author).author_scores(attempted).get(author)
+        return self._scorer(baseline_author).author_score(author, op_type, definition_name)
 
     def rank_authors(
         self,
@@ -277,30 +262,11 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> list[tuple[str, SpeedupMetrics]]:
         """Order authors by average speedup; raise where a definition has no unique baseline."""
-        scope = self._scope(op_type, definition_name)
-        return ranked(self._scorer(baseline_author).author_scores(scope))
+        return self._scorer(baseline_author).ranking(op_type, definition_name)
 
     def _scorer(self, baseline_author: str) -> Scorer:
-        return Scorer(
-            self.solutions, lambda name: records_by_solution(self.rows(name)), baseline_author
-        )
-
-    def _scope(self, op_type: str | None, definition_name: str | None) -> list[str]:
-        if op_type is not None and definition_name is not None:
-            raise UsageError("give op_type or definition_name, not both")
-        if definition_name is not None:
-            self._require_definition(definition_name)
-        return self._included(op_type, definition_name)
-
-    def _included(self, op_type: str | None, definition_name: str | None) -> list[str]:
-        """Definitions in scope that have solutions."""
-        return [
-            name
-            for name, definition in self.definitions.items()
-            if self.solutions.get(name)
-            and op_type in (None, definition.op_type)
-            and definition_name in (None, name)
-        ]
+        records = functools.cache(lambda name: records_by_solution(self.rows(name)))
+        return Scorer(self.definitions, self.solutions, records, baseline_author)
 
     # Adding
 
@@ -439,28 +405,6 @@ class TraceSet:
 
 def _plain(lists: Mapping[str, Sequence[Entity]]) -> dict[str, list[dict[str, Any]]]:
     return {name: [each.to_dict() for each in entities] for name, entities in lists.items()}
-
-
-def _is_within(row: TraceRow, absolute: float | None, relative: float | None) -> bool:
-    """Tell whether both maxima are within bounds; NaN never is, a bound of None always."""
-    return all(
-        bound is None or (value is not None and value <= bound)
-        for bound, value in (
-            (absolute, row.max_absolute_error),
-            (relative, row.max_relative_error),
-        )
-    )
-
-
-def _unrankable(scorer: Scorer, definitions: Iterable[str]) -> dict[str, str]:
-    """Name the definitions that cannot be scored, with the reason."""
-    reasons: dict[str, str] = {}
-    for definition in definitions:
-        try:
-            scorer.solution_scores(definition)
-        except ScoreError as error:
-            reasons[definition] = str(error)
-    return reasons
 
 
 def _unused(path: Path) -> Path:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.trace import parse_timestamp
+from flashinfer_bench.data.wording import parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

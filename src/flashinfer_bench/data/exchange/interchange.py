@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.definition import Definition
-from flashinfer_bench.data.merging import ReaderFormat
+from flashinfer_bench.data.exchange.merging import ReaderFormat
 from flashinfer_bench.data.profile import Profile
 from flashinfer_bench.data.shapes import AxisConst, AxisVar
 from flashinfer_bench.data.solution import Solution

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.data.files import lines_of, new_folder, require_outside, whole_lines
+from flashinfer_bench.data.appending import new_folder, require_outside
+from flashinfer_bench.data.files import lines_of, whole_lines
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout, files_under
 from flashinfer_bench.data.loading import load

@@ -42,7 +42,7 @@ def misspelt_names(dataset: Snapshot, checks: Sequence[str]) -> Iterator[Finding
     Codes: DEF-17 and PRO-06.
     """
     from flashinfer_bench.data.rules import OBSERVATIONS  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.rules.torch_names import torch_names  # noqa: PLC0415
+    from flashinfer_bench.data.rules.python_source import torch_names  # noqa: PLC0415
 
     used = [
         (code, path, definition, what, name)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashinfer_bench.data.rules.torch_names import torch_names
+from flashinfer_bench.data.rules.python_source import torch_names
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from flashinfer_bench.decompose.ir import (
     Dropped,
     Named,
     Op,
+    OpTrace,
     Plain,
     Ref,
     Scope,
     Span,
-    Trace,
     Value,
 )
 from flashinfer_bench.errors import UsageError
@@ -25,7 +25,7 @@ from flashinfer_bench.errors import UsageError
 _TAGGED = {"ref": Ref, "named": Named, "span": Span, "plain": Plain}
 
 
-def trace_to_json(trace: Trace) -> str:
+def trace_to_json(trace: OpTrace) -> str:
     """Write a trace as text."""
     plain = {
         each.name: getattr(trace, each.name)
@@ -42,7 +42,7 @@ def trace_to_json(trace: Trace) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def trace_from_json(text: str) -> Trace:
+def trace_from_json(text: str) -> OpTrace:
     """Read what `trace_to_json` wrote."""
     document = json.loads(text)
     version = document.pop("schema_version", None)
@@ -56,7 +56,7 @@ def trace_from_json(text: str) -> Trace:
         "dropped": tuple(Dropped(**_with_scopes(each)) for each in document.pop("dropped")),
     }
     plain = {key: _unpacked(value) for key, value in document.items()}
-    return Trace(values={each.id: each for each in values}, **parts, **plain)
+    return OpTrace(values={each.id: each for each in values}, **parts, **plain)
 
 
 def _fields(item: Any) -> dict[str, Any]:

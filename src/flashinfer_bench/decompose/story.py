@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from flashinfer_bench.decompose.grouping import Overrides
-    from flashinfer_bench.decompose.ir import Level, Node, Trace
+    from flashinfer_bench.decompose.ir import Level, Node, OpTrace
     from flashinfer_bench.decompose.requests import DecomposeRequest
     from flashinfer_bench.decompose.verify.findings import VerifyReport
 
@@ -46,7 +46,7 @@ class Decomposition:
     """What was grouped otherwise than by rule."""
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> OpTrace:
         """What one forward call did."""
         return self.captured.trace
 

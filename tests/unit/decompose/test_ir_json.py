@@ -9,11 +9,11 @@ from flashinfer_bench.decompose.ir import (
     Dropped,
     Named,
     Op,
+    OpTrace,
     Plain,
     Ref,
     Scope,
     Span,
-    Trace,
     Value,
 )
 from flashinfer_bench.decompose.ir_json import trace_from_json, trace_to_json
@@ -26,7 +26,7 @@ ARGUMENTS: list[Any] = [
 ]  # fmt: skip
 
 
-def _trace(argument: Any) -> Trace:
+def _trace(argument: Any) -> OpTrace:
     op = Op(
         7, "torch.add", (argument,), {"alpha": argument}, ("v0",), SCOPES, "m.py:3", (0, Plain(2)),
         ("cpu", "bfloat16"), is_stochastic=True, is_train=False,
@@ -35,7 +35,7 @@ def _trace(argument: Any) -> Trace:
         "i0": Value("i0", (2, 3), "float32", "input", "x", ("y",), (1, 2)),
         "v0": Value("v0", (), "int64", "inter", "add"),
     }
-    return Trace(
+    return OpTrace(
         "m", values, (op,), ("i0",), [0, {"k": Plain(None)}], ("v0",), {"out": 0},
         (Dropped("torch.exp", SCOPES, "dead", "so"),), ("m.py:1: item() gave 2",), "real", ("note",),
     )  # fmt: skip

@@ -30,7 +30,7 @@ from flashinfer_bench.decompose.names import tensors_in
 if TYPE_CHECKING:
     from torch import nn
 
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.ir import OpTrace
 
 _LONG = 200
 
@@ -39,7 +39,7 @@ _LONG = 200
 class Captured:
     """A trace, with the model and inputs of the run that made it."""
 
-    trace: Trace
+    trace: OpTrace
     model: nn.Module
     inputs: list[Any]
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, ...]) -> C
     raise AssertionError
 
 
-def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> Trace:
+def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> OpTrace:
     """Record again on meta with other sizes of some inputs, counted as in `Trace.inputs`.
 
     What the model or torch raises at such sizes is raised as it is: they may be impossible.
@@ -145,7 +145,7 @@ def _run(source: ModelSource, device: str, seed: int, watch: Watch | None) -> Ca
 
 def _traced(
     name: str, model: nn.Module, inputs: list[Any], device: str, watch: Watch | None
-) -> tuple[Trace, dict[str, torch.Tensor]]:
+) -> tuple[OpTrace, dict[str, torch.Tensor]]:
     scopes = Scopes(model)
     tape = Tape(scopes, device, held_tensors(model), watch)
     recorder = Recorder(tape, device, keep_before=watch is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.capture.encode import structured
-from flashinfer_bench.decompose.ir import Dropped, Trace
+from flashinfer_bench.decompose.ir import Dropped, OpTrace
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def finished(
     name: str, tape: Tape, inputs: tuple[str, ...], input_structure: Any, result: Any
-) -> Trace:
+) -> OpTrace:
     """Make the trace of a run that returned `result`."""
     outputs = tuple(dict.fromkeys(tape.lookup(each) for each in tensors_in(result)))
 
@@ -27,7 +27,7 @@ def finished(
     needed, for_state = _needed(tape.recorded, outputs)
     ops = tuple(each.op for each in tape.recorded if each.op.id in needed)
     used = {*inputs, *outputs, *(value for op in ops for value in (*op.ins, *op.outs))}
-    return Trace(
+    return OpTrace(
         model=name,
         values={key: value for key, value in tape.values.items() if key in used},
         ops=ops,

@@ -9,7 +9,7 @@ import torch
 from flashinfer_bench.decompose.capture.encode import structured
 from flashinfer_bench.decompose.capture.values import Values, place_in
 from flashinfer_bench.decompose.held import held_tensors
-from flashinfer_bench.decompose.ir import Op, Ref, Scope, Trace
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Scope
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ OPAQUE = "opaque"
 
 def opaque_trace(
     name: str, model: nn.Module, inputs: list[Any], names: Mapping[int, str], result: Any
-) -> Trace:
+) -> OpTrace:
     """Describe a run as one operation from inputs and weights to outputs."""
     values = Values()
     given = list({id(each): each for each in tensors_in(inputs)}.values())
@@ -44,7 +44,7 @@ def opaque_trace(
         scope=(Scope("module", "", type(model).__name__, 0),),
         structure=None if isinstance(result, torch.Tensor) else structure,
     )
-    return Trace(
+    return OpTrace(
         model=name,
         values=values,
         ops=(op,),

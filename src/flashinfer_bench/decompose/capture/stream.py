@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Op, Trace
+    from flashinfer_bench.decompose.ir import Op, OpTrace
 
 
-def same_stream(one: Trace, other: Trace, *, numbers: bool = False) -> str | None:
+def same_stream(one: OpTrace, other: OpTrace, *, numbers: bool = False) -> str | None:
     """Say where two traces part; none if operations, what they read and what they make agree.
 
     Sizes and other integers may differ unless `numbers` asks for them too.

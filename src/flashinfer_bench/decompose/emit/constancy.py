@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flashinfer_bench.decompose.classes import TABLE, argument, key
-from flashinfer_bench.decompose.ir import Op, Ref, Trace
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ _FACTORIES = {
 }
 
 
-def constant_outputs(trace: Trace, ops: Sequence[Op], outputs: Sequence[str]) -> list[int]:
+def constant_outputs(trace: OpTrace, ops: Sequence[Op], outputs: Sequence[str]) -> list[int]:
     """Say which outputs of a sequence of operations are one number whatever goes in."""
     ranges: dict[str, Range] = {}
     for op in ops:
@@ -51,7 +51,7 @@ def constant_outputs(trace: Trace, ops: Sequence[Op], outputs: Sequence[str]) ->
     return [at for at, value in enumerate(outputs) if ranges.get(value, ANY).is_point]
 
 
-def _range(trace: Trace, op: Op, ranges: dict[str, Range]) -> Range:
+def _range(trace: OpTrace, op: Op, ranges: dict[str, Range]) -> Range:
     name = key(op.fn)
     if name in _FACTORIES:
         return Range(_FACTORIES[name], _FACTORIES[name])
@@ -107,7 +107,7 @@ def _clamped(name: str, first: Range, op: Op) -> Range:
     return Range(min(max(first.low, bottom), top), min(max(first.high, bottom), top))
 
 
-def _along_one(trace: Trace, name: str, op: Op) -> Range | None:
+def _along_one(trace: OpTrace, name: str, op: Op) -> Range | None:
     """Normalising over a dimension of length one leaves nothing to vary."""
     given, dim = argument(op, 0, "input"), argument(op, 1, "dim")
     if not (isinstance(given, Ref) and isinstance(dim, int)):
@@ -119,7 +119,7 @@ def _along_one(trace: Trace, name: str, op: Op) -> Range | None:
     return None
 
 
-def _minus_own_mean(trace: Trace, name: str, op: Op) -> Range | None:
+def _minus_own_mean(trace: OpTrace, name: str, op: Op) -> Range | None:
     first, second = argument(op, 0, "input"), argument(op, 1, "other")
     if name != "sub" or not (isinstance(first, Ref) and isinstance(second, Ref)):
         return None

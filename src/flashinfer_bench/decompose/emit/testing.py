@@ -9,7 +9,7 @@ from flashinfer_bench.decompose.emit.constancy import constant_outputs
 from flashinfer_bench.decompose.emit.legal import picks_by_value
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.ir import OpTrace
     from flashinfer_bench.decompose.pieces import Piece
 
 _RUN = '''
@@ -53,7 +53,7 @@ _RANKS = """ranks = [len(shape) for shape in shapes]  # what is picked by value 
 _NO_NAN = 'assert not torch.isnan(first).any(), f"output {at} is not a number"'
 
 
-def test_part(trace: Trace, piece: Piece) -> list[str]:
+def test_part(trace: OpTrace, piece: Piece) -> list[str]:
     """Write what follows the inputs: shapes, dtypes, the test and the main part."""
     values = [trace.values[value] for value in piece.form.outputs]
     shapes = ", ".join(str(list(value.shape)) for value in values)

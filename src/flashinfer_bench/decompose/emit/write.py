@@ -24,7 +24,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from flashinfer_bench.decompose.ir import Level, Node, Trace
+    from flashinfer_bench.decompose.ir import Level, Node, OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
 
 _KERNELS: tuple[Level, ...] = ("kernel",)
@@ -80,14 +80,14 @@ def write_pieces(
     )
 
 
-def probed(source: ModelSource, trace: Trace) -> Probed:
+def probed(source: ModelSource, trace: OpTrace) -> Probed:
     """Find the variable axes of a model that was captured on meta; others keep their sizes."""
     if trace.front_end != "meta":
         return Probed(trace)
     return probe(trace, lambda shapes: _retraced(source, dict(enumerate(shapes))))
 
 
-def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> Trace | None:
+def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> OpTrace | None:
     try:
         return retraced(source, shapes)
     except Exception:  # noqa: BLE001  # the model's own code, on sizes it was not made for

@@ -20,7 +20,7 @@ from flashinfer_bench.decompose.grouping.overrides import (
 from flashinfer_bench.decompose.grouping.root import whole
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Node, Trace
+    from flashinfer_bench.decompose.ir import Node, OpTrace
 
 __all__ = [
     "Overrides",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def decompose_trace(trace: Trace, overrides: Overrides | None = None) -> Node:
+def decompose_trace(trace: OpTrace, overrides: Overrides | None = None) -> Node:
     """Take a model apart: every operation of its trace ends in exactly one node."""
     decisions = overrides or Overrides()
     facts = Facts(trace)

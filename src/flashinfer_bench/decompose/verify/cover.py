@@ -19,7 +19,7 @@ from flashinfer_bench.decompose.verify.rules import found
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from flashinfer_bench.decompose.ir import Node, Op, Trace
+    from flashinfer_bench.decompose.ir import Node, Op, OpTrace
     from flashinfer_bench.decompose.verify.layout import Layout, TreeNode
     from flashinfer_bench.decompose.verify.values import Mark
 
@@ -49,7 +49,7 @@ class Claim:
 class Flow:
     """A trace as values made and read, with what counts as work."""
 
-    trace: Trace
+    trace: OpTrace
 
     @cached_property
     def makers(self) -> Mapping[str, Op]:
@@ -232,7 +232,7 @@ def coverage(flow: Flow, claims: Sequence[Claim], root: TreeNode) -> tuple[Cover
     return counted, [*_missing(trace, missing, root), *_repeated(trace, repeated)]
 
 
-def _missing(trace: Trace, missing: Sequence[int], root: TreeNode) -> Iterator[Finding]:
+def _missing(trace: OpTrace, missing: Sequence[int], root: TreeNode) -> Iterator[Finding]:
     for op in missing[:_MOST_NAMED]:
         said = f"no kernel computes {describe(trace.op(op))}"
         yield found("COVER-missing", root.file, said, node=root.id)
@@ -241,7 +241,7 @@ def _missing(trace: Trace, missing: Sequence[int], root: TreeNode) -> Iterator[F
         yield found("COVER-missing", root.file, said, node=root.id)
 
 
-def _repeated(trace: Trace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator[Finding]:
+def _repeated(trace: OpTrace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator[Finding]:
     for op, claims in list(repeated.items())[:_MOST_NAMED]:
         paths = ", ".join(claim.path for claim in claims)
         said = f"{describe(trace.op(op))} is computed by {paths}"

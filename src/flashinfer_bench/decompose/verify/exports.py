@@ -13,7 +13,7 @@ from flashinfer_bench.decompose.verify.rules import found
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.ir import OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
     from flashinfer_bench.decompose.verify.findings import Finding
@@ -28,7 +28,9 @@ _PLUMBING = frozenset({
 """What writing in place becomes or came from, besides views and factories."""
 
 
-def compare_exports(source: ModelSource, trace: Trace, root: NodeFile) -> tuple[str, list[Finding]]:
+def compare_exports(
+    source: ModelSource, trace: OpTrace, root: NodeFile
+) -> tuple[str, list[Finding]]:
     """Say how the counts compare, and find operations that the pieces lack."""
     if len(trace.ops) > _MOST_OPERATIONS:
         return "", []
@@ -51,7 +53,7 @@ def _work(counts: Mapping[str, int]) -> Counter[str]:
     return work
 
 
-def _dropped(trace: Trace) -> Counter[str]:
+def _dropped(trace: OpTrace) -> Counter[str]:
     return Counter(key(each.fn) for each in trace.dropped)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.decompose.grouping import Overrides
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.ir import OpTrace
 
 SEEDS = 2
 
@@ -110,7 +110,7 @@ def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, Nod
     _climb_seeds(ladder, layout, files, Subject(source, run, tree, is_sized=small is None))
 
 
-def _check_exports(ladder: Ladder, root: NodeFile, source: ModelSource, trace: Trace) -> None:
+def _check_exports(ladder: Ladder, root: NodeFile, source: ModelSource, trace: OpTrace) -> None:
     if not ladder.exports:
         return
     words, findings = compare_exports(source, trace, root)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from flashinfer_bench.decompose.capture import Watch
-    from flashinfer_bench.decompose.ir import Op, Trace
+    from flashinfer_bench.decompose.ir import Op, OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
 
 
@@ -31,7 +31,7 @@ UNWATCHED = ("export", "opaque")
 class OriginalRun:
     """What the original did with one seed."""
 
-    trace: Trace
+    trace: OpTrace
     marks: Mapping[str, Mark]
     """Of every value that was met."""
     inputs: tuple[torch.Tensor, ...]

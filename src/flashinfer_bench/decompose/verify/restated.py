@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import torch
 
     from flashinfer_bench.decompose.capture import Watch
-    from flashinfer_bench.decompose.ir import Op, Trace
+    from flashinfer_bench.decompose.ir import Op, OpTrace
 
 
 class Restating:
     """Passes on what is watched, and adds the operations that did not run in their places."""
 
-    def __init__(self, trace: Trace, watched: Iterable[int], watch: Watch) -> None:
+    def __init__(self, trace: OpTrace, watched: Iterable[int], watch: Watch) -> None:
         ran = set(watched)
         self._left = [op for op in trace.ops if op.id not in ran]
         self._wanted = {value for op in self._left for value in op.ins}

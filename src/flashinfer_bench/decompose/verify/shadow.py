@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.ir import Interface, Op, Trace, interface
+from flashinfer_bench.decompose.ir import Interface, Op, OpTrace, interface
 from flashinfer_bench.decompose.names import call
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
 from flashinfer_bench.decompose.verify.recompose import differences
@@ -43,7 +43,7 @@ class Place:
     first_draw: int | None = None
 
 
-def places(trace: Trace, files: Mapping[str, NodeFile], root: str) -> Iterator[Place]:
+def places(trace: OpTrace, files: Mapping[str, NodeFile], root: str) -> Iterator[Place]:
     """Find where each leaf stands, by the operations that the tree names."""
     for file in files.values():
         if not file.node.is_leaf:
@@ -55,7 +55,7 @@ def places(trace: Trace, files: Mapping[str, NodeFile], root: str) -> Iterator[P
             yield Place(file, each.path, ops, faces, awaited)
 
 
-def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
+def _whole(trace: OpTrace, ops: Iterable[int]) -> Interface:
     needed = (*interface(trace, ops).inputs, *(v for v in trace.outputs if trace.maker(v) is None))
     weights = [value for value in needed if value not in trace.inputs]
     return Interface(tuple(dict.fromkeys((*trace.inputs, *weights))), trace.outputs)
@@ -65,7 +65,7 @@ def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
 class Shadow:
     """Watches a run of the original, and runs each leaf as soon as all its tensors were seen."""
 
-    trace: Trace
+    trace: OpTrace
     places: list[Place]
     draws: Draws
     report: Callable[[Finding], None]
@@ -186,7 +186,7 @@ class Shadow:
 
 
 def replayed(
-    trace: Trace, ops: Iterable[int], given: Mapping[str, torch.Tensor], outs: Iterable[str]
+    trace: OpTrace, ops: Iterable[int], given: Mapping[str, torch.Tensor], outs: Iterable[str]
 ) -> tuple[torch.Tensor, ...]:
     """Evaluate operations of the original on other inputs."""
     known = dict(given)

@@ -10,7 +10,7 @@ from flashinfer_bench.decompose.verify.originals import UNWATCHED, run_original
 from flashinfer_bench.decompose.verify.sources import Draws
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Node, Trace
+    from flashinfer_bench.decompose.ir import Node, OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.originals import OriginalRun
 
@@ -29,7 +29,7 @@ class Subject:
     """Whether the run has the sizes of the one that was captured; they may depend on data."""
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> OpTrace:
         """What the original does."""
         return self.plain.trace
 
@@ -50,5 +50,5 @@ def on_path(subject: Subject, seed: int) -> Subject | None:
     return None
 
 
-def _sizes(trace: Trace) -> list[tuple[int, ...]]:
+def _sizes(trace: OpTrace) -> list[tuple[int, ...]]:
     return [trace.values[out].shape for op in trace.ops for out in op.outs]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from flashinfer_bench.apply.stats import ComparedCalls
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.judging.verdict import worst
 
@@ -37,7 +37,7 @@ class OriginalComparison:
 
     def hear(
         self, solution: str, inputs: Sequence[Any], got: TimedAnswer, expected: TimedAnswer
-    ) -> Verdict:
+    ) -> JudgeVerdict:
         """Judge one call, and remember how it went; the first disagreement of a solution is logged."""
         verdict = self._judged(inputs, outputs_in(got.answer), outputs_in(expected.answer))
         with self._lock:
@@ -55,7 +55,7 @@ class OriginalComparison:
             _LOG.warning("%s disagrees with the original: %s", solution, verdict.explanation)
         return verdict
 
-    def _judged(self, inputs: Sequence[Any], got: Outputs, expected: Outputs) -> Verdict:
+    def _judged(self, inputs: Sequence[Any], got: Outputs, expected: Outputs) -> JudgeVerdict:
         names = list(self._definition.outputs)
         if len(expected) != len(names):
             return _wrong(f"the original gave {len(expected)} values for {len(names)} outputs")
@@ -106,5 +106,5 @@ def _form(tensor: torch.Tensor | None) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
 
 
-def _wrong(explanation: str) -> Verdict:
-    return Verdict(is_accepted=False, explanation=explanation)
+def _wrong(explanation: str) -> JudgeVerdict:
+    return JudgeVerdict(is_accepted=False, explanation=explanation)

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from flashinfer_bench.judging.case import Case, Judge, JudgedCall
 from flashinfer_bench.judging.choice import JUDGE_NAMES, judge_name
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 __all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgedCall", "Tolerance", "Verdict", "judge_name"]

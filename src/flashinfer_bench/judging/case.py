@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -30,13 +30,13 @@ class JudgedCall:
 class Case(Protocol):
     """What a judge knows about one candidate in one job."""
 
-    def hear(self, call: JudgedCall) -> Verdict:
+    def hear(self, call: JudgedCall) -> JudgeVerdict:
         """Judge one call by itself, and remember it."""
 
-    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:
+    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> JudgeVerdict:
         """Judge several calls on the same inputs together."""
 
-    def close(self) -> Verdict:
+    def close(self) -> JudgeVerdict:
         """Judge what only all calls together show."""
 
 
@@ -71,17 +71,17 @@ class Judge(Protocol):
 class SimpleCase:
     """A case in which every call stands for itself."""
 
-    judge_one: Callable[[JudgedCall, Tolerance], Verdict]
+    judge_one: Callable[[JudgedCall, Tolerance], JudgeVerdict]
     tolerance: Tolerance
 
-    def hear(self, call: JudgedCall) -> Verdict:
+    def hear(self, call: JudgedCall) -> JudgeVerdict:
         """Judge the call."""
         return self.judge_one(call, self.tolerance)
 
-    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:  # noqa: ARG002
+    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> JudgeVerdict:  # noqa: ARG002
         """Never asked for."""
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
 
-    def close(self) -> Verdict:
+    def close(self) -> JudgeVerdict:
         """Add nothing: every call was judged."""
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)

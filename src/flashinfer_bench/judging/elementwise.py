@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from flashinfer_bench.judging.histogram import error_histogram
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 _PIECE_ELEMENTS = 1 << 20
 _SHOWN_MISMATCHES = 5
 _RELATIVE_FLOOR = 1e-8  # the dataset format's denominator: |expected| + 1e-8
 
 
-def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> JudgeVerdict:
     """Compare one output with the expected one; same shape, dtype and device.
 
     Floats: bad iff `|x − y| > atol` and `|x − y| / (|y| + 1e-8) > rtol`, in float64. NaN and infinities must
     stand where the expected output has them, with the same sign. Integers and booleans must be equal.
     """
     if torch.equal(got, expected) or got.numel() == 0:
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
     tally = _Tally(tolerance, is_exact=not got.dtype.is_floating_point)
     flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
@@ -98,7 +98,7 @@ class _Tally:
         if bad.any():
             self._add_bad(got, expected, bad, absolute, start)
 
-    def verdict(self, expected: torch.Tensor) -> Verdict:
+    def verdict(self, expected: torch.Tensor) -> JudgeVerdict:
         """Say what the pieces add up to."""
         matched_ratio = (self.count - self.bad_count) / self.count
         required = self.tolerance.required_matched_ratio or 1.0
@@ -110,7 +110,7 @@ class _Tally:
         if self.nonfinite_count:
             largest = (math.nan,) * 2 if self.has_nan else (math.inf,) * 2
         explanation = "" if is_accepted else self._explain(expected, cap)
-        return Verdict(is_accepted, *largest, matched_ratio, explanation)
+        return JudgeVerdict(is_accepted, *largest, matched_ratio, explanation)
 
     def _add_nonfinite(
         self,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.judging import elementwise
 from flashinfer_bench.judging.omissions import Omissions
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 if TYPE_CHECKING:
     import torch
 
     from flashinfer_bench.judging.case import Case, JudgedCall, Outputs
 
-Compare = Callable[["torch.Tensor", "torch.Tensor", Tolerance], Verdict]
+Compare = Callable[["torch.Tensor", "torch.Tensor", Tolerance], JudgeVerdict]
 
 LOW_BIT_RATIO = 0.95
 """Share of elements that must match where nothing else is given, as in the dataset format."""
@@ -57,9 +57,9 @@ class OutputCase:
     tolerance: Tolerance
     omissions: dict[int, Omissions] = field(default_factory=dict)
 
-    def hear(self, call: JudgedCall) -> Verdict:
+    def hear(self, call: JudgedCall) -> JudgeVerdict:
         """Judge the call by itself; remember where it was wrong, if some of that is forgiven."""
-        verdict = Verdict(is_accepted=True)
+        verdict = JudgeVerdict(is_accepted=True)
         names = self.judge.outputs
         for name, ours, theirs in zip(names, call.got, call.expected, strict=True):
             if ours is not None:
@@ -71,18 +71,18 @@ class OutputCase:
                 omissions.hear(ours, theirs)
         return verdict
 
-    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:  # noqa: ARG002
+    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> JudgeVerdict:  # noqa: ARG002
         """Never asked for."""
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
 
-    def close(self) -> Verdict:
+    def close(self) -> JudgeVerdict:
         """Reject what forgives itself the same elements in every call."""
         for number, omissions in self.omissions.items():
             explanation = omissions.explanation()
             if explanation:
                 explanation = f"output {self.judge.outputs[number]!r}: {explanation}"
-                return Verdict(is_accepted=False, explanation=explanation)
-        return Verdict(is_accepted=True)
+                return JudgeVerdict(is_accepted=False, explanation=explanation)
+        return JudgeVerdict(is_accepted=True)
 
 
 def floating_pairs(
@@ -96,7 +96,9 @@ def floating_pairs(
     ]
 
 
-def compare_low_bit(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+def compare_low_bit(
+    got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance
+) -> JudgeVerdict:
     """Compare element by element, and say how many matched."""
     verdict = elementwise.compare(got, expected, tolerance)
     return replace(verdict, extra={"matched_ratio": verdict.matched_ratio})

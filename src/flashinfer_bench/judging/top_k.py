@@ -16,7 +16,7 @@ from flashinfer_bench.judging import elementwise
 from flashinfer_bench.judging.case import Case, JudgedCall, Outputs, SimpleCase
 from flashinfer_bench.judging.outputs import floating_pairs
 from flashinfer_bench.judging.scores import INDEXER_INPUTS, GivenScores, IndexerScores, Scores
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ class TopKJudge:
             for number, ours, theirs in floating_pairs(got, expected)
         ]
 
-    def _judge_call(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
+    def _judge_call(self, call: JudgedCall, tolerance: Tolerance) -> JudgeVerdict:
         verdict = self._judge_choice(call, tolerance)
         for number, (ours, theirs) in enumerate(zip(call.got, call.expected, strict=True)):
             if number not in (self.indices, self.values) and ours is not None:
@@ -114,11 +114,11 @@ class TopKJudge:
                 verdict = verdict.merged(found.placed(f"output {self.outputs[number]!r}"))
         return verdict
 
-    def _judge_choice(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
+    def _judge_choice(self, call: JudgedCall, tolerance: Tolerance) -> JudgeVerdict:
         got, expected = call.got[self.indices], call.expected[self.indices]
         assert got is not None
         if got.numel() == 0:
-            return Verdict(is_accepted=True)
+            return JudgeVerdict(is_accepted=True)
         scores = self._scores_of(call, tolerance)
         values = None
         if self.values is not None:
@@ -205,18 +205,18 @@ class _Pairs:
         return is_index & is_shown & (ours == smallest) & (theirs == smallest)
 
 
-def _about_indices(pairs: _Pairs, tolerance: Tolerance) -> Verdict:
+def _about_indices(pairs: _Pairs, tolerance: Tolerance) -> JudgeVerdict:
     bad_count, count = int(pairs.is_bad.sum()), pairs.got.numel()
     matched_ratio = (count - bad_count) / count
     if not bad_count:
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
     lines = [f"{bad_count} of {count} indices are wrong"]
     for row, column in pairs.is_bad.nonzero()[:_SHOWN].tolist():
         index, wanted = int(pairs.got[row, column]), int(pairs.expected[row, column])
         why = "occurs twice" if pairs.is_repeated[row, column] else f"is not as good as {wanted}"
         lines.append(f"  in row {row}: index {index} {why}")
     is_enough = matched_ratio >= (tolerance.required_matched_ratio or 1.0)
-    return Verdict(
+    return JudgeVerdict(
         is_enough,
         matched_ratio=matched_ratio,
         explanation="" if is_enough else "\n".join(lines),

@@ -29,7 +29,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """Right or wrong, the largest differences, and a sentence when wrong."""
 
     is_accepted: bool
@@ -40,9 +40,9 @@ class Verdict:
     extra: dict[str, Any] = field(default_factory=dict)
     """Figures of special judges, for `correctness.extra`."""
 
-    def merged(self, other: Verdict) -> Verdict:
+    def merged(self, other: JudgeVerdict) -> JudgeVerdict:
         """Combine two outputs or trials: the worst of each figure, the first explanation."""
-        return Verdict(
+        return JudgeVerdict(
             self.is_accepted and other.is_accepted,
             worst(self.max_absolute, other.max_absolute),
             worst(self.max_relative, other.max_relative),
@@ -51,7 +51,7 @@ class Verdict:
             self.extra | other.extra,
         )
 
-    def placed(self, place: str) -> Verdict:
+    def placed(self, place: str) -> JudgeVerdict:
         """Say where it was found, if there is something to explain."""
         if not self.explanation:
             return self

@@ -13,7 +13,7 @@ from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Case, JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -202,7 +202,7 @@ class Checker:
             explanation = (
                 f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
             )
-            found = Verdict(is_accepted=False, explanation=explanation)
+            found = JudgeVerdict(is_accepted=False, explanation=explanation)
             participant.findings.merge(found)
 
     def _check_inputs(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.outcomes import Errors, Note, Wrong
-from flashinfer_bench.judging import Verdict
+from flashinfer_bench.judging import JudgeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LONGEST_EVIDENCE = 500
 class Findings:
     """What was found so far."""
 
-    verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
+    verdict: JudgeVerdict = field(default_factory=lambda: JudgeVerdict(is_accepted=True))
     violations: dict[str, str] = field(default_factory=dict)
     precision: dict[str, float] | None = None
     shares_buffers: bool = False
@@ -40,7 +40,7 @@ class Findings:
             evidence = evidence[:_LONGEST_EVIDENCE] + " …"
         self.violations.setdefault(code, evidence)
 
-    def merge(self, verdict: Verdict) -> None:
+    def merge(self, verdict: JudgeVerdict) -> None:
         """Take in what a judge said of some calls."""
         self.verdict = self.verdict.merged(verdict)
 

@@ -13,7 +13,7 @@ from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Note
 from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import JudgedCall, Verdict, judge_name
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -104,7 +104,7 @@ class _Lint:
         got: Sequence[torch.Tensor],
         expected: Sequence[torch.Tensor],
         tolerance: Tolerance | None = None,
-    ) -> Verdict:
+    ) -> JudgeVerdict:
         """Judge an answer that is the same in every call."""
         case = self._judge.open_case(tolerance or self._tolerance)
         repeats = self._judge.repeats(inputs)

@@ -24,7 +24,7 @@ from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
 from flashinfer_bench.judging.case import JudgedCall
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 from flashinfer_bench.tensors import planned
 from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker
@@ -178,7 +178,7 @@ class _Player:
         return [*(each.clone() for each in got), *[None] * (len(self._outputs) - len(got))]
 
     @staticmethod
-    def _require(verdict: Verdict, place: str) -> None:
+    def _require(verdict: JudgeVerdict, place: str) -> None:
         if not verdict.is_accepted:
             raise _Wrong(verdict.placed(place).explanation)
 

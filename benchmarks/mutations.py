@@ -239,14 +239,14 @@ def leaf_outputs(folder: Path) -> list:
     from flashinfer_bench.decompose.model_file import load_model_file
     from flashinfer_bench.decompose.verify.bindings import bound_inputs
     from flashinfer_bench.decompose.verify.files import load_files
-    from flashinfer_bench.decompose.verify.layout import Layout, read_layout
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder, read_layout
     from flashinfer_bench.decompose.verify.originals import run_original
     from flashinfer_bench.decompose.verify.recompose import Recomposition
     from flashinfer_bench.decompose.verify.sources import Draws
     from flashinfer_bench.decompose.verify.values import mark
 
     layout = read_layout(folder)
-    assert isinstance(layout, Layout)
+    assert isinstance(layout, DecompositionFolder)
     files, _ = load_files(layout)
     made: list = []
     draws = Draws(0)

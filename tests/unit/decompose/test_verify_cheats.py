@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.decompose.verify.findings import Finding, VerifyReport
+from flashinfer_bench.decompose.verify.findings import VerifyReport, Violation
 from flashinfer_bench.decompose.verify.ladder import climb
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
@@ -237,7 +237,7 @@ def test_a_cheat_is_found_where_it_is(cheat: Cheat, tmp_path: Path) -> None:
     ]
 
 
-def names_it(findings: tuple[Finding, ...], cheat: Cheat) -> bool:
+def names_it(findings: tuple[Violation, ...], cheat: Cheat) -> bool:
     return any(
         each.code == cheat.code and each.file == cheat.file and cheat.says in each.message
         for each in findings

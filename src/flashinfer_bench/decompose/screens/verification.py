@@ -10,7 +10,7 @@ from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flashinfer_bench.decompose.verify.findings import Finding, VerifyReport
+    from flashinfer_bench.decompose.verify.findings import VerifyReport, Violation
 
 _COLUMNS = (Column("rung"), Column("verdict"), Column("what was looked at"))
 
@@ -33,7 +33,7 @@ def verify_page(report: VerifyReport) -> Page:
     return (*blocks, heading("Verdict"), paragraph(*_summary(report)))
 
 
-def _lines(finding: Finding) -> Iterator[str]:
+def _lines(finding: Violation) -> Iterator[str]:
     place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
     yield f"{place}: {finding.code}: {finding.message}"
     yield f"    {finding.remedy}"

@@ -11,16 +11,16 @@ from flashinfer_bench.decompose.verify.rules import found
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.seen import Seen
     from flashinfer_bench.decompose.verify.sources import Draws
-    from flashinfer_bench.decompose.verify.subject import Subject
-    from flashinfer_bench.decompose.verify.values import Mark
+    from flashinfer_bench.decompose.verify.subject import VerifiedModel
+    from flashinfer_bench.decompose.verify.values import Fingerprint
 
 
 def find_near(
-    subject: Subject, seen: Seen, draws: Draws, tolerate: Callable[[float, str], None]
-) -> Mapping[Mark, Near]:
+    subject: VerifiedModel, seen: Seen, draws: Draws, tolerate: Callable[[float, str], None]
+) -> Mapping[Fingerprint, Near]:
     """Look for the original's value that comes closest to each; what is within tolerance counts as known."""
     if not seen.unknown:
         return {}
@@ -32,7 +32,7 @@ def find_near(
     return near
 
 
-def strangers(seen: Seen, near: Mapping[Mark, Near]) -> Iterator[Finding]:
+def strangers(seen: Seen, near: Mapping[Fingerprint, Near]) -> Iterator[Violation]:
     """Find leaves that get the original's tensors and make others."""
     for border in seen.borders:
         if not all(seen.known.values(each) for _, each in border.ins):

@@ -13,7 +13,7 @@ from flashinfer_bench.decompose.verify.files import NodeFile, tensors
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
 
 Outs = tuple[torch.Tensor, ...]
 OnCall = Callable[["Child", tuple[Any, ...]], Any]
@@ -50,7 +50,7 @@ def with_children(
     return model
 
 
-def foreign_children(parent: NodeFile, model: nn.Module, label: str) -> Iterator[Finding]:
+def foreign_children(parent: NodeFile, model: nn.Module, label: str) -> Iterator[Violation]:
     """Find modules in a parent that are no children of its node."""
     node = parent.node
     for name, held in model.named_children():

@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.verify.files import NodeFile
     from flashinfer_bench.decompose.verify.findings import Severity
-    from flashinfer_bench.decompose.verify.layout import Layout
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder
     from flashinfer_bench.decompose.verify.progress import Ladder
-    from flashinfer_bench.decompose.verify.subject import Subject
+    from flashinfer_bench.decompose.verify.subject import VerifiedModel
 
 
 def compare(
-    ladder: Ladder, layout: Layout, files: Mapping[str, NodeFile], subject: Subject, seed: int
+    ladder: Ladder,
+    layout: DecompositionFolder,
+    files: Mapping[str, NodeFile],
+    subject: VerifiedModel,
+    seed: int,
 ) -> None:
     """Run the original and the decomposition with the same weights, inputs and draws."""
     draws, root = Draws(seed), files[layout.tree.root]
@@ -86,9 +90,9 @@ def check_sizes(
 
 def _with_shadow(
     ladder: Ladder,
-    layout: Layout,
+    layout: DecompositionFolder,
     files: Mapping[str, NodeFile],
-    subject: Subject,
+    subject: VerifiedModel,
     draws: Draws,
 ) -> OriginalRun:
     trace = subject.trace
@@ -137,7 +141,7 @@ def _check_outputs(
 
 def _check_calls(
     ladder: Ladder,
-    layout: Layout,
+    layout: DecompositionFolder,
     files: Mapping[str, NodeFile],
     calls: Counter[str],
     seen: Seen,
@@ -156,7 +160,12 @@ def _check_calls(
 
 
 def _check_coverage(
-    ladder: Ladder, layout: Layout, subject: Subject, seen: Seen, *, is_watched: bool
+    ladder: Ladder,
+    layout: DecompositionFolder,
+    subject: VerifiedModel,
+    seen: Seen,
+    *,
+    is_watched: bool,
 ) -> None:
     """Attribute every operation to a leaf: by the tensors at its borders, and by the tree where it says so."""
     flow = Flow(subject.trace)

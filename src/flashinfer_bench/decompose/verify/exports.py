@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.ir import OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
 
 _MOST_OPERATIONS = 400
 """Export takes about ten milliseconds for each."""
@@ -30,7 +30,7 @@ _PLUMBING = frozenset({
 
 def compare_exports(
     source: ModelSource, trace: OpTrace, root: NodeFile
-) -> tuple[str, list[Finding]]:
+) -> tuple[str, list[Violation]]:
     """Say how the counts compare, and find operations that the pieces lack."""
     if len(trace.ops) > _MOST_OPERATIONS:
         return "", []
@@ -57,7 +57,7 @@ def _dropped(trace: OpTrace) -> Counter[str]:
     return Counter(key(each.fn) for each in trace.dropped)
 
 
-def _findings(root: NodeFile, lacking: Mapping[str, int]) -> Iterator[Finding]:
+def _findings(root: NodeFile, lacking: Mapping[str, int]) -> Iterator[Violation]:
     for name, count in lacking.items():
         said = f"the original has {count} more of {name} than the pieces"
         yield found("COVER-export", root.label, said, severity="warning", node=root.node.id)

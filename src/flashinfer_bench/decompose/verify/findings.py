@@ -10,7 +10,7 @@ Verdict = Literal["pass", "fail", "not run"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """One thing that does not hold: where, which rule, and what to do."""
 
     file: str
@@ -61,7 +61,7 @@ class VerifyReport:
     folder: str
     passed: bool
     rungs: tuple[Rung, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
     seeds: int
     equality: str
     """`bit-equal`, or `within tolerance` with the largest relative error met; empty if nothing ran."""

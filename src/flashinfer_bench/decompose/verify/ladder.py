@@ -17,16 +17,16 @@ from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
 from flashinfer_bench.decompose.verify.definitions import check_definitions
 from flashinfer_bench.decompose.verify.exports import compare_exports
 from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
-from flashinfer_bench.decompose.verify.findings import Finding, Rung, VerifyReport
+from flashinfer_bench.decompose.verify.findings import Rung, VerifyReport, Violation
 from flashinfer_bench.decompose.verify.graph import check_file
-from flashinfer_bench.decompose.verify.layout import Layout, read_layout
+from flashinfer_bench.decompose.verify.layout import DecompositionFolder, read_layout
 from flashinfer_bench.decompose.verify.originals import run_original
 from flashinfer_bench.decompose.verify.progress import Ladder
 from flashinfer_bench.decompose.verify.recompose import StoppedError
 from flashinfer_bench.decompose.verify.rules import RULES, RUNGS, found
 from flashinfer_bench.decompose.verify.shrink import shrunk
 from flashinfer_bench.decompose.verify.sources import Draws
-from flashinfer_bench.decompose.verify.subject import Subject, on_path
+from flashinfer_bench.decompose.verify.subject import VerifiedModel, on_path
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def climb(
     return _assembled(ladder, layout, started)
 
 
-def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
+def _check_files(ladder: Ladder, layout: DecompositionFolder, files: dict[str, NodeFile]) -> None:
     for file in files.values():
         is_root = file.node.id == layout.tree.root
         ladder.report_all(check_file(file, files, file.label, is_root=is_root))
     for node, path in layout.steps():
         label = path.relative_to(layout.folder).as_posix()
         step = load(node, path, label=label)
-        if isinstance(step, Finding):
+        if isinstance(step, Violation):
             ladder.report(step)
             continue
         ladder.steps.setdefault(node.id, []).append(step)
@@ -97,7 +97,9 @@ def _check_files(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> 
     ladder.details["graph"] = f"what {parents} parents do themselves"
 
 
-def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, NodeFile]) -> None:
+def _check_against_original(
+    ladder: Ladder, layout: DecompositionFolder, files: dict[str, NodeFile]
+) -> None:
     source = ladder.source or _original(ladder, layout)
     run = run_original(source, Draws(0), "meta")
     tree = decompose_trace(run.trace, ladder.overrides and ladder.overrides.without_kernels())
@@ -107,7 +109,7 @@ def _check_against_original(ladder: Ladder, layout: Layout, files: dict[str, Nod
         check_sizes(ladder, files, files[layout.tree.root], run)
         source, run = small, run_original(small, Draws(0), "meta")
     _check_exports(ladder, files[layout.tree.root], source, run.trace)
-    _climb_seeds(ladder, layout, files, Subject(source, run, tree, is_sized=small is None))
+    _climb_seeds(ladder, layout, files, VerifiedModel(source, run, tree, is_sized=small is None))
 
 
 def _check_exports(ladder: Ladder, root: NodeFile, source: ModelSource, trace: OpTrace) -> None:
@@ -119,7 +121,7 @@ def _check_exports(ladder: Ladder, root: NodeFile, source: ModelSource, trace: O
 
 
 def _climb_seeds(
-    ladder: Ladder, layout: Layout, files: dict[str, NodeFile], plain: Subject
+    ladder: Ladder, layout: DecompositionFolder, files: dict[str, NodeFile], plain: VerifiedModel
 ) -> None:
     climbed = []
     for seed in range(ladder.seeds):
@@ -149,7 +151,7 @@ def _too_big(ladder: Ladder) -> str:
     )
 
 
-def _original(ladder: Ladder, layout: Layout) -> ModelSource:
+def _original(ladder: Ladder, layout: DecompositionFolder) -> ModelSource:
     given = layout.tree.metadata.original
     path = layout.folder / (given.file if given else "original.py")
     if not path.is_file():
@@ -163,7 +165,7 @@ def _original(ladder: Ladder, layout: Layout) -> ModelSource:
     return load_model_file(path)
 
 
-def _assembled(ladder: Ladder, layout: Layout | None, started: float) -> VerifyReport:
+def _assembled(ladder: Ladder, layout: DecompositionFolder | None, started: float) -> VerifyReport:
     counts = Counter(RULES[each.code].rung for each in ladder.findings if each.severity == "error")
     rungs = tuple(
         Rung(

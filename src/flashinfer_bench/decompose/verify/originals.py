@@ -13,7 +13,7 @@ from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.decompose.verify.files import tensors
 from flashinfer_bench.decompose.verify.restated import Restating
 from flashinfer_bench.decompose.verify.sources import Draws, Perturbed
-from flashinfer_bench.decompose.verify.values import Mark, error, mark, tolerance
+from flashinfer_bench.decompose.verify.values import Fingerprint, error, mark, tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ class OriginalRun:
     """What the original did with one seed."""
 
     trace: OpTrace
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, Fingerprint]
     """Of every value that was met."""
     inputs: tuple[torch.Tensor, ...]
     """As they were before the run, in the order of the trace's inputs."""
@@ -66,7 +66,7 @@ def run_original(
 
     `like` is an earlier run: it knows which operations of the trace cannot be watched.
     """
-    marks: dict[str, Mark] = {}
+    marks: dict[str, Fingerprint] = {}
     watched: set[int] = set()
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
@@ -123,13 +123,13 @@ def borders_of(run: OriginalRun) -> Iterator[tuple[str, torch.Tensor]]:
 def nearest(
     source: ModelSource,
     draws: Draws,
-    wanted: Mapping[Mark, torch.Tensor],
+    wanted: Mapping[Fingerprint, torch.Tensor],
     *,
     like: OriginalRun,
     moving: bool,
-) -> dict[Mark, Near]:
+) -> dict[Fingerprint, Near]:
     """Run again and find, for each tensor, the value of the original that comes closest."""
-    best: dict[Mark, Near] = {}
+    best: dict[Fingerprint, Near] = {}
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], _: Mapping[str, torch.Tensor]) -> None:
         with torch._C.DisableTorchFunction():  # no part of the run
@@ -148,7 +148,7 @@ def nearest(
     return best
 
 
-def is_near(near: Near | None, key: Mark) -> bool:
+def is_near(near: Near | None, key: Fingerprint) -> bool:
     """Whether the closest value is as good as equal."""
     if near is None:
         return False

@@ -41,7 +41,7 @@ _HOST = frozenset({
 
 
 @dataclass(frozen=True)
-class Work:
+class ParentOperation:
     """An operation that a parent did itself."""
 
     name: str
@@ -55,7 +55,7 @@ class Watcher:
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.work: list[Work] = []
+        self.work: list[ParentOperation] = []
         self.read: set[int] = set()
         """Ids of the given tensors that were used."""
         self.is_inside_child = False
@@ -117,7 +117,7 @@ class Watcher:
     def _add(self, name: str, *, is_host_read: bool) -> None:
         line = _line_in(self.path)
         text = linecache.getline(self.path, line).strip() if line else ""
-        self.work.append(Work(name, line, text, is_host_read))
+        self.work.append(ParentOperation(name, line, text, is_host_read))
 
 
 class _Dispatches(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's

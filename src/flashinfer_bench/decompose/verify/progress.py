@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.model_file import ModelSource
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.decompose.verify.findings import Coverage, Finding
+    from flashinfer_bench.decompose.verify.findings import Coverage, Violation
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Ladder:
     """Whether operations are counted by `torch.export` too; a second or more."""
     exported: str = ""
     """How the counts compare."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Violation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
     """By rung, what was looked at; a rung without a word was not climbed."""
@@ -46,14 +46,14 @@ class Ladder:
     is_compared: bool = False
     shrunk: str | None = None
 
-    def report(self, finding: Finding) -> None:
+    def report(self, finding: Violation) -> None:
         """Keep a finding once; a leaf that was kept whole is an error unless it was asked for."""
         if finding.code == "GRAPH-kernel" and not self.allows_opaque:
             finding = replace(finding, severity="error")
         if finding not in self.findings:
             self.findings.append(finding)
 
-    def report_all(self, findings: Iterable[Finding]) -> None:
+    def report_all(self, findings: Iterable[Violation]) -> None:
         """Keep findings."""
         for each in findings:
             self.report(each)

@@ -17,13 +17,13 @@ from flashinfer_bench.decompose.verify.values import error, is_same, tolerance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.layout import TreeNode
     from flashinfer_bench.decompose.verify.sources import Draws
 
 
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """One call of a node, seen while the root ran."""
 
     node: TreeNode
@@ -45,8 +45,8 @@ class Recomposition:
 
     files: Mapping[str, NodeFile]
     draws: Draws
-    observe: Callable[[Call], None]
-    report: Callable[[Finding], None]
+    observe: Callable[[NodeCall], None]
+    report: Callable[[Violation], None]
     tolerate: Callable[[float, str], None]
     steps: Mapping[str, Sequence[NodeFile]] = field(default_factory=dict)
     """Further files that claim to compute what a node computes."""
@@ -62,7 +62,9 @@ class Recomposition:
             self._check_steps(root, inputs)
             if root.node.is_leaf:
                 outs = self._own(root, inputs)
-                self.observe(Call(root.node, "", tuple(inputs), outs, tuple(root.input_names())))
+                self.observe(
+                    NodeCall(root.node, "", tuple(inputs), outs, tuple(root.input_names()))
+                )
                 return outs
             return self._composed(root, inputs, "")
 
@@ -94,7 +96,7 @@ class Recomposition:
             composed = self._composed(file, args, path)
             self._check_same("COMP-differs", file, composed, outs, f"at {path}, children make")
         self.draws.ordinal = end
-        self.observe(Call(file.node, path, args, outs, tuple(file.input_names())))
+        self.observe(NodeCall(file.node, path, args, outs, tuple(file.input_names())))
         return given
 
     def _own(self, file: NodeFile, inputs: Sequence[Any]) -> Outs:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Subject:
+class VerifiedModel:
     """The original, and how it is taken apart by rule."""
 
     source: ModelSource
@@ -34,7 +34,7 @@ class Subject:
         return self.plain.trace
 
 
-def on_path(subject: Subject, seed: int) -> Subject | None:
+def on_path(subject: VerifiedModel, seed: int) -> VerifiedModel | None:
     """Keep to weights with which a model that decides by its data does what it did when it was captured."""
     front_end = subject.trace.front_end
     if front_end in UNWATCHED or (front_end == "meta" and not subject.trace.specialisations):

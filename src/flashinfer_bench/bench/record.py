@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench import outcomes
     from flashinfer_bench.bench.outcomes import Errors, Samples
-    from flashinfer_bench.bench.parent.pool import Finished
+    from flashinfer_bench.bench.parent.pool import FinishedJob
     from flashinfer_bench.bench.protocol import Opened
 
 _NANOSECONDS_PER_MS = 1e6
@@ -89,7 +89,7 @@ def begin_run(
     )
 
 
-def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | None:
+def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace | None:
     """Return the trace of a finished job; `None` where nothing is to be recorded.
 
     `is_strict` turns notes into failures.
@@ -284,7 +284,7 @@ def _package_versions() -> dict[str, str]:
     return versions
 
 
-def _provenance(finished: Finished, run: Run) -> Provenance:
+def _provenance(finished: FinishedJob, run: Run) -> Provenance:
     job, device = finished.job, finished.device
     return Provenance(
         trace_id=uuid.uuid4().hex,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import ResolvedEvalConfig
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
-    from flashinfer_bench.bench.outcomes import Decision, Note
+    from flashinfer_bench.bench.outcomes import Decision, JobNote
     from flashinfer_bench.judging.case import Outputs
 
 _REPEATED = CallId("repeated", 0)
@@ -128,7 +128,7 @@ class Checker:
                     )
                     participant.findings.report("failed_audit", evidence)
 
-    def task_notes(self) -> tuple[Note, ...]:
+    def task_notes(self) -> tuple[JobNote, ...]:
         """Say how the task is weak, found out once a workload."""
         subject = self._judge, self._tolerance
         known = self._oracle.task_notes

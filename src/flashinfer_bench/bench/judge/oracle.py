@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flashinfer_bench.bench.outcomes import Note
+    from flashinfer_bench.bench.outcomes import JobNote
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
@@ -94,7 +94,7 @@ class Oracle:
         self._unusual: dict[object, UnusualDraw] = {}
         self._unfit: dict[object, str] = {}
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
-        self.task_notes: dict[object, tuple[Note, ...]] = {}
+        self.task_notes: dict[object, tuple[JobNote, ...]] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
     def use_key(self, key: int) -> None:

@@ -10,7 +10,7 @@ from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.judge.checking import tolerance_of
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
-from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.outcomes import JobNote
 from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import JudgedCall, JudgeVerdict, judge_name
@@ -112,12 +112,12 @@ class _Lint:
             return case.hear(JudgedCall(inputs, got, expected))
         return case.hear_repeats(inputs, [got] * repeats).merged(case.close())
 
-    def _illegal(self, inputs: Sequence[Any]) -> Iterator[Note]:
+    def _illegal(self, inputs: Sequence[Any]) -> Iterator[JobNote]:
         for plan, content in zip(self._oracle.inputs, inputs, strict=True):
             if plan.distribution is not None and isinstance(content, torch.Tensor):
                 fault = illegality(plan.distribution, content)
                 if fault is not None:
-                    yield Note(plan.tensor.name, fault)
+                    yield JobNote(plan.tensor.name, fault)
 
     def _answers(
         self, inputs: Sequence[Any], expected: Sequence[torch.Tensor]

@@ -39,7 +39,7 @@ _INTERPRETED = "triton"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReproductionResult:
     """How it ended."""
 
     is_right: bool
@@ -50,7 +50,7 @@ class _Wrong(Exception):  # noqa: N818  # the solution's fault, not ours
     """The solution did something wrong."""
 
 
-def play(case: Mapping[str, Any]) -> Finding:
+def play(case: Mapping[str, Any]) -> ReproductionResult:
     """Make the failing call again; when that one is right, make all calls of the job in their order."""
     torch.set_num_threads(int(case["threads"]))
     player = _Player(case)
@@ -63,8 +63,8 @@ def play(case: Mapping[str, Any]) -> Finding:
         for trial, call, sets in _calls(case):
             count += player.make(trial, call, sets)
     except _Wrong as wrong:
-        return Finding(False, str(wrong))
-    return Finding(True, f"right in all of {count} calls")
+        return ReproductionResult(False, str(wrong))
+    return ReproductionResult(True, f"right in all of {count} calls")
 
 
 def _calls(case: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:

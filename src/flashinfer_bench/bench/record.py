@@ -177,7 +177,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return None, "", {}
 
 
-def _correctness(errors: Errors, violations: Sequence[outcomes.Note] = ()) -> Correctness:
+def _correctness(errors: Errors, violations: Sequence[outcomes.JobNote] = ()) -> Correctness:
     extra: dict[str, Any] = dict(errors.extra)
     if errors.matched_ratio < 1.0 or "matched_ratio" in extra:
         extra["matched_ratio"] = errors.matched_ratio
@@ -316,11 +316,11 @@ def _failed_by_notes(evaluation: Evaluation) -> Evaluation:
     )
 
 
-def _notes(notes: Sequence[outcomes.Note]) -> list[Note]:
+def _notes(notes: Sequence[outcomes.JobNote]) -> list[Note]:
     return [Note(code=note.code, evidence=note.evidence) for note in notes]
 
 
-def _violations_text(violations: Sequence[outcomes.Note]) -> str:
+def _violations_text(violations: Sequence[outcomes.JobNote]) -> str:
     return "\n".join(f"violation {v.code}: {v.evidence}" for v in violations)
 
 

@@ -9,4 +9,4 @@ from flashinfer_bench.judging.case import Case, Judge, JudgedCall
 from flashinfer_bench.judging.choice import JUDGE_NAMES, judge_name
 from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
-__all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgedCall", "Tolerance", "Verdict", "judge_name"]
+__all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgeVerdict", "JudgedCall", "Tolerance", "judge_name"]

@@ -114,7 +114,7 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, ...]) -> C
 
 
 def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> OpTrace:
-    """Record again on meta with other sizes of some inputs, counted as in `Trace.inputs`.
+    """Record again on meta with other sizes of some inputs, counted as in `OpTrace.inputs`.
 
     What the model or torch raises at such sizes is raised as it is: they may be impossible.
     """

@@ -59,11 +59,11 @@ def _module(definition: Definition) -> ModuleType:
     module = ModuleType(f"_definition_{definition.name}")
     exec(compile(definition.reference, f"{definition.name}.py", "exec"), vars(module))  # noqa: S102  # what it is for
 
-    class Model(nn.Module):
+    class DefinitionModel(nn.Module):
         def forward(self, *inputs: Any) -> Any:
             return module.run(*inputs)
 
-    vars(module).update(Model=Model, get_init_inputs=list)
+    vars(module).update(Model=DefinitionModel, get_init_inputs=list)
     return module
 
 

@@ -1,4 +1,4 @@
-"""How often which definition is called, at which sizes."""
+"""How often which definition is called, at which sizes; several counters may count at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import KernelReference, KernelUse
+from flashinfer_bench.intercept import CHAIN, Rank
 from flashinfer_bench.tracing.definitions import KnownDefinitions
 from flashinfer_bench.tracing.recorder import key_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes_of, named_inputs
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TraceSet
-    from flashinfer_bench.intercept import Call
+    from flashinfer_bench.intercept import Call, Chain, Link, Proceed
 
 
 class CallCounter:
@@ -100,3 +101,65 @@ class _Sizes:
     def _axes(self, args: tuple[Any, ...]) -> Axes:
         inputs = as_tensors(self._definition, named_inputs(self._definition, args, {}))
         return tuple(axes_of(self._definition, inputs).items())
+
+
+class _InsideCall(threading.local):
+    """Whether this thread is inside a call that was counted: what that calls is part of it."""
+
+    counted = False
+
+
+class _Counters:
+    """A handler of the chain that shows every call to every counter, but for calls inside of calls."""
+
+    def __init__(self, chain: Chain = CHAIN) -> None:
+        self._chain = chain
+        self._counters: tuple[CallCounter, ...] = ()
+        self._lock = threading.RLock()
+        self._inside = _InsideCall()
+
+    def add(self, counter: CallCounter) -> None:
+        """Show it calls from now on."""
+        with self._lock:
+            self._counters = (*self._counters, counter)
+            self._chain.set(Rank.PROFILE, self)
+
+    def remove(self, counter: CallCounter) -> None:
+        """Show it no more; without counters nothing is in the chain."""
+        with self._lock:
+            self._counters = tuple(each for each in self._counters if each is not counter)
+            self._chain.set(Rank.PROFILE, self if self._counters else None)
+
+    def link(self, name: str) -> Link:
+        """See the calls of one definition on their way."""
+        inside = self._inside
+
+        def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
+            if inside.counted or not any(
+                [counter.count(name, args, kwargs) for counter in self._counters]  # noqa: C419 - all count
+            ):
+                return proceed(*args, **kwargs)
+            inside.counted = True
+            try:
+                return proceed(*args, **kwargs)
+            finally:
+                inside.counted = False
+
+        return link
+
+    def find(self, call: Call) -> str | None:
+        """Name the definition that a library's call is, by the first counter that knows it."""
+        if self._inside.counted:
+            return None
+        names = (counter.find(call) for counter in self._counters)
+        return next((name for name in names if name is not None), None)
+
+    def overlooked(self, readings: Sequence[Call]) -> None:
+        """Count a library's call that is of no definition."""
+        if not self._inside.counted:
+            for counter in self._counters:
+                counter.overlooked(readings)
+
+
+COUNTERS = _Counters()
+"""The counters of this process."""

@@ -15,7 +15,7 @@ from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOu
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case
+from flashinfer_bench.tensors.generate import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint
 
 if TYPE_CHECKING:

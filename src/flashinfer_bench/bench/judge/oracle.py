@@ -11,13 +11,12 @@ import torch
 from flashinfer_bench.bench.judge import precise
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.compile import build
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
-from flashinfer_bench.tensors.edge_cases import FAMILIES_WITH_TIES
-from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.generate import FAMILIES_WITH_TIES, InputMaker
 from flashinfer_bench.tensors.memory import is_about_memory
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs

@@ -1,23 +1,65 @@
-"""NVIDIA's libraries that compiled solutions name as dependencies, found on this machine."""
+"""What a solution names as dependencies: Python packages, and NVIDIA's libraries, found on this machine."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import platform
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.compile.compiler import Recipe, file_identity
 from flashinfer_bench.compile.cuda import find_shared, find_toolkit, pip_folders
-from flashinfer_bench.compile.requirements import require_packages
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import ToolchainMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.data import Solution
+
+
+_EXTRAS = {
+    "nvidia-cutlass-dsl": "flashinfer-bench[cute]",
+    "tilelang": "flashinfer-bench[tilelang]",
+    "triton": "flashinfer-bench[triton]",
+}
+"""Packages that come with an extra of ours, in versions that go together."""
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def require_dependencies(solution: Solution) -> None:
+    """Raise when a Python package that the solution names is not installed.
+
+    People write both kinds of name, `flashinfer-python` and `flashinfer`: either is found. Versions
+    and markers (`numba>=0.60`) are for the installer and not compared here.
+    """
+    _require_packages(solution, solution.spec.dependencies)
+
+
+def _require_packages(solution: Solution, lines: Sequence[str]) -> None:
+    """Raise when one of `lines`, Python packages that the solution names, is not installed."""
+    missing = [line for line in lines if not _is_installed(line)]
+    if missing:
+        quoted = " ".join(f"'{_EXTRAS.get(line, line)}'" for line in missing)
+        raise ToolchainMissingError(
+            f"solution {solution.name!r} needs {', '.join(missing)}, which is not installed: "
+            f"pip install {quoted}"
+        )
+
+
+def _is_installed(requirement: str) -> bool:
+    match = _DISTRIBUTION.match(requirement.strip())
+    if match is None:
+        return False
+    name = match.group()
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "." not in name and importlib.util.find_spec(name) is not None
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +127,7 @@ def find_libraries(solution: Solution) -> FoundLibraries:
     """
     lines = solution.spec.dependencies
     names = [line for line in lines if line.strip().lower() in _KNOWN]
-    require_packages(solution, [line for line in lines if line not in names])
+    _require_packages(solution, [line for line in lines if line not in names])
     includes: dict[str, None] = {}
     files: list[str] = []
     for name in names:

@@ -269,7 +269,7 @@ def mutated(
 ) -> Iterator[Result]:
     """Take a file apart and judge its mutants; of very many a fixed choice."""
     from flashinfer_bench.decompose.model_file import load_model_file
-    from flashinfer_bench.decompose.story import take_apart
+    from flashinfer_bench.decompose.pipeline import take_apart
     from flashinfer_bench.decompose.verify.ladder import climb
 
     folder = work / file.stem

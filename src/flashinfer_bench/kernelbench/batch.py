@@ -15,6 +15,7 @@ from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import whole_lines, write_whole
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.decompose.process import (
+    DecomposeRequest,
     Refused,
     WorkDone,
     WorkEnded,
@@ -22,7 +23,6 @@ from flashinfer_bench.decompose.process import (
     WorkTask,
     run_each,
 )
-from flashinfer_bench.decompose.requests import DecomposeRequest
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.kernelbench.batch_results import BatchRow
 from flashinfer_bench.kernelbench.library import label_of
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from flashinfer_bench.decompose.process import Outcome
-    from flashinfer_bench.decompose.requests import Emit
+    from flashinfer_bench.decompose.process import Emit, Outcome
 
 JOURNAL = "batch.jsonl"
-_JOB = "flashinfer_bench.decompose.story:decompose_file"
+_JOB = "flashinfer_bench.decompose.pipeline:decompose_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashinfer_bench.tracing.activation import (
-        ProfiledModel,
-        disable_tracing,
-        enable_tracing,
-        profile_model,
-    )
+    from flashinfer_bench.tracing.activation import disable_tracing, enable_tracing, profile_model
     from flashinfer_bench.tracing.config import TracingConfig, TracingConfigRegistry
+    from flashinfer_bench.tracing.counting import ProfiledModel
     from flashinfer_bench.tracing.policies import FilterPolicy, InputDumpPolicy
     from flashinfer_bench.tracing.presets import (
         get_attention_only_configs,
@@ -44,8 +40,9 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "activation": "ProfiledModel disable_tracing enable_tracing profile_model",
+    "activation": "disable_tracing enable_tracing profile_model",
     "config": "TracingConfig TracingConfigRegistry",
+    "counting": "ProfiledModel",
     "records": "WorkloadEntry",
     "policies": "FilterPolicy InputDumpPolicy",
     "presets": "get_attention_only_configs get_default_configs get_full_configs",

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from flashinfer_bench.decompose.capture.encode import encoded, structured
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.encode import Values, encoded, place_in, structured
 from flashinfer_bench.decompose.capture.scopes import is_users_file
-from flashinfer_bench.decompose.capture.values import Values, place_in
-from flashinfer_bench.decompose.held import NamedTensor, held_tensors
 from flashinfer_bench.decompose.ir import Dropped, Kind, Op, OpTrace, Ref, Scope
+from flashinfer_bench.decompose.model_errors import NotRecordableError
+from flashinfer_bench.decompose.module_tensors import NamedTensor, held_tensors
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, call, tensors_in
 
 if TYPE_CHECKING:

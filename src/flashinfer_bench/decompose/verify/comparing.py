@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.decompose.verify.bindings import binding_faults, bound_inputs
-from flashinfer_bench.decompose.verify.borders import find_near, strangers
 from flashinfer_bench.decompose.verify.cover import (
     Flow,
     claims_by_values,
     coverage,
+    describe,
     kernels_in,
     named_claims,
 )
-from flashinfer_bench.decompose.verify.originals import OriginalRun, borders_of, run_original
+from flashinfer_bench.decompose.verify.originals import (
+    Near,
+    OriginalRun,
+    borders_of,
+    is_near,
+    nearest,
+    run_original,
+)
 from flashinfer_bench.decompose.verify.recompose import Recomposition, differences
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.decompose.verify.seen import Seen, SeenSizes
@@ -25,13 +32,14 @@ from flashinfer_bench.decompose.verify.values import is_constant, is_finite
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.decompose.verify.findings import Severity
+    from flashinfer_bench.decompose.verify.findings import Severity, Violation
     from flashinfer_bench.decompose.verify.layout import DecompositionFolder
+    from flashinfer_bench.decompose.verify.originals import VerifiedModel
     from flashinfer_bench.decompose.verify.progress import Ladder
-    from flashinfer_bench.decompose.verify.subject import VerifiedModel
+    from flashinfer_bench.decompose.verify.values import Fingerprint
 
 
 def compare(
@@ -63,8 +71,8 @@ def compare(
         if subject.is_sized:
             ladder.report_all(seen.sizes.faults(files))
     if original.watched:
-        near = find_near(subject, seen, draws, ladder.tolerate)
-        ladder.report_all(strangers(seen, near))
+        near = _find_near(subject, seen, draws, ladder.tolerate)
+        ladder.report_all(_strangers(seen, near))
     ladder.details.setdefault(
         "shadow", f"{len(seen.borders)} kernel calls, recognised by their tensors"
     )
@@ -193,3 +201,32 @@ def _check_coverage(
 def _hides_claims(ladder: Ladder) -> bool:
     """Whether a difference was found after which tensors are no longer recognised."""
     return any(each.code == "SHADOW-differs" for each in ladder.findings)
+
+
+def _find_near(
+    subject: VerifiedModel, seen: Seen, draws: Draws, tolerate: Callable[[float, str], None]
+) -> Mapping[Fingerprint, Near]:
+    """Look for the original's value that comes closest to each; what is within tolerance counts as known."""
+    if not seen.unknown:
+        return {}
+    near = nearest(subject.source, draws, seen.unknown, like=subject.plain, moving=subject.is_moved)
+    for key, each in near.items():
+        if is_near(each, key):
+            seen.known.near[key] = each.value
+            tolerate(each.error, f"{describe(each.op)} and the kernel that stands for it")
+    return near
+
+
+def _strangers(seen: Seen, near: Mapping[Fingerprint, Near]) -> Iterator[Violation]:
+    """Find leaves that get the original's tensors and make others."""
+    for border in seen.borders:
+        if not all(seen.known.values(each) for _, each in border.ins):
+            continue
+        for index, each in enumerate(border.outs):
+            if seen.known.values(each):
+                continue
+            close = near.get(each)
+            hint = f"; closest is {describe(close.op)}, {close.error:.1e} apart" if close else ""
+            said = f"output {index} of {border.node.id} at {border.path} is no tensor of the original{hint}"
+            node = border.node
+            yield found("SHADOW-differs", node.file, said, node=node.id, tensor=str(index))

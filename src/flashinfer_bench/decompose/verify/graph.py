@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.verify.children import Child, foreign_children, with_children
 from flashinfer_bench.decompose.verify.files import (
     NodeFile,
     attempt,
@@ -19,6 +18,7 @@ from flashinfer_bench.decompose.verify.files import (
 )
 from flashinfer_bench.decompose.verify.findings import Severity, Violation
 from flashinfer_bench.decompose.verify.plumbing import Watcher
+from flashinfer_bench.decompose.verify.recompose import Child, foreign_children, with_children
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:

@@ -20,13 +20,12 @@ from flashinfer_bench.decompose.verify.files import NodeFile, load, load_files
 from flashinfer_bench.decompose.verify.findings import Rung, VerifyReport, Violation
 from flashinfer_bench.decompose.verify.graph import check_file
 from flashinfer_bench.decompose.verify.layout import DecompositionFolder, read_layout
-from flashinfer_bench.decompose.verify.originals import run_original
+from flashinfer_bench.decompose.verify.originals import VerifiedModel, on_path, run_original
 from flashinfer_bench.decompose.verify.progress import Ladder
 from flashinfer_bench.decompose.verify.recompose import StoppedError
 from flashinfer_bench.decompose.verify.rules import RULES, RUNGS, found
 from flashinfer_bench.decompose.verify.shrink import shrunk
 from flashinfer_bench.decompose.verify.sources import Draws
-from flashinfer_bench.decompose.verify.subject import VerifiedModel, on_path
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What went wrong in a model's own code, in one sentence with its line and without a traceback of ours."""
+"""What went wrong in a model's own code, in one sentence with its line; and why a run could not be recorded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
 
 _NETWORK = {
     "URLError", "HTTPError", "gaierror", "ConnectionError", "ConnectTimeout", "ConnectError", "MaxRetryError",
@@ -92,3 +93,11 @@ def line_in(path: Path | None, error: BaseException) -> tuple[str, str]:
         if frame.filename == home:
             return f":{frame.lineno}", linecache.getline(frame.filename, frame.lineno or 0).strip()
     return "", ""
+
+
+class NotRecordableError(UsageError):
+    """The function mode cannot say what happened; the message is a reason for the user."""
+
+
+class HiddenStateError(NotRecordableError):
+    """What happened hangs on state that no trace holds: export would guess, and wrongly."""

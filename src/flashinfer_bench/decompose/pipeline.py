@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.ir import Level, Node, OpTrace
-    from flashinfer_bench.decompose.requests import DecomposeRequest
+    from flashinfer_bench.decompose.process import DecomposeRequest
     from flashinfer_bench.decompose.verify.findings import VerifyReport
 
 VERIFICATION = "verification/summary.json"

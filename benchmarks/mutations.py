@@ -217,7 +217,7 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
 
 def judged(folder: Path, mutant: Mutant, tree: dict, seeds: int, honest: list) -> Result:
     """Apply a mutant, verify, and put everything back."""
-    from flashinfer_bench.decompose.verify.ladder import climb
+    from flashinfer_bench.decompose.verify.stages import climb
 
     before = {path: path.read_text() for path in folder.glob("level_*/*.py")}
     try:
@@ -270,7 +270,7 @@ def mutated(
     """Take a file apart and judge its mutants; of very many a fixed choice."""
     from flashinfer_bench.decompose.model_file import load_model_file
     from flashinfer_bench.decompose.pipeline import take_apart
-    from flashinfer_bench.decompose.verify.ladder import climb
+    from flashinfer_bench.decompose.verify.stages import climb
 
     folder = work / file.stem
     take_apart(load_model_file(file)).write(folder)

@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.verify.findings import (
     VerifyReport,
     Violation,
 )
-from flashinfer_bench.kernelbench.batch_results import (
+from flashinfer_bench.kernelbench.batch import (
     BatchReport,
     BatchRow,
     MergeReport,

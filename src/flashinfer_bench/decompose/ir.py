@@ -147,7 +147,7 @@ class OpTrace:
     specialisations: tuple[str, ...] = ()
     """Where the run asked for a number (`item`, `bool`): the trace holds for that answer only."""
     front_end: Literal["meta", "real", "export", "opaque"] = "meta"
-    """Which rung of the ladder made it."""
+    """Which step of the fallback chain made it."""
     notes: tuple[str, ...] = ()
 
     def op(self, id: int) -> Op:  # noqa: A002  # what it is

@@ -22,12 +22,12 @@ def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> 
     """
     if torch.equal(got, expected) or got.numel() == 0:
         return JudgeVerdict(is_accepted=True)
-    tally = _Tally(tolerance, is_exact=not got.dtype.is_floating_point)
+    counts = _ErrorCounts(tolerance, is_exact=not got.dtype.is_floating_point)
     flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         stop = start + _PIECE_ELEMENTS
-        tally.add(flat_got[start:stop], flat_expected[start:stop], start)
-    verdict = tally.verdict(expected)
+        counts.add(flat_got[start:stop], flat_expected[start:stop], start)
+    verdict = counts.verdict(expected)
     if verdict.is_accepted:
         return verdict
     histogram = error_histogram(got, expected)
@@ -65,7 +65,7 @@ def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @dataclass
-class _Tally:
+class _ErrorCounts:
     tolerance: Tolerance
     is_exact: bool
     count: int = 0
@@ -190,7 +190,7 @@ def error_histogram(got: torch.Tensor, expected: torch.Tensor) -> str:
 def _counts(got: torch.Tensor, expected: torch.Tensor) -> dict[str, int]:
     edges = torch.tensor([10.0**power for power in range(_LOWEST, _HIGHEST + 1)])
     edges = edges.to(got.device, torch.float64)
-    tally = torch.zeros(len(edges) + 1, dtype=torch.int64, device=got.device)
+    counts = torch.zeros(len(edges) + 1, dtype=torch.int64, device=got.device)
     exact = special = 0
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         ours = got[start : start + _PIECE_ELEMENTS].double()
@@ -200,9 +200,9 @@ def _counts(got: torch.Tensor, expected: torch.Tensor) -> dict[str, int]:
         exact += int(same.sum())
         special += int((~finite & ~same).sum())
         errors = (ours - theirs).abs()[finite & ~same]
-        tally += torch.bincount(torch.bucketize(errors, edges), minlength=len(tally))
+        counts += torch.bincount(torch.bucketize(errors, edges), minlength=len(counts))
     powers = range(_LOWEST, _HIGHEST + 1)
     labels = ["none", *(f"up to 1e{power}" for power in powers), f"above 1e{_HIGHEST}"]
-    found = dict(zip(labels, [exact, *tally.tolist()], strict=True))
+    found = dict(zip(labels, [exact, *counts.tolist()], strict=True))
     found["NaN, infinity"] = special
     return {label: count for label, count in found.items() if count}

@@ -16,16 +16,18 @@ from flashinfer_bench.kernelbench.reports import (
     ProblemReport,
     SampleReport,
 )
-from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
 from flashinfer_bench.report.jobs import JobResult, solution_results
+from flashinfer_bench.report.scores import measures
+from flashinfer_bench.report.scores.measures import KERNELBENCH, pass_at_k
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.kernelbench.samples import Candidate
     from flashinfer_bench.kernelbench.tasks import ProblemTask
     from flashinfer_bench.stats.intervals import Interval
+
 
 EAGER, COMPILE = "eager", "compile"
 _PASSED = "PASSED"
@@ -36,6 +38,9 @@ _METADATA_KEYS = {
     "TIMEOUT": "runtime_error",
 }
 _LONGEST_METADATA = 4000
+_THRESHOLDS = KERNELBENCH.thresholds
+"""The p of fast_p: right, and more than p times as fast as the baseline."""
+_TRIES = (1, 5, 10, 20, 50, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,9 @@ def fast_shares(samples: Sequence[SampleReport], baselines: Sequence[str]) -> tu
     for baseline in baselines:
         middle = _by_problem(samples, lambda each, name=baseline: _speedup(each, name))
         lowest = _by_problem(samples, lambda each, name=baseline: _lowest(each, name))
-        shares += [FastShare(baseline, p, fast_p(middle, p), fast_p(lowest, p)) for p in THRESHOLDS]
+        shares += [
+            FastShare(baseline, p, fast_p(middle, p), fast_p(lowest, p)) for p in _THRESHOLDS
+        ]
     return tuple(shares)
 
 
@@ -213,3 +220,20 @@ def _metadata(job: JobResult, device: str, *, trials: int) -> dict[str, Any]:
     if job.max_absolute_error is not None:
         found["max_difference"] = [f"{job.max_absolute_error:.6f}"]  # type: ignore[assignment]  # a list there
     return metadata | found
+
+
+def fast_p(speedups: Mapping[str, Sequence[float | None]], threshold: float) -> float:
+    """Give the share of samples that are right and *more than* `threshold` times as fast, averaged over problems.
+
+    `speedups` holds, for each problem, one entry a sample: None for one that is wrong.
+
+    >>> fast_p({"a": [2.0, None], "b": [1.0]}, 1.0)
+    0.25
+    """
+    return measures.fast_p(speedups, threshold, KERNELBENCH.beyond)
+
+
+def tries(are_right: Mapping[str, Sequence[bool]]) -> tuple[int, ...]:
+    """Choose the k for which every problem has samples enough."""
+    fewest = min((len(each) for each in are_right.values()), default=0)
+    return tuple(sorted({k for k in (*_TRIES, fewest) if 1 <= k <= fewest}))

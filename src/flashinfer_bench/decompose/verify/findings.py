@@ -26,7 +26,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One step of the ladder: what it claims, and whether that holds."""
+    """One stage of the verification: what it claims, and whether that holds."""
 
     name: str
     verdict: Verdict

@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.verify.files import (
     versions,
 )
 from flashinfer_bench.decompose.verify.findings import Severity, Violation
-from flashinfer_bench.decompose.verify.plumbing import Watcher
+from flashinfer_bench.decompose.verify.parent_operations import Watcher
 from flashinfer_bench.decompose.verify.recompose import Child, foreign_children, with_children
 from flashinfer_bench.decompose.verify.rules import found
 

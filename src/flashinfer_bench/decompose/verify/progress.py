@@ -1,4 +1,4 @@
-"""One verification on its way up the ladder: what was found, and what was looked at."""
+"""One verification under way: what was found, and what was looked at."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Ladder:
-    """One verification on its way up."""
+class Verification:
+    """What a verification has found so far, and what it was asked for."""
 
     folder: Path
     seeds: int
@@ -36,7 +36,7 @@ class Ladder:
     findings: list[Violation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
-    """By rung, what was looked at; a rung without a word was not climbed."""
+    """By stage, what was looked at; a stage without a word was not run."""
     steps: dict[str, list[NodeFile]] = field(default_factory=dict)
     """By node, the files of its steps."""
     coverage: Coverage | None = None

@@ -26,7 +26,7 @@ LAYOUT, FILES, GRAPH, COVERAGE, SHADOW, COMPOSITION, SEEDS = RUNGS = (
     "composition",
     "seeds",
 )
-"""The rungs, in the order in which they are climbed."""
+"""The stages, in the order in which they run; reports call them rungs."""
 
 RULES: dict[str, VerificationRule] = {
     code: VerificationRule(code, rung, claim, remedy)

@@ -25,7 +25,7 @@ from flashinfer_bench.kernelbench.batch import (
 )
 from flashinfer_bench.kernelbench.commands.kernelbench import fetched_page
 from flashinfer_bench.kernelbench.fetching import Fetched
-from flashinfer_bench.kernelbench.reports import (
+from flashinfer_bench.kernelbench.results import (
     AgainstBaseline,
     BaselineReport,
     EvalReport,

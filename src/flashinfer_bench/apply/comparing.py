@@ -14,8 +14,8 @@ from flashinfer_bench.apply.fast_path import Answer
 from flashinfer_bench.apply.stats import ComparedCalls
 from flashinfer_bench.intercept.call import as_it_is
 from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
+from flashinfer_bench.judging.case import worst
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.verdict import worst
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
+from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
 
 _PIECE_ELEMENTS = 1 << 20
 _SHOWN_MISMATCHES = 5

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from flashinfer_bench.judging import elementwise
-from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
+from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

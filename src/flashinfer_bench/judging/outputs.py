@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.judging import elementwise
+from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
 from flashinfer_bench.judging.elementwise import bad_places
-from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 
 if TYPE_CHECKING:
     from flashinfer_bench.judging.case import Case, JudgedCall, Outputs

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.judging.case import JudgeVerdict
 from flashinfer_bench.judging.ranked import RankedRows, Reading, Thresholds
-from flashinfer_bench.judging.verdict import JudgeVerdict
 from flashinfer_bench.stats.chance import RepetitionBet, ranks_stray, shares_stray
 
 if TYPE_CHECKING:

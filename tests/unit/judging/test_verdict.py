@@ -7,7 +7,7 @@ import pytest
 from flashinfer_bench.data import AxisConst, Definition
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import JudgeVerdict, Tolerance, judge_name
-from flashinfer_bench.judging.verdict import worst
+from flashinfer_bench.judging.case import worst
 
 NAN, INF = math.nan, math.inf
 

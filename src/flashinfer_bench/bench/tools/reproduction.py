@@ -22,9 +22,8 @@ from flashinfer_bench.bench.seeds import call_seed, pools_seed
 from flashinfer_bench.compile.packages import import_module
 from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
-from flashinfer_bench.judging.case import JudgedCall
+from flashinfer_bench.judging.case import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.verdict import JudgeVerdict, Tolerance
 from flashinfer_bench.tensors import planned
 from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker

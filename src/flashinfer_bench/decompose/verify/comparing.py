@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.decompose.verify.findings import Severity, Violation
+    from flashinfer_bench.decompose.verify.findings import Severity, Verification, Violation
     from flashinfer_bench.decompose.verify.layout import DecompositionFolder
     from flashinfer_bench.decompose.verify.originals import VerifiedModel
-    from flashinfer_bench.decompose.verify.progress import Verification
     from flashinfer_bench.decompose.verify.values import Fingerprint
 
 

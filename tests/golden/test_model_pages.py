@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.decompose.screens.decomposition import decomposition_page
-from flashinfer_bench.decompose.screens.verification import verify_page
+from flashinfer_bench.decompose.screens import decomposition_page, verify_page
 from flashinfer_bench.decompose.verify.findings import (
     Coverage,
     Rung,

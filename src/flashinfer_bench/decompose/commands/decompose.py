@@ -16,7 +16,7 @@ from flashinfer_bench.decompose.commands.options import (
     writing_options,
 )
 from flashinfer_bench.decompose.commands.verify import verify
-from flashinfer_bench.decompose.screens.decomposition import decomposition_page
+from flashinfer_bench.decompose.screens import decomposition_page
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:

@@ -33,13 +33,22 @@ def listed(names: Iterable[str], *, most: int = 8) -> str:
     return ", ".join(everything[:most]) + more
 
 
-def axes_text(axes: Mapping[str, int]) -> str:
+def axes_text(axes: Mapping[str, int], *, none: str = "no axes") -> str:
     """Write a workload's sizes in one line.
 
     >>> axes_text({"M": 8, "N": 16}), axes_text({})
     ('M=8, N=16', 'no axes')
     """
-    return ", ".join(f"{name}={length}" for name, length in axes.items()) or "no axes"
+    return ", ".join(f"{name}={length}" for name, length in axes.items()) or none
+
+
+def sizes_text(axes: Mapping[str, int]) -> str:
+    """Write sizes for a column of a table.
+
+    >>> sizes_text({"M": 8, "N": 16})
+    'M=8 N=16'
+    """
+    return " ".join(f"{name}={length}" for name, length in axes.items())
 
 
 def utc_timestamp() -> str:

@@ -145,9 +145,9 @@ def _measured(dataset: Path, device: str) -> Sequence[ModelWorth]:
     """Benchmark the eager baselines, and weigh what was measured."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.cli.datasets import load_dataset  # noqa: PLC0415  # with the command
-    from flashinfer_bench.cli.progress import choose_view  # noqa: PLC0415  # with the command
-    from flashinfer_bench.cli.report_model import load_profiles, weighed  # noqa: PLC0415
-    from flashinfer_bench.cli.running import Collected, measure  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.measure.progress import choose_view  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.measure.running import Collected, measure  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.report.model import load_profiles, weighed  # noqa: PLC0415
 
     trace_set = load_dataset([str(dataset)])
     config = BenchmarkConfig.default(warmup_runs=5, iterations=20, num_trials=1)

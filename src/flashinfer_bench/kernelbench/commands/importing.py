@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.importing import nothing_left, output_option
+from flashinfer_bench.cli.dataset.importing import nothing_left, output_option
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UsageError

@@ -1,4 +1,7 @@
-"""One device's workers at work: a judge, the reference's process, and one candidate at a time."""
+"""One device's workers at work: a judge, the reference's process, and one candidate at a time.
+
+One long file: starts, deadlines, deaths and new attempts of a device's processes change the same few values.
+"""
 
 from __future__ import annotations
 

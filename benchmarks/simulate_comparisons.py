@@ -45,7 +45,7 @@ from flashinfer_bench.stats.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashinfer_bench.report.compare.result import Comparison
+    from flashinfer_bench.report.compare.result import ComparisonReport
 
 PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "comparisons.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"
@@ -202,7 +202,7 @@ def several_runs(runs: int) -> tuple[list[str], list[str]]:
     return lines, faults
 
 
-def _is_broken(comparison: Comparison) -> bool:
+def _is_broken(comparison: ComparisonReport) -> bool:
     (result,) = check_gates(comparison, [_GATE])
     return not result.holds
 

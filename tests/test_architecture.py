@@ -7,6 +7,7 @@ import functools
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import flashinfer_bench
 
 SOURCE = Path(flashinfer_bench.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
 PARENT_MODULES = [
     "flashinfer_bench",
     "flashinfer_bench.attacks.running",
@@ -40,8 +42,11 @@ PARENT_MODULES = [
     "flashinfer_bench.attacks.command",
     *(
         ".".join(("flashinfer_bench", *path.relative_to(SOURCE).with_suffix("").parts))
-        for folder in ("cli", "stats", "text", "*/commands", "*/screens")
-        for path in sorted(SOURCE.glob(f"{folder}/*.py"))
+        for files in (
+            *("cli/*.py", "cli/*/*.py", "stats/*.py", "text/*.py", "*/commands/*.py"),
+            *("*/screens.py", "*/screens/*.py"),
+        )
+        for path in sorted(SOURCE.glob(files))
         if path.stem != "__init__"
     ),
 ]
@@ -238,3 +243,27 @@ def test_every_module_opens_with_a_sentence() -> None:
     silent = [path for path, tree in trees().items() if not ast.get_docstring(tree)]
 
     assert silent == []
+
+
+def test_an_installed_package_has_every_file_that_is_no_module() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["flashinfer_bench"]
+    packaged = {path for pattern in patterns for path in SOURCE.glob(pattern) if path.is_file()}
+    files = {
+        path
+        for path in SOURCE.rglob("*")
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    }
+
+    assert sorted(files - packaged) == []
+
+
+def test_an_installed_package_has_every_module() -> None:
+    kernels = {SOURCE / "attacks" / name for name in ("hostile", "honest", "victims")}
+    folders = {path.parent for path in SOURCE.rglob("*.py")}
+
+    assert [
+        folder
+        for folder in sorted(folders)
+        if not (folder / "__init__.py").exists() and not kernels & {folder, *folder.parents}
+    ] == []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flashinfer_bench.compile import build
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import SafetensorsInput, ScalarInput, TraceSet, Workload
 from flashinfer_bench.judging import Tolerance
 from tests.marks import mostly_full

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.cli.progress import waiting_text
+from flashinfer_bench.cli.measure.progress import waiting_text
 from tests.flow.kernels import HONEST, solution, write_dataset
 
 WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"

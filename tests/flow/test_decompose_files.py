@@ -19,8 +19,8 @@ from flashinfer_bench.data.rules import Level, check, take
 from flashinfer_bench.decompose import emit
 from flashinfer_bench.decompose.capture import capture
 from flashinfer_bench.decompose.grouping import decompose_trace
-from flashinfer_bench.decompose.held import held_tensors
 from flashinfer_bench.decompose.model_file import ModelFile, load_model_file
+from flashinfer_bench.decompose.module_tensors import held_tensors
 from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.errors import UsageError
 from tests.marks import mostly_full

@@ -29,7 +29,7 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
-from flashinfer_bench.bench.parent.pool import Finished, Progress, Started, Waiting
+from flashinfer_bench.bench.parent.pool import FinishedJob, Progress, Started, Waiting
 from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
     Definition,
@@ -62,12 +62,12 @@ class ScriptedPool:
 
     def run(
         self, batches: Sequence[Sequence[Job]], observe: Callable[[Progress], None]
-    ) -> Iterator[Finished]:
+    ) -> Iterator[FinishedJob]:
         try:
             for each in (each for batch in batches for each in batch):
                 self.diary.append(f"start {each.solution.name}")
                 observe(Started("cpu", each))
-                yield Finished(each, self.outcomes[each.solution.name], OPENED)
+                yield FinishedJob(each, self.outcomes[each.solution.name], OPENED)
         finally:
             self.diary.append("stop")
 

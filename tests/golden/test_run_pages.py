@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.cli.run import document
+from flashinfer_bench.cli.measure.run import document
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results

@@ -3,6 +3,8 @@
 A *candidate* is a process that runs one callable: a solution under test, or the reference when it is
 timed. It learns a signature, input plans, and the seed of a call when that call is prepared; never a
 definition, an expected output or a tolerance. Every answer repeats the id of its request.
+
+One file of many small types: who may say what to whom is read in one place.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-from flashinfer_bench.bench.outcomes import Decision, Note
+from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
@@ -458,7 +460,7 @@ class Variation(msgspec.Struct, frozen=True):
 class TaskLinted(Message, frozen=True):
     """What was seen of a task; `disagreement` and `randomness` say how the reference contradicts itself."""
 
-    illegal: tuple[Note, ...]
+    illegal: tuple[JobNote, ...]
     disagreement: str
     randomness: str
     has_same_calls: bool

@@ -1,18 +1,21 @@
-"""Which dataset a command works on."""
+"""Which dataset a command works on, and how it is read."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.data import hub, settings
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.data import settings
+from flashinfer_bench.data.exchange import hub
+from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.report.compare.sides import Samples
     from flashinfer_bench.report.standing import CurrentHash
 
@@ -27,6 +30,18 @@ def load_dataset(local: Sequence[str], *, output: str | None = None) -> TraceSet
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # `--help` does without pydantic
 
     return TraceSet.from_paths(dataset_paths(local), output=output)
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Spare the cyclic collector from walking over many values that live until the end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def dataset_paths(local: Sequence[str]) -> list[Path]:
@@ -68,6 +83,18 @@ def require_writable_place(paths: Sequence[Path]) -> None:
             )
 
 
+def find_definition(trace_set: TraceSet, name: str) -> Definition:
+    """Find a definition of the dataset."""
+    if name not in trace_set.definitions:
+        raise UnknownNameError("definition", name, trace_set.definitions)
+    return trace_set.definitions[name]
+
+
+def solution_names(trace_set: TraceSet) -> list[str]:
+    """Name all solutions of a dataset."""
+    return [each.name for solutions in trace_set.solutions.values() for each in solutions]
+
+
 def current_hashes(trace_set: TraceSet) -> CurrentHash:
     """Look up the hash of the code that a dataset holds under a solution's name."""
 
@@ -82,6 +109,6 @@ def samples_reader(trace_set: TraceSet) -> Callable[[str, Sequence[str]], Mappin
     """Read samples of definitions the dataset holds; traces of others have none."""
     return lambda definition, ids: (
         trace_set.samples_by_trace_id(definition, ids)
-        if definition in trace_set.definitions
+        if ids and definition in trace_set.definitions
         else {}
     )

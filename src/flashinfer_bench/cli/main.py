@@ -23,35 +23,43 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
-    "run": CommandEntry("run", "Benchmark the solutions of a dataset and record traces."),
-    "report": CommandEntry("report", "Look at recorded traces."),
-    "export": CommandEntry("export", "Write traces or a whole dataset for other programs."),
-    "check": CommandEntry("check", "Build, judge and time one kernel file; nothing is recorded."),
-    "ab": CommandEntry("ab", "Time two solutions against each other in alternating blocks."),
-    "doctor": CommandEntry(
-        "doctor", "Say what can be built, run and timed here, and what is missing."
+    "run": CommandEntry("measure.run", "Benchmark the solutions of a dataset and record traces."),
+    "report": CommandEntry("report.report", "Look at recorded traces."),
+    "export": CommandEntry("dataset.export", "Write traces or a whole dataset for other programs."),
+    "check": CommandEntry(
+        "measure.check", "Build, judge and time one kernel file; nothing is recorded."
     ),
-    "replay": CommandEntry("replay", "Run one recorded job again with its seed."),
+    "ab": CommandEntry(
+        "measure.ab", "Time two solutions against each other in alternating blocks."
+    ),
+    "doctor": CommandEntry(
+        "measure.doctor", "Say what can be built, run and timed here, and what is missing."
+    ),
+    "replay": CommandEntry("measure.replay", "Run one recorded job again with its seed."),
     "trace": CommandEntry(
-        "trace",
+        "dataset.trace",
         "Run a program, and record its kernels' calls as workloads and as a model's profile.",
     ),
-    "import": CommandEntry("importing", "Make a dataset from another format.", "import_"),
+    "import": CommandEntry("dataset.importing", "Make a dataset from another format.", "import_"),
     "hub": CommandEntry(
-        "hub", "Download datasets from the Hugging Face hub, and list what is here."
+        "dataset.hub", "Download datasets from the Hugging Face hub, and list what is here."
     ),
-    "init": CommandEntry("init", "Make the folders of a dataset, with a README of the next steps."),
-    "new": CommandEntry("new", "Start a definition or a solution, without writing JSON."),
-    "pack": CommandEntry("pack", "Write a folder with a `solution.toml` as one JSON file."),
+    "init": CommandEntry(
+        "dataset.init", "Make the folders of a dataset, with a README of the next steps."
+    ),
+    "new": CommandEntry("dataset.new", "Start a definition or a solution, without writing JSON."),
+    "pack": CommandEntry("dataset.pack", "Write a folder with a `solution.toml` as one JSON file."),
     "unpack": CommandEntry(
-        "pack",
+        "dataset.pack",
         "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
-    "schema": CommandEntry("schema", "Print the JSON schema of one entity, or of all."),
+    "schema": CommandEntry("dataset.schema", "Print the JSON schema of one entity, or of all."),
     "validate": CommandEntry(
-        "validate", "Check the files of a dataset, each by itself and all together."
+        "dataset.validate", "Check the files of a dataset, each by itself and all together."
     ),
-    "validate-render": CommandEntry("validate", "Write the JSON of an earlier validation as text."),
+    "validate-render": CommandEntry(
+        "dataset.validate", "Write the JSON of an earlier validation as text."
+    ),
 }
 
 

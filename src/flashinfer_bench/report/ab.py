@@ -14,30 +14,13 @@ from flashinfer_bench.text.numbers import (
     latency_text,
     speedup_text,
 )
-from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.report.run import Fault, SkippedJob
     from flashinfer_bench.stats.intervals import Interval
-
-_COLUMNS = (
-    Column("workload"),
-    Column("old", is_number=True),
-    Column("new", is_number=True),
-    Column("new is [95%]", is_number=True),
-    Column("verdict"),
-    Column("abs error old", is_number=True),
-    Column("abs error new", is_number=True),
-)
-
-_FAILURE_COLUMNS = (
-    Column("whose"),
-    Column("workload"),
-    Column("status"),
-    Column("violations"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +92,7 @@ def ab_page(report: AbReport) -> Page:
     blocks: list[Block] = [heading(f"{report.old} -> {report.new} as {report.definition}{where}")]
     blocks.append(paragraph(*_settings(report)))
     if report.workloads:
-        blocks += [paragraph(""), table(_COLUMNS, map(_cells, report.workloads))]
+        blocks += [paragraph(""), rows_table(_COLUMNS, report.workloads)]
     blocks += _failure_blocks(report.failures)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
@@ -128,25 +111,28 @@ def _settings(report: AbReport) -> list[str]:
     return [*lines, *report.remarks]
 
 
-def _cells(row: AbWorkload) -> tuple[str, ...]:
-    return (
-        axes_text(row.axes),
-        latency_text(row.old_latency_ms),
-        latency_text(row.new_latency_ms),
-        speedup_text(row.ratio, row.interval),
-        row.verdict,
-        error_text(row.old_max_absolute_error),
-        error_text(row.new_max_absolute_error),
-    )
+_COLUMNS: tuple[RowColumn[AbWorkload], ...] = (
+    RowColumn("workload", lambda row: axes_text(row.axes)),
+    RowColumn("old", lambda row: latency_text(row.old_latency_ms), is_number=True),
+    RowColumn("new", lambda row: latency_text(row.new_latency_ms), is_number=True),
+    RowColumn("new is [95%]", lambda row: speedup_text(row.ratio, row.interval), is_number=True),
+    RowColumn("verdict", lambda row: row.verdict),
+    RowColumn("abs error old", lambda row: error_text(row.old_max_absolute_error), is_number=True),
+    RowColumn("abs error new", lambda row: error_text(row.new_max_absolute_error), is_number=True),
+)
+_FAILURE_COLUMNS: tuple[RowColumn[AbFailure], ...] = (
+    RowColumn("whose", lambda each: each.whose),
+    RowColumn("workload", lambda each: axes_text(each.axes)),
+    RowColumn("status", lambda each: each.status),
+    RowColumn("violations", lambda each: ", ".join(each.violations)),
+)
 
 
 def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
     """Show a line for each, then each log once, under the workloads that ended with it."""
-    rows = [
-        (each.whose, axes_text(each.axes), each.status, ", ".join(each.violations))
-        for each in failures
-    ]
-    blocks: list[Block] = [paragraph(""), table(_FAILURE_COLUMNS, rows)] if rows else []
+    blocks: list[Block] = []
+    if failures:
+        blocks += [paragraph(""), rows_table(_FAILURE_COLUMNS, failures)]
     axes: dict[tuple[str, str], list[str]] = {}
     for each in failures:
         axes.setdefault((each.whose, each.log), []).append(axes_text(each.axes))

@@ -1,4 +1,4 @@
-"""The best solution of each definition, or why there is none."""
+"""The best solution of each definition, or why there is none, as values and as a page."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.standing import left_out_blocks
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
-from flashinfer_bench.text.numbers import error_text
+from flashinfer_bench.text.numbers import NOTHING, error_text, latency_text, speedup_text
+from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.standing import Standing, Tally
+    from flashinfer_bench.report.standing import LeftOut, Standing, Tally
     from flashinfer_bench.stats.intervals import Interval
+
+_MOST_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +186,68 @@ def largest(errors: Sequence[float | None]) -> float | None:
     known = [error for error in errors if error is not None]
     strange = [error for error in known if error != error]  # noqa: PLR0124  # NaN alone differs from itself
     return strange[0] if strange else max(known, default=None)
+
+
+def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: LeftOut) -> Page:
+    """Show the best solutions; `unmeasured` names definitions without a single trace."""
+    blocks: list[Block] = []
+    for group in groups:
+        blocks.append(heading(f"Best solutions on {group.hardware}"))
+        if group.best:
+            blocks.append(rows_table(_COLUMNS, group.best))
+        blocks += reason_blocks("none qualifies:", group.none_qualifies)
+    if any(group.best for group in groups):
+        blocks.append(
+            paragraph(
+                "",
+                "speedup: over the reference, geometric mean over workloads; latency: median over "
+                "workloads; errors: worst",
+            )
+        )
+    if unmeasured:
+        blocks += [
+            heading("Not measured yet"),
+            paragraph(_names_text(unmeasured), "`flashinfer-bench run` measures them"),
+        ]
+    if not blocks:
+        blocks.append(heading("The dataset holds no definitions"))
+    return (*blocks, *left_out_blocks(left_out))
+
+
+_COLUMNS: tuple[RowColumn[Best], ...] = (
+    RowColumn("definition", lambda best: best.definition),
+    RowColumn("best solution", lambda best: best.solution),
+    RowColumn("author", lambda best: best.author or NOTHING),
+    RowColumn("language", lambda best: best.language or NOTHING),
+    RowColumn(
+        "speedup [95%]",
+        lambda best: speedup_text(best.speedup, best.speedup_interval),
+        is_number=True,
+    ),
+    RowColumn("latency", lambda best: latency_text(best.latency_ms), is_number=True),
+    RowColumn("abs error", lambda best: error_text(best.max_absolute_error), is_number=True),
+    RowColumn("rel error", lambda best: error_text(best.max_relative_error), is_number=True),
+    RowColumn(
+        "workloads",
+        lambda best: f"{best.workloads_passed}/{best.workloads_attempted}",
+        is_number=True,
+    ),
+    RowColumn("violations", lambda best: str(best.violations or ""), is_number=True),
+)
+
+
+def reason_blocks(title: str, reasons: Mapping[str, str]) -> list[Block]:
+    """List reasons by what they apply to; many that share one are named in one line."""
+    if not reasons:
+        return []
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names_by_reason.setdefault(reason, []).append(name)
+    lines = [f"  {_names_text(names)}: {reason}" for reason, names in names_by_reason.items()]
+    return [paragraph("", title, *lines)]
+
+
+def _names_text(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"

@@ -6,37 +6,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, share_of_light_text
+from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, sol_text
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
-from flashinfer_bench.text.numbers import count_text, error_text, latency_text, speedup_text
+from flashinfer_bench.text.numbers import (
+    NOTHING,
+    count_text,
+    error_text,
+    latency_text,
+    speedup_text,
+)
 from flashinfer_bench.text.tables import (
     Block,
-    Column,
     Page,
+    RowColumn,
     heading,
     paragraph,
     printable,
-    table,
+    rows_table,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.report.jobs import JobResult
     from flashinfer_bench.report.run import Fault, SkippedJob
 
-_COLUMNS = (
-    Column("workload"),
-    Column("status"),
-    Column("latency", is_number=True),
-    Column("reference", is_number=True),
-    Column("speedup [95%]", is_number=True),
-    Column("abs error", is_number=True),
-    Column("rel error", is_number=True),
-    Column("of speed of light", is_number=True),
-    Column("violations"),
-    Column("notes"),
-)
 _MOST_LOG_LINES = 30
 
 
@@ -63,7 +57,7 @@ def check_page(report: CheckReport) -> Page:
     blocks: list[Block] = [heading(f"{report.kernel} as {report.definition}")]
     blocks.append(paragraph(*_settings(report)))
     if report.jobs:
-        blocks += [paragraph(""), table(_COLUMNS, map(_cells, report.jobs))]
+        blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
     blocks += _note_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed])
     blocks += skipped_blocks(report.skipped)
@@ -92,27 +86,38 @@ def _settings(report: CheckReport) -> list[str]:
     ]
 
 
-def _cells(job: JobResult) -> tuple[str, ...]:
-    return (
-        axes_text(job.axes),
-        job.status,
-        *_times(job),
-        error_text(job.max_absolute_error),
-        error_text(job.max_relative_error),
-        share_of_light_text(job.sol_fraction if job.is_timed else None),
-        ", ".join(job.violations),
-        ", ".join(job.remarks),
-    )
+def _unless_interpreted(text: Callable[[JobResult], str]) -> Callable[[JobResult], str]:
+    return lambda job: NOTHING if job.interpreted else text(job)
 
 
-def _times(job: JobResult) -> tuple[str, str, str]:
-    if job.interpreted:
-        return "-", "-", "-"
-    return (
-        latency_text(job.latency_ms, job.latency_interval_ms),
-        latency_text(job.reference_latency_ms),
-        speedup_text(job.speedup, job.speedup_interval),
-    )
+_COLUMNS: tuple[RowColumn[JobResult], ...] = (
+    RowColumn("workload", lambda job: axes_text(job.axes)),
+    RowColumn("status", lambda job: job.status),
+    RowColumn(
+        "latency",
+        _unless_interpreted(lambda job: latency_text(job.latency_ms, job.latency_interval_ms)),
+        is_number=True,
+    ),
+    RowColumn(
+        "reference",
+        _unless_interpreted(lambda job: latency_text(job.reference_latency_ms)),
+        is_number=True,
+    ),
+    RowColumn(
+        "speedup [95%]",
+        _unless_interpreted(lambda job: speedup_text(job.speedup, job.speedup_interval)),
+        is_number=True,
+    ),
+    RowColumn("abs error", lambda job: error_text(job.max_absolute_error), is_number=True),
+    RowColumn("rel error", lambda job: error_text(job.max_relative_error), is_number=True),
+    RowColumn(
+        "of speed of light",
+        lambda job: sol_text(job.sol_fraction if job.is_timed else None),
+        is_number=True,
+    ),
+    RowColumn("violations", lambda job: ", ".join(job.violations)),
+    RowColumn("notes", lambda job: ", ".join(job.remarks)),
+)
 
 
 def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:

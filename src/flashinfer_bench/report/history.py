@@ -1,4 +1,4 @@
-"""One solution's times over runs, and where they changed."""
+"""One solution's times over runs, and where they changed, as values and as a page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
 from flashinfer_bench.report.standing import instant
 from flashinfer_bench.stats.between_runs import (
@@ -28,6 +29,8 @@ from flashinfer_bench.stats.change_points import (
 from flashinfer_bench.stats.means import geometric_mean
 from flashinfer_bench.stats.shifts import quotient
 from flashinfer_bench.stats.verdicts import THRESHOLD
+from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
+from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +39,22 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.between_runs import Uncertain
     from flashinfer_bench.stats.intervals import Interval
 
+_COLUMNS = (
+    Column("run"),
+    Column("began"),
+    Column("commit"),
+    Column("code"),
+    Column("passed", is_number=True),
+    Column("latency", is_number=True),
+    Column("against the first", is_number=True),
+    Column("speed"),
+    Column("change"),
+)
 _DAY = len("2026-01-02")
+_MINUTE = len("2026-01-02T10:00")
+_SHORT = 8
+_BAR = 16
+_MARK = "<--"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +128,19 @@ def _history(
 ) -> History:
     runs = _runs(rows)
     basis = by or _basis(rows)
-    table = [_by_workload(each) for each in runs]
+    by_run = [_by_workload(each) for each in runs]
     workloads = sorted(
-        {uuid for each in table for uuid in each}, key=lambda uuid: _order(table, uuid)
+        {uuid for each in by_run for uuid in each}, key=lambda uuid: _order(by_run, uuid)
     )
     share = FALSE_ALARMS / (len(workloads) + 1 if len(workloads) > 1 else 1)
-    each = [_series(uuid, table, basis, share, threshold) for uuid in workloads]
+    each = [_series(uuid, by_run, basis, share, threshold) for uuid in workloads]
     together = _together(each, len(runs), share, threshold)
     needed = least_side(sum(speed is not None for speed in together.speeds), share)
     return History(
         hardware=key[0],
         definition=key[1],
         basis=basis,
-        runs=_described(runs, table, basis),
+        runs=_described(runs, by_run, basis),
         series=(together, *each) if len(each) > 1 else tuple(each),
         false_alarms=FALSE_ALARMS,
         runs_needed=least_runs(share),
@@ -154,19 +172,19 @@ def _basis(rows: Iterable[TraceRow]) -> Basis:
     return Basis.SPEEDUP if is_same else Basis.LATENCY
 
 
-def _order(table: Sequence[Mapping[str, TraceRow]], uuid: str) -> tuple[object, ...]:
-    row = next(each[uuid] for each in table if uuid in each)
+def _order(by_run: Sequence[Mapping[str, TraceRow]], uuid: str) -> tuple[object, ...]:
+    row = next(each[uuid] for each in by_run if uuid in each)
     return (sorted(row.axes.items()), uuid)
 
 
 def _series(
     uuid: str,
-    table: Sequence[Mapping[str, TraceRow]],
+    by_run: Sequence[Mapping[str, TraceRow]],
     basis: Basis,
     false_alarms: float,
     threshold: float,
 ) -> Series:
-    rows = [each.get(uuid) for each in table]
+    rows = [each.get(uuid) for each in by_run]
     speeds = [
         recorded(row, basis)[0] if row is not None and is_timed(row, basis) else None
         for row in rows
@@ -208,13 +226,13 @@ def _changes(
 
 
 def _described(
-    runs: Sequence[Sequence[TraceRow]], table: Sequence[Mapping[str, TraceRow]], basis: Basis
+    runs: Sequence[Sequence[TraceRow]], by_run: Sequence[Mapping[str, TraceRow]], basis: Basis
 ) -> tuple[HistoryRun, ...]:
-    timed = [each for each in table if each]
+    timed = [each for each in by_run if each]
     known = _variance(timed, basis)
     common = set.intersection(*(set(each) for each in timed)) if timed else set()
     described: list[HistoryRun] = []
-    for rows, passed in zip(runs, table, strict=True):
+    for rows, passed in zip(runs, by_run, strict=True):
         first = rows[0]
         before = described[-1].solution_hash if described else first.solution_hash
         ratio, interval = _against(timed[0], passed, basis, known) if timed else (None, None)
@@ -265,12 +283,12 @@ def _against(
     )
 
 
-def _variance(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenRunVariance:
+def _variance(by_run: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenRunVariance:
     """Ask runs of the same code how much they differ."""
     by_code: defaultdict[str | None, defaultdict[str, list[Uncertain]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for run in table:
+    for run in by_run:
         for uuid, row in run.items():
             if not is_timed(row, basis):
                 continue
@@ -278,3 +296,89 @@ def _variance(table: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenR
     return between_run_variance(
         sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence())
     )
+
+
+def history_page(solution: str, found: Sequence[History]) -> Page:
+    """Show a line a run, the changes marked, then what is known of each change."""
+    if not found:
+        return (
+            heading(f"No traces of {solution} yet"),
+            paragraph("`flashinfer-bench run` measures the solutions of a dataset"),
+        )
+    blocks: list[Block] = []
+    for history in found:
+        blocks += _history_blocks(solution, history)
+    return tuple(blocks)
+
+
+def _history_blocks(solution: str, history: History) -> list[Block]:
+    workloads = [each for each in history.series if each.workload is not None]
+    by = {
+        Basis.SPEEDUP: "speed: against the reference timed beside it",
+        Basis.LATENCY: "speed: by latency alone",
+    }[history.basis]
+    over = f"{count_text(len(history.runs), 'run')}, {count_text(len(workloads), 'workload')}; {by}"
+    blocks = [
+        heading(f"{solution} as {history.definition}, on {history.hardware}"),
+        paragraph(over),
+        table(_COLUMNS, _rows(history)),
+    ]
+    changes = [(each, change) for each in history.series for change in each.changes]
+    if changes:
+        blocks.append(heading("Changes"))
+        blocks.append(paragraph(*(_change_text(history, *each) for each in changes)))
+    return [*blocks, paragraph("", *_method(history, has_changes=bool(changes)))]
+
+
+def _rows(history: History) -> list[tuple[str, ...]]:
+    marked = {change.at: change for each in reversed(history.series) for change in each.changes}
+    fastest = max((run.against_first or 0.0 for run in history.runs), default=0.0)
+    return [_cells(run, marked.get(index), fastest) for index, run in enumerate(history.runs)]
+
+
+def _cells(run: HistoryRun, change: ChangePoint | None, fastest: float) -> tuple[str, ...]:
+    bar = "#" * round(_BAR * (run.against_first or 0.0) / fastest) if fastest else ""
+    return (
+        run.run if run.run != run.id else run.run[:_SHORT],
+        run.began[:_MINUTE].replace("T", " "),
+        (run.commit or "")[:_SHORT],
+        "new" if run.has_new_code else "",
+        f"{run.passed}/{run.passed + run.failed}",
+        latency_text(run.latency_ms),
+        speedup_text(run.against_first, run.interval, least_decimals=2).split(" ")[0],
+        bar,
+        f"{_MARK} {change.verdict}" if change else "",
+    )
+
+
+def _change_text(history: History, series: Series, change: ChangePoint) -> str:
+    run = history.runs[change.at]
+    what = "all workloads"
+    if series.workload is not None:
+        axes = axes_text(series.axes, none="")
+        twins = sum(each.axes == series.axes for each in history.series if each.workload) > 1
+        short = series.workload[:_SHORT]
+        what = f"{axes} ({short})" if axes and twins else axes or short
+    code = ", with new code" if run.has_new_code else ", with the same code"
+    commit = f", commit {run.commit[:_SHORT]}" if run.commit else ""
+    ratio = speedup_text(change.ratio, change.interval)
+    return f"{run.run}: {change.verdict}, {ratio} ({what}{code}{commit})"
+
+
+def _method(history: History, *, has_changes: bool) -> list[str]:
+    rate = percent_text(history.false_alarms)
+    timed = sum(speed is not None for speed in history.series[0].speeds) if history.series else 0
+    if not timed and history.basis is Basis.SPEEDUP:
+        return ["no run was timed beside the reference: `--by latency` follows times as they were"]
+    if history.runs_needed_after is None:
+        text = (
+            f"{count_text(timed, 'run')}: too few to tell a change, which takes {history.runs_needed}; "
+            "`report compare run:A run:B` compares two"
+        )
+        return [text]
+    found = "" if has_changes else "no change found; "
+    text = (
+        f"{found}a change is told from the ranks of the runs before and after, {history.runs_needed_after} or more "
+        f"each; where nothing changed, a mark appears in {rate} of histories at most"
+    )
+    return [text]

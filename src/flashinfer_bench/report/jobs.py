@@ -16,7 +16,14 @@ from flashinfer_bench.text.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.text.tables import Block, Column, first_line, heading, paragraph, table
+from flashinfer_bench.text.tables import (
+    Block,
+    RowColumn,
+    first_line,
+    heading,
+    paragraph,
+    rows_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,19 +31,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Solution, Trace
     from flashinfer_bench.stats.intervals import Interval
 
-_COLUMNS = (
-    Column("solution"),
-    Column("language"),
-    Column("passed", is_number=True),
-    Column("median latency", is_number=True),
-    Column("speedup [95%]", is_number=True),
-    Column("of speed of light", is_number=True),
-    Column("abs error", is_number=True),
-    Column("rel error", is_number=True),
-    Column("failures"),
-    Column("violations"),
-    Column("notes"),
-)
 _PASSED = "PASSED"
 INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
@@ -71,7 +65,7 @@ class JobResult:
     notes: tuple[str, ...]
     log: str
     disturbed: tuple[str, ...] = ()
-    """What disturbed the machine during blocks that count: that it was throttled, or busy with something else."""
+    """Why blocks that count are noisy: the machine was throttled, or busy with something else."""
     interpreted: bool = False
     """Whether something stood in for a GPU: such times mean nothing and are not shown."""
     note_evidence: dict[str, str] = field(default_factory=dict)
@@ -208,14 +202,14 @@ def result_blocks(results: Sequence[JobResult]) -> tuple[Block, ...]:
         by_definition.setdefault(line.definition, []).append(line)
     blocks: list[Block] = []
     for definition, lines in by_definition.items():
-        blocks += [heading(definition), table(_COLUMNS, map(_cells, lines))]
+        blocks += [heading(definition), rows_table(_COLUMNS, lines)]
     if any(result.is_passed for result in results):
         blocks += [paragraph("", *_legend(results))]
     return tuple(blocks)
 
 
-def share_of_light_text(fraction: float | None) -> str:
-    """Write which share of the device's speed of light was reached; nothing where it is not known."""
+def sol_text(fraction: float | None) -> str:
+    """Write which share of the roofline was reached; nothing where it is not known."""
     return "" if fraction is None else percent_text(fraction)
 
 
@@ -276,28 +270,42 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
     )
 
 
-def _cells(line: SolutionResult) -> tuple[str, ...]:
-    return (
-        line.solution,
-        line.language,
-        f"{line.passed}/{line.attempted}",
-        latency_text(line.latency_ms, line.latency_interval_ms),
-        speedup_text(line.speedup, line.speedup_interval),
-        share_of_light_text(line.sol_fraction),
-        error_text(line.max_absolute_error),
-        error_text(line.max_relative_error),
-        ", ".join(f"{count} {status}" for status, count in line.failures.items()),
-        ", ".join(line.violations),
-        ", ".join(
-            (
-                *((INTERPRETED,) if line.interpreted else ()),
-                *line.notes,
-                *((DISTURBED,) if line.is_disturbed else ()),
-                *((UNACCOUNTED,) if line.is_unaccounted else ()),
-                *line.task_notes,
-            )
-        ),
+def _remarks(line: SolutionResult) -> str:
+    return ", ".join(
+        (
+            *((INTERPRETED,) if line.interpreted else ()),
+            *line.notes,
+            *((DISTURBED,) if line.is_disturbed else ()),
+            *((UNACCOUNTED,) if line.is_unaccounted else ()),
+            *line.task_notes,
+        )
     )
+
+
+_COLUMNS: tuple[RowColumn[SolutionResult], ...] = (
+    RowColumn("solution", lambda line: line.solution),
+    RowColumn("language", lambda line: line.language),
+    RowColumn("passed", lambda line: f"{line.passed}/{line.attempted}", is_number=True),
+    RowColumn(
+        "median latency",
+        lambda line: latency_text(line.latency_ms, line.latency_interval_ms),
+        is_number=True,
+    ),
+    RowColumn(
+        "speedup [95%]",
+        lambda line: speedup_text(line.speedup, line.speedup_interval),
+        is_number=True,
+    ),
+    RowColumn("of speed of light", lambda line: sol_text(line.sol_fraction), is_number=True),
+    RowColumn("abs error", lambda line: error_text(line.max_absolute_error), is_number=True),
+    RowColumn("rel error", lambda line: error_text(line.max_relative_error), is_number=True),
+    RowColumn(
+        "failures",
+        lambda line: ", ".join(f"{count} {status}" for status, count in line.failures.items()),
+    ),
+    RowColumn("violations", lambda line: ", ".join(line.violations)),
+    RowColumn("notes", _remarks),
+)
 
 
 def _distinct(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import sizes_text
 from flashinfer_bench.text.numbers import (
     NOTHING,
     count_text,
@@ -13,7 +14,7 @@ from flashinfer_bench.text.numbers import (
     percent_text,
     speedup_text,
 )
-from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.standing import Standing, Tally
     from flashinfer_bench.stats.intervals import Interval
 
-_COLUMNS = (
-    Column("kernel"),
-    Column("sizes"),
-    Column("calls", is_number=True),
-    Column("reference", is_number=True),
-    Column("share", is_number=True),
-    Column("best solution"),
-    Column("speedup [95%]", is_number=True),
-    Column("share after", is_number=True),
-    Column("twice as fast", is_number=True),
-    Column("at no cost", is_number=True),
-)
 _SHOWN_UNMEASURED = 12
 
 
@@ -238,7 +227,7 @@ def model_page(worths: Iterable[ModelWorth]) -> Page:
 def _blocks(worth: ModelWorth) -> Iterator[Block]:
     yield heading(f"{worth.model} ({worth.framework}) on {worth.hardware}")
     if worth.kernels:
-        yield table(_COLUMNS, map(_cells, worth.kernels))
+        yield rows_table(_COLUMNS, worth.kernels)
         yield paragraph("", *_sum_lines(worth))
     elif worth.unmeasured or not worth.ambiguous:
         yield paragraph("none of its kernels was measured here: `flashinfer-bench run` does it")
@@ -271,16 +260,23 @@ def _names_block(names: Sequence[tuple[str, int]], what: str) -> Iterator[Block]
         yield paragraph(f"{count_text(len(names), 'kernel')} {what}: {', '.join(shown)}")
 
 
-def _cells(each: KernelWorth) -> tuple[str, ...]:
-    return (
-        each.kernel,
-        " ".join(f"{axis}={length}" for axis, length in each.axes.items()),
-        f"{each.count:,}",
-        latency_text(each.reference_ms),
-        percent_text(each.share),
-        each.best or "the reference",
-        speedup_text(each.speedup, each.speedup_interval) if each.best else NOTHING,
-        percent_text(each.share_after),
-        speedup_text(each.if_twice_as_fast),
-        speedup_text(each.if_free) if math.isfinite(each.if_free) else "∞",
-    )
+_COLUMNS: tuple[RowColumn[KernelWorth], ...] = (
+    RowColumn("kernel", lambda each: each.kernel),
+    RowColumn("sizes", lambda each: sizes_text(each.axes)),
+    RowColumn("calls", lambda each: f"{each.count:,}", is_number=True),
+    RowColumn("reference", lambda each: latency_text(each.reference_ms), is_number=True),
+    RowColumn("share", lambda each: percent_text(each.share), is_number=True),
+    RowColumn("best solution", lambda each: each.best or "the reference"),
+    RowColumn(
+        "speedup [95%]",
+        lambda each: speedup_text(each.speedup, each.speedup_interval) if each.best else NOTHING,
+        is_number=True,
+    ),
+    RowColumn("share after", lambda each: percent_text(each.share_after), is_number=True),
+    RowColumn("twice as fast", lambda each: speedup_text(each.if_twice_as_fast), is_number=True),
+    RowColumn(
+        "at no cost",
+        lambda each: speedup_text(each.if_free) if math.isfinite(each.if_free) else "∞",
+        is_number=True,
+    ),
+)

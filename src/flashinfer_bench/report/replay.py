@@ -104,15 +104,15 @@ def replay_page(report: ReplayReport) -> Page:
     if report.warnings:
         blocks += [heading("Not as it was"), paragraph(*report.warnings)]
     differing = [each.what for each in report.compared if each.agrees is False]
-    blocks += _logs(report, is_told_twice=differing not in ([], ["latency"]))
+    blocks += _logs(report, shows_both=differing not in ([], ["latency"]))
     if differing:
         return (*blocks, heading(f"It differs in {', '.join(differing)}"))
     return (*blocks, heading("It ended as recorded"))
 
 
-def _logs(report: ReplayReport, *, is_told_twice: bool) -> list[Block]:
+def _logs(report: ReplayReport, *, shows_both: bool) -> list[Block]:
     """Show what went wrong: once where both ends agree on it, else then and now."""
-    if is_told_twice:
+    if shows_both:
         logs = [("Log then", report.recorded_log), ("Log now", report.log)]
     else:
         logs = [("Log", report.log if report.has_failed else "")]

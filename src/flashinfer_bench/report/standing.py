@@ -1,4 +1,4 @@
-"""Which traces speak for a solution: rows become, by hardware, one tally per solution."""
+"""Which traces count for a solution: rows become, by hardware, one tally per solution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.timestamps import parse_timestamp
+from flashinfer_bench.data.wording import parse_timestamp
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import Block, heading, paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,10 +53,10 @@ Tallies = dict[str, dict[str, Tally]]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Traces that speak for nobody, and why."""
+    """Traces that count for nothing, and why."""
 
     older_runs: int = 0
-    """Traces of what was run again: the newest run speaks, whether it passed or failed."""
+    """Traces of what was run again: the newest run counts, whether it passed or failed."""
     other_versions: int = 0
     """Traces of code that the solution's present code replaced."""
     interpreted: int = 0
@@ -175,3 +177,19 @@ def _add(tallies: Tallies, row: TraceRow) -> None:
 def instant(timestamp: str) -> datetime:
     """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
     return parse_timestamp(timestamp) or _LONG_AGO
+
+
+def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:
+    """Say which traces were passed over."""
+    counts = (
+        (left_out.older_runs, "trace", "of what was run again: the newest run counts"),
+        (left_out.other_versions, "trace", "of code that has since been replaced"),
+        (left_out.interpreted, "trace", "of interpreted kernels, whose times mean nothing"),
+        (
+            left_out.weak_tasks,
+            "trace",
+            "on weak tasks, where less than the work may pass: --include-weak counts them",
+        ),
+    )
+    lines = [f"{count_text(count, noun)} {what}" for count, noun, what in counts if count]
+    return (heading("Left out"), paragraph(*lines)) if lines else ()

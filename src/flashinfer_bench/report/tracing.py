@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import sizes_text
 from flashinfer_bench.text.numbers import count_text
-from flashinfer_bench.text.tables import Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.text.tables import Block
 
-_COLUMNS = (
-    Column("definition"),
-    Column("sizes"),
-    Column("calls", is_number=True),
-)
 _MIB = 2**20
 _SHOWN_UNKNOWN = 12
 
@@ -63,13 +59,15 @@ def traced_page(run: TracedRun) -> Page:
 def _blocks(run: TracedRun) -> Iterator[Block]:
     yield heading(f"traced: {run.command}")
     if run.uses:
-        yield table(_COLUMNS, map(_cells, run.uses))
+        yield rows_table(_COLUMNS, run.uses)
     yield paragraph("", *_sentences(run)) if run.uses else paragraph(*_sentences(run))
 
 
-def _cells(use: TracedUse) -> tuple[str, ...]:
-    sizes = " ".join(f"{axis}={length}" for axis, length in use.axes.items())
-    return use.definition, sizes, f"{use.count:,}"
+_COLUMNS: tuple[RowColumn[TracedUse], ...] = (
+    RowColumn("definition", lambda use: use.definition),
+    RowColumn("sizes", lambda use: sizes_text(use.axes)),
+    RowColumn("calls", lambda use: f"{use.count:,}", is_number=True),
+)
 
 
 def _sentences(run: TracedRun) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.charts import (
     ASCII,
     COLLISION,
@@ -19,7 +20,7 @@ from flashinfer_bench.report.charts import (
     scatter,
     sparkline,
 )
-from flashinfer_bench.report.pages import left_out_blocks
+from flashinfer_bench.report.standing import left_out_blocks
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
     count_text,
@@ -336,5 +337,5 @@ def _sparks(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
 
 def _ends_text(point: SizedLatency) -> str:
     samples_ms = point.samples_ms or ()
-    axes = ", ".join(f"{axis}={value}" for axis, value in point.axes.items())
+    axes = axes_text(point.axes, none="")
     return f"{latency_text(min(samples_ms))} to {latency_text(max(samples_ms))}  {axes}"

@@ -20,6 +20,8 @@ FOREIGN_SHARE = 0.25
 WAITING_SHARE = 0.10
 
 _COMPETING_SHARE = 0.10
+_FEWEST_TICKS = 3.0
+"""Over a whole job fewer hundredths of a second say nothing: each processor's are counted in whole ones."""
 _SHORTEST_COUNTED_S = 0.2  # the kernel counts whole hundredths of a second, on each processor
 _PROC = Path("/proc")
 _PROCESSORS = Path("/sys/devices/system/cpu")
@@ -34,6 +36,10 @@ class Observer(Protocol):
 
     def after(self) -> str | None:
         """Say what disturbed what was timed since `before`, if anything did."""
+        ...
+
+    def has_company(self) -> bool:
+        """Tell whether others computed on the machine since the first `before`, however short that is."""
         ...
 
     def gauges(self) -> Mapping[str, float]:
@@ -57,9 +63,9 @@ class Conditions:
     """Lowest and highest reading of each gauge."""
 
     @property
-    def has_seen_any(self) -> bool:
-        """Tell whether any block was disturbed, and counts or was timed again."""
-        return self.discarded > 0 or bool(self.reasons)
+    def is_noisy(self) -> bool:
+        """Tell whether any block was disturbed, or others computed meanwhile: blocks can be too short to tell."""
+        return self.discarded > 0 or bool(self.reasons) or self.observer.has_company()
 
     def before_block(self) -> None:
         """Look before a block is timed."""
@@ -90,6 +96,10 @@ class Undisturbed:
     def after(self) -> str | None:
         """See nothing."""
         return None
+
+    def has_company(self) -> bool:
+        """See nobody."""
+        return False
 
     def gauges(self) -> Mapping[str, float]:
         """Read nothing."""
@@ -132,6 +142,10 @@ class GpuConditions:
             None,
         )
 
+    def has_company(self) -> bool:
+        """See nobody: a card is locked while it is used."""
+        return False
+
     def gauges(self) -> Mapping[str, float]:
         """Read clock, temperature and power."""
         nvml = self._nvml
@@ -173,6 +187,11 @@ class _CpuReading:
     waiting_s: float
     throttled: int
 
+    @property
+    def foreign_s(self) -> float:
+        """What other programs used."""
+        return self.busy_s - self.own_s
+
 
 class CpuConditions:
     """A CPU as Linux counts it: stolen time, other programs, waiting for a processor, thermal throttling.
@@ -196,11 +215,13 @@ class CpuConditions:
         self._throttle_counts = sorted(processors.glob("cpu[0-9]*/thermal_throttle/*_count"))
         self._count = os.cpu_count() or 1
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+        self._first: _CpuReading | None = None
         self._earlier: _CpuReading | None = None
 
     def before(self) -> None:
         """Read all counters, unless the block before was too short to count in."""
         self._earlier = self._earlier or self._read()
+        self._first = self._first or self._earlier
 
     def after(self) -> str | None:
         """Compare the counters with those before."""
@@ -216,13 +237,22 @@ class CpuConditions:
         offered_s = self._count * elapsed_s
         if now.stolen_s - earlier.stolen_s > STOLEN_SHARE * offered_s:
             return "processors were taken by the host"
-        foreign_s = (now.busy_s - earlier.busy_s) - (now.own_s - earlier.own_s)
+        foreign_s = now.foreign_s - earlier.foreign_s
         if foreign_s > FOREIGN_SHARE * offered_s:
             return "other programs computed"
         waited_s = now.waiting_s - earlier.waiting_s
         if waited_s > WAITING_SHARE * elapsed_s and foreign_s > _COMPETING_SHARE * offered_s:
             return "waited for a processor"
         return None
+
+    def has_company(self) -> bool:
+        """Compare the counters with those at the beginning."""
+        if self._first is None:
+            return False
+        first, now = self._first, self._read()
+        taken_s = now.foreign_s - first.foreign_s + now.stolen_s - first.stolen_s
+        offered_s = self._count * (now.at_s - first.at_s)
+        return taken_s > max(_COMPETING_SHARE * offered_s, _FEWEST_TICKS / self._ticks_per_s)
 
     def gauges(self) -> Mapping[str, float]:
         """Read the load average of the last minute."""

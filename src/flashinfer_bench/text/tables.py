@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+Row = TypeVar("Row")
 
 _GAP = "  "
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
@@ -46,6 +48,15 @@ class Column:
     is_number: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RowColumn(Generic[Row]):
+    """A column, and what it says of each row."""
+
+    head: str
+    text: Callable[[Row], str]
+    is_number: bool = False
+
+
 def heading(text: str) -> Block:
     """Make a heading."""
     return Block(printable(text), "heading")
@@ -67,6 +78,14 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Block:
     are_numbers = [columns[index].is_number for index in kept]
     drawn = paragraph(*(_line(line, widths, are_numbers) for line in lines))
     return replace(drawn, cells=tuple(map(tuple, lines)))
+
+
+def rows_table(columns: Sequence[RowColumn[Row]], rows: Iterable[Row]) -> Block:
+    """Lay rows out by columns that know what they say."""
+    return table(
+        [Column(each.head, each.is_number) for each in columns],
+        ([each.text(row) for each in columns] for row in rows),
+    )
 
 
 def fitted(page: Page, width: int) -> Page:

@@ -11,9 +11,9 @@ import yaml
 from click.testing import CliRunner
 
 from flashinfer_bench.bench import BenchmarkConfig
-from flashinfer_bench.cli import run as run_command
-from flashinfer_bench.cli import validate
+from flashinfer_bench.cli.dataset import validate
 from flashinfer_bench.cli.main import cli
+from flashinfer_bench.cli.measure import run as run_command
 from flashinfer_bench.errors import WorkerError
 
 DATASET = Path(__file__).parents[2] / "golden" / "dataset"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from flashinfer_bench.cli.dataset.skeletons import skeleton_for
+from flashinfer_bench.cli.dataset.validate import validate_dataset
 from flashinfer_bench.cli.main import cli
-from flashinfer_bench.cli.skeletons import skeleton_for
-from flashinfer_bench.cli.validate import validate_dataset
 from flashinfer_bench.data import Definition, DType, TraceSet, pack, rules
 from flashinfer_bench.errors import DatasetNotFoundError, UsageError
 

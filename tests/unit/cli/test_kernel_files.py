@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.cli.kernel_files import Hints, solution_from
+from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.data import AxisVar, Definition, Solution, TensorSpec
 from flashinfer_bench.errors import UsageError
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flashinfer_bench.cli.progress import ProgressTally
+from flashinfer_bench.cli.measure.progress import ProgressTally
 
 
 class Clock:

@@ -7,7 +7,7 @@ import pytest
 from flashinfer_bench.bench.benchmark import Step
 from flashinfer_bench.bench.outcomes import Skipped
 from flashinfer_bench.bench.plan import Plan
-from flashinfer_bench.cli.running import Collected, exit_code_of
+from flashinfer_bench.cli.measure.running import Collected, exit_code_of
 from tests.unit.bench.values import job
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.cli.kernel_files import Hints
-from flashinfer_bench.cli.versions import find_solution
+from flashinfer_bench.cli.measure.kernel_files import Hints
+from flashinfer_bench.cli.measure.versions import find_solution
 from flashinfer_bench.data import Solution
 from flashinfer_bench.errors import UsageError
 from tests.flow.kernels import HONEST, dataset, solution

@@ -12,7 +12,7 @@ from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare.comparing import compare
 from flashinfer_bench.report.compare.pages import workload_text
 from flashinfer_bench.report.compare.ratios import Basis, Source
-from flashinfer_bench.report.compare.result import Change, Comparison, Kind
+from flashinfer_bench.report.compare.result import Change, ComparisonReport, Kind
 from flashinfer_bench.report.compare.sides import Samples, Side
 from flashinfer_bench.stats.verdicts import Verdict
 
@@ -39,7 +39,7 @@ def _side(*rows: TraceRow, samples: Mapping[str, Samples] | None = None) -> Side
     return Side("side", rows, lambda _: None, lambda _, __: samples or {})
 
 
-def _compared(old: Side, new: Side, kind: Kind = Kind.DATASETS, **options: Any) -> Comparison:
+def _compared(old: Side, new: Side, kind: Kind = Kind.DATASETS, **options: Any) -> ComparisonReport:
     return compare(old, new, kind, **options)
 
 

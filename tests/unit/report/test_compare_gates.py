@@ -13,7 +13,7 @@ from flashinfer_bench.report.compare.comparing import compare
 from flashinfer_bench.report.compare.exports import junit, markdown
 from flashinfer_bench.report.compare.gates import GateResult, check_gates, parse_gate
 from flashinfer_bench.report.compare.pages import ratio_text
-from flashinfer_bench.report.compare.result import Comparison, Kind
+from flashinfer_bench.report.compare.result import ComparisonReport, Kind
 from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.stats.verdicts import verdict
 
@@ -44,7 +44,7 @@ def _against_reference(
     )
 
 
-def _compared(old: list[TraceRow], new: list[TraceRow]) -> Comparison:
+def _compared(old: list[TraceRow], new: list[TraceRow]) -> ComparisonReport:
     one, two = (
         Side(name, rows, lambda _: None, lambda _, __: {})
         for name, rows in (("a", old), ("b", new))
@@ -72,7 +72,7 @@ REGRESSED = _compared(
 )
 
 
-def _check(comparison: Comparison, text: str) -> GateResult:
+def _check(comparison: ComparisonReport, text: str) -> GateResult:
     (result,) = check_gates(comparison, [parse_gate(text)])
     return result
 

@@ -10,8 +10,7 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare.ratios import Basis
-from flashinfer_bench.report.history import History, histories
-from flashinfer_bench.report.history_pages import history_page
+from flashinfer_bench.report.history import History, histories, history_page
 from flashinfer_bench.text.tables import page_text
 
 from .rows import row

@@ -6,7 +6,7 @@ import pytest
 
 from flashinfer_bench.data import Solution
 from flashinfer_bench.data.trace import Environment, Evaluation
-from flashinfer_bench.report.page.content import Content, Job
+from flashinfer_bench.report.page.content import Content, RecordedJob
 from flashinfer_bench.report.page.definitions import Definitions
 from flashinfer_bench.report.page.solutions import lines
 from flashinfer_bench.report.visualize import DefinitionChart, charts
@@ -30,7 +30,7 @@ SOLUTION = Solution.model_validate(
 PRESENT = SOLUTION.hash()
 
 
-def job(**changes: Any) -> Job:
+def job(**changes: Any) -> RecordedJob:
     found = row(**{"solution_hash": PRESENT, **changes})
     environment = Environment(hardware=found.hardware)
     status = {"status": found.status, "timestamp": found.timestamp, "environment": environment}
@@ -40,10 +40,10 @@ def job(**changes: Any) -> Job:
         "speedup_factor": found.speedup,
     }
     passed = {"correctness": {}, "performance": measured} if found.is_passed else {}
-    return Job(found, Evaluation.model_validate({**status, **passed}))
+    return RecordedJob(found, Evaluation.model_validate({**status, **passed}))
 
 
-def content(*jobs: Job) -> Content:
+def content(*jobs: RecordedJob) -> Content:
     return Content(
         title="t",
         version="0",

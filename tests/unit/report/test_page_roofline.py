@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data.trace import Environment, Evaluation
-from flashinfer_bench.report.page.content import Job
+from flashinfer_bench.report.page.content import RecordedJob
 from flashinfer_bench.report.page.roofline import roofline, why_none
 
 from .rows import row
@@ -14,7 +14,7 @@ CEILINGS = {"memory_gb_per_s": 100.0, "cache_gb_per_s": 400.0, "float32_gflop_pe
 NO_CACHE = {name: rate for name, rate in CEILINGS.items() if name != "cache_gb_per_s"}
 
 
-def job(solution: str = "a", **performance: Any) -> Job:
+def job(solution: str = "a", **performance: Any) -> RecordedJob:
     measured = {"latency_ms": 1.0, "ceilings": CEILINGS, "bytes_moved": 5e7} | performance
     evaluation = Evaluation.model_validate(
         {
@@ -25,7 +25,7 @@ def job(solution: str = "a", **performance: Any) -> Job:
             "performance": measured,
         }
     )
-    return Job(row(solution=solution, latency_ms=measured["latency_ms"]), evaluation)
+    return RecordedJob(row(solution=solution, latency_ms=measured["latency_ms"]), evaluation)
 
 
 def test_operations_stand_under_the_peak_and_the_slopes_of_cache_and_memory() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashinfer_bench.report.page.scales import Scale, logarithmic
+from flashinfer_bench.report.page.figures import Scale, logarithmic
 
 POSITIVE = st.floats(min_value=1e-9, max_value=1e12)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.scores.ranking import Rank, Rankings, rankings
+from flashinfer_bench.report.scores.ranking import AuthorRank, Rankings, rankings
 from flashinfer_bench.report.standing import standing
 
 from .rows import baseline, row, rows
@@ -18,7 +18,7 @@ def _rankings(*every: TraceRow, baselines: dict[str, tuple[str, ...]] | None = N
     return rankings(found.tallies["card"], known, baseline_author="baseline")
 
 
-def _only(found: Rankings) -> Rank:
+def _only(found: Rankings) -> AuthorRank:
     (rank,) = found.by_baseline
     return rank
 

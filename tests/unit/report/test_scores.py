@@ -19,7 +19,7 @@ from flashinfer_bench.report.scores.measures import (
     covered,
     fast_p,
     geometric,
-    light,
+    mean_sol_fraction,
     pass_at_k,
     places,
     win_at_p,
@@ -66,8 +66,8 @@ def test_what_was_not_covered_counts_as_the_baseline() -> None:
 
 
 def test_more_than_the_speed_of_light_counts_as_it() -> None:
-    assert light([0.2, 1.7, None, 0.4]) == pytest.approx(0.4)
-    assert math.isnan(light([]))
+    assert mean_sol_fraction([0.2, 1.7, None, 0.4]) == pytest.approx(0.4)
+    assert math.isnan(mean_sol_fraction([]))
 
 
 @pytest.mark.parametrize(

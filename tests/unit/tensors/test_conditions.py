@@ -35,6 +35,9 @@ class Scripted:
     def after(self) -> str | None:
         return next(self.said)
 
+    def has_company(self) -> bool:
+        return False
+
     def gauges(self) -> dict[str, float]:
         return {"temperature_c": self.temperature}
 
@@ -223,6 +226,38 @@ def test_what_the_benchmark_itself_computes_is_no_other_program(
     proc(busy=ALL_TICKS)
 
     assert cpu.after() is None
+
+
+@pytest.mark.parametrize(
+    ("counted", "own_ticks", "is_noisy"),
+    [
+        ({}, 0, False),
+        (
+            {"busy": 3},
+            0,
+            False,
+        ),  # of whole hundredths of a second on each processor, that is nothing
+        ({"busy": ALL_TICKS}, 0, True),
+        ({"stolen": ALL_TICKS}, 0, True),
+        ({"busy": ALL_TICKS}, ALL_TICKS, False),
+    ],
+)
+def test_blocks_too_short_to_tell_are_in_company_where_the_whole_job_was(
+    tmp_path: Path,
+    proc: Callable[..., None],
+    counted: dict[str, int],
+    own_ticks: int,
+    *,
+    is_noisy: bool,
+) -> None:
+    own = iter([0, own_ticks * 10_000_000])
+    conditions = Conditions(conditions_of(tmp_path, lambda: next(own)), repeats_left=0)
+
+    assert seen_by(conditions, 3) == [False] * 3
+    proc(**counted)
+
+    assert not conditions.reasons
+    assert conditions.is_noisy is is_noisy
 
 
 def test_ticks_are_not_believed_over_a_few_milliseconds(

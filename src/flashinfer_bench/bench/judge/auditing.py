@@ -105,12 +105,12 @@ class BlockAudit:
             return lambda _: slots
         samples, is_judged = auditing.samples_of(participant), not participant.link.is_reference
         toss = participant.toss(self._trial, call, "fast").random()
-        is_checked = is_judged and toss < fast_check_probability(self._size) and self._has_room()
-        is_owed = auditing.is_owed(samples)
+        is_checked = toss < fast_check_probability(self._size)
 
         def slots_of(elapsed_ns: int) -> tuple[int, ...]:
-            is_fast = is_judged and samples.usual.is_fast(elapsed_ns / count)
-            return slots if (is_checked if is_fast else is_owed) else ()
+            if is_judged and samples.usual.is_fast(elapsed_ns / count):
+                return slots if is_checked and self._has_room() else ()
+            return slots if auditing.is_owed(samples) else ()
 
         return slots_of
 

@@ -3,6 +3,8 @@
 Each trial opens with one checked call. Then come warm-up calls and timed samples, which a candidate cannot
 tell apart; after a sample has returned, coins it cannot see and the time it claims decide whether that sample is
 checked too.
+
+One long file: it tells a job from its opening to its result, and leaves every rule to a file of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.judge.schedule import Schedule
 from flashinfer_bench.bench.judge.timings import median_of_known
 from flashinfer_bench.bench.outcomes import (
+    JobNote,
     MachineConditions,
-    Note,
     Passed,
     Samples,
     Skipped,
@@ -46,9 +48,10 @@ from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from flashinfer_bench.bench.judge.auditing import BlockAudit
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
-    from flashinfer_bench.bench.judge.participant import KeptSample, Sample
+    from flashinfer_bench.bench.judge.participant import KeptSample, Sample, SlotsOf
     from flashinfer_bench.bench.judge.schedule import TimedBlock
     from flashinfer_bench.bench.judge.timings import Reported
     from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
@@ -336,28 +339,40 @@ class JobEvaluation:
         """Time one participant's block, and give what is to be checked of it."""
         monitor, schedule = self._monitor, self._schedule
         audit = self._auditing.block(participant, trial, block)
+        coins = self._toss(audit, participant, trial, block)
         samples: list[Sample] = []
         with nullcontext() if monitor is None else monitor.others_idle(participant):
             for call in block.calls:
-                count = schedule.calls_per_sample
-                ordered = participant.order(
-                    trial, call, count
-                )  # while inputs are made, coins are tossed
-                sample = participant.run(
-                    ordered,
-                    slots=audit.choice(call, count),
-                    pause_s=0.0 if monitor is None else monitor.pause_s(participant, trial, call),
-                )
+                count, (slots, pause_s) = schedule.calls_per_sample, coins[call]
+                sample = participant.sample(trial, call, count, slots=slots, pause_s=pause_s)
                 samples.append(sample)
                 if sample.shares_buffers and count > 1:  # only the last of these outputs survived
                     participant.findings.shares_buffers = True
                     schedule.take_single_calls()
+                    coins = self._toss(audit, participant, trial, block)
                 else:
                     audit.take(call, sample)
         participant.timings.add_block([each.reported for each in samples])
         if monitor is not None:
             monitor.add_block(participant, trial, samples)
         return audit.kept
+
+    def _toss(
+        self, audit: BlockAudit, participant: Participant, trial: int, block: TimedBlock
+    ) -> dict[CallId, tuple[SlotsOf, float]]:
+        """Choose what is checked of a block's samples, and the pauses before them.
+
+        All at once before the first: a judge at work takes a processor from a candidate that prepares, and nobody
+        does that to the trusted processes.
+        """
+        count, monitor = self._schedule.calls_per_sample, self._monitor
+        return {
+            call: (
+                audit.choice(call, count),
+                0.0 if monitor is None else monitor.pause_s(participant, trial, call),
+            )
+            for call in block.calls
+        }
 
     # ---------------------------------------------------------------- the result
 
@@ -376,7 +391,7 @@ class JobEvaluation:
                     violations,
                     notes,
                     participant=participant.link.name,
-                    is_disturbed=self._conditions.has_seen_any,
+                    is_disturbed=self._conditions.is_noisy,
                 )
         (participant, *others) = self._judged()
         return Passed(
@@ -412,17 +427,17 @@ class JobEvaluation:
             stopped_by=self._schedule.stopped_by or "iterations",
         )
 
-    def _violations(self, participant: Participant) -> Iterator[Note]:
+    def _violations(self, participant: Participant) -> Iterator[JobNote]:
         """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:
             return
         if self._monitor is not None:
             yield from (
-                Note(each.code, each.evidence) for each in self._monitor.suspicions(participant)
+                JobNote(each.code, each.evidence) for each in self._monitor.suspicions(participant)
             )
         evidence = self._roofline.disbelief(participant.timings.latency_ns)
         if evidence is not None:
-            yield Note("implausible", evidence)
+            yield JobNote("implausible", evidence)
 
     def _roofline_of(self, participant: Participant) -> Roofline | None:
         try:

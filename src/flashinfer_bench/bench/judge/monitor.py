@@ -101,11 +101,10 @@ class Monitor:
             claimed_ns = sum(each.claimed_ns for each in block)
             observations.born.append((claimed_ns, float(participant.link.cpu.born_ns())))
         observations.blocks.append(block)
-        observations.controls.append(self._see_control(trial, block) if self._control else ())
         if self._control is not None and not self._control.link.is_timed:
-            observations.peers.append(
-                self._untimed_peers(trial, block[0].count) if self._on_cpu else ()
-            )
+            peers = self._untimed_peers(trial, block[0].count) if self._on_cpu else ()
+            observations.peers.append(peers)
+        observations.controls.append(self._see_control(trial, block) if self._control else ())
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
@@ -207,7 +206,10 @@ class Monitor:
         )
 
     def _untimed_peers(self, trial: int, count: int) -> tuple[Observed, ...]:
-        """Have a reference that is not timed do as much, the first time unseen; one that takes long is left alone."""
+        """Have a reference that is not timed do as much, the first time unseen; one that takes long is left alone.
+
+        Before the control spins in the same process: it would find the reference's caches warm, unlike a candidate's.
+        """
         if self._untimed_ns is None:
             self._untimed_ns = self._reference_sample(trial, 1).claimed_ns
         if self._untimed_ns * count >= _LONGEST_BATCH_BESIDE_NS:

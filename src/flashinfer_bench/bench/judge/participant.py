@@ -85,13 +85,13 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
-    """A sample whose inputs are being prepared."""
+class _Preparing:
+    """What was seen while the inputs of a sample were made, in nanoseconds."""
 
-    request: Prepare
-    idle_ns: int
-    """Processor time the candidate had used before."""
-    asked_ns: int
+    wall_ns: int
+    done_cpu_ns: int
+    """Processor time that the candidate had used by its end."""
+    cpu_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,26 +145,19 @@ class Participant:
         call: CallId,
         count: int,
         *,
-        slots: tuple[int, ...] = (),
+        slots: tuple[int, ...] | SlotsOf = (),
         pause_s: float = 0.0,
         spin: tuple[int, bool] | None = None,
         repeat: int | None = None,
         family: str | None = None,
     ) -> Sample:
-        """Order a sample and run it."""
-        ordered = self.order(trial, call, count, repeat=repeat, family=family)
-        return self.run(ordered, slots=slots, pause_s=pause_s, spin=spin)
+        """Have inputs prepared and a sample run. It is dropped unless `keep` is called before the next one.
 
-    def order(
-        self,
-        trial: int,
-        call: CallId,
-        count: int,
-        *,
-        repeat: int | None = None,
-        family: str | None = None,
-    ) -> Ordered:
-        """Have the inputs of a sample prepared, and do not wait. `repeat`, `family`: as in `Prepare`."""
+        `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
+        taken; they are copied the moment they are committed. `pause_s`: how long to wait between `prepared` and
+        `go`. `spin`: a trusted candidate is to keep busy instead of running its calls, for so many nanoseconds, on
+        one core or on all. `repeat`, `family`: as in `Prepare`.
+        """
         seed = self.oracle.call_seed(trial, call.seed_number)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
@@ -175,8 +168,11 @@ class Participant:
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
         request = Prepare(self.link.new_id(), seed, count, repeat, family)
         idle_ns, asked_ns = self.link.cpu.read_ns(), self.link.now_ns()
-        self.link.tell(request)
-        return Ordered(request, idle_ns, asked_ns)
+        self.link.ask(request, Done)
+        preparing_ns = self.link.now_ns() - asked_ns
+        prepared_ns = self.link.cpu.read_ns()
+        preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
+        return self._run(count, preparing, slots=slots, pause_s=pause_s, spin=spin)
 
     def _settle(self) -> None:
         """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
@@ -186,28 +182,20 @@ class Participant:
             if self.link.cpu.read_ns() - before_ns < _SETTLED_NS:
                 return
 
-    def run(
+    def _run(
         self,
-        ordered: Ordered,
+        count: int,
+        preparing: _Preparing,
         *,
-        slots: tuple[int, ...] | SlotsOf = (),
-        pause_s: float = 0.0,
-        spin: tuple[int, bool] | None = None,
+        slots: tuple[int, ...] | SlotsOf,
+        pause_s: float,
+        spin: tuple[int, bool] | None,
     ) -> Sample:
-        """Prepared, go, returned, committed. It is dropped unless `keep` is called before the next one.
-
-        `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
-        taken; they are copied the moment they are committed. `pause_s`: how
-        long to wait between `prepared` and `go`. `spin`: a trusted candidate is to keep busy instead of running
-        its calls, for so many nanoseconds, on one core or on all.
-        """
-        link, cpu, count = self.link, self.link.cpu, ordered.request.count
-        link.hear(ordered.request, Done)
-        preparing_ns = link.now_ns() - ordered.asked_ns
-        prepared_ns = cpu.read_ns()
+        """Go, returned, committed."""
+        link, cpu = self.link, self.link.cpu
         if pause_s:
             link.sleep(pause_s)
-        ready_ns = cpu.read_ns() if pause_s else prepared_ns
+        ready_ns = cpu.read_ns() if pause_s else preparing.done_cpu_ns
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
         started_ns = link.now_ns()
         link.tell(order)
@@ -228,10 +216,10 @@ class Participant:
             count,
             returned.elapsed_ns,
             returned_ns - started_ns,
-            preparing_ns=preparing_ns,
+            preparing_ns=preparing.wall_ns,
             committing_ns=committing_ns,
-            preparing_cpu_ns=prepared_ns - ordered.idle_ns,
-            pause_cpu_ns=ready_ns - prepared_ns if pause_s else None,
+            preparing_cpu_ns=preparing.cpu_ns,
+            pause_cpu_ns=ready_ns - preparing.done_cpu_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
         )
         is_clear = link.hear(order, QuickChecked).is_clear

@@ -1,4 +1,7 @@
-"""One device's workers at work: a judge, the reference's process, and one candidate at a time."""
+"""One device's workers at work: a judge, the reference's process, and one candidate at a time.
+
+One long file: starts, deadlines, deaths and new attempts of a device's processes change the same few values.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.bench.worker.startup import FAILED
 from flashinfer_bench.compile.cache import require_writable
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors import ceilings
 from flashinfer_bench.tensors.files import shared_files

@@ -16,14 +16,13 @@ from flashinfer_bench.decompose.commands.options import (
     writing_options,
 )
 from flashinfer_bench.decompose.commands.verify import verify
-from flashinfer_bench.decompose.screens.decomposition import decomposition_page
+from flashinfer_bench.decompose.screens import decomposition_page
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.decompose.process import WorkLimits
-    from flashinfer_bench.decompose.requests import DecomposeRequest
+    from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits
     from flashinfer_bench.report.model import ModelWorth
 
 
@@ -110,8 +109,7 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    from flashinfer_bench.decompose.process import WorkLimits  # noqa: PLC0415  # with the command
-    from flashinfer_bench.decompose.requests import DecomposeRequest  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits  # noqa: PLC0415  # with the command
 
     request = DecomposeRequest(
         file=file,
@@ -137,7 +135,7 @@ def _taken_apart(request: DecomposeRequest, limits: WorkLimits) -> dict[str, Any
 
     log.inform(f"{request.file}: running its code in a process of its own")
     task = WorkTask(
-        "flashinfer_bench.decompose.story:decompose_file", (request,), name=str(request.file)
+        "flashinfer_bench.decompose.pipeline:decompose_file", (request,), name=str(request.file)
     )
     found: dict[str, Any] = run_alone(task, limits)
     return found
@@ -147,9 +145,9 @@ def _measured(dataset: Path, device: str) -> Sequence[ModelWorth]:
     """Benchmark the eager baselines, and weigh what was measured."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.cli.datasets import load_dataset  # noqa: PLC0415  # with the command
-    from flashinfer_bench.cli.progress import choose_view  # noqa: PLC0415  # with the command
-    from flashinfer_bench.cli.report_model import load_profiles, weighed  # noqa: PLC0415
-    from flashinfer_bench.cli.running import Collected, measure  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.measure.progress import choose_view  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.measure.running import Collected, measure  # noqa: PLC0415  # with the command
+    from flashinfer_bench.cli.report.model import load_profiles, weighed  # noqa: PLC0415
 
     trace_set = load_dataset([str(dataset)])
     config = BenchmarkConfig.default(warmup_runs=5, iterations=20, num_trials=1)

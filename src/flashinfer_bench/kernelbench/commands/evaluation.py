@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.progress import Lines, choose_view
-from flashinfer_bench.cli.running import Collected, exit_code_of, measure
+from flashinfer_bench.cli.measure.progress import Lines, choose_view
+from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.kernelbench.library import find
 from flashinfer_bench.kernelbench.samples import Candidate, candidates_in, misnamed_in
@@ -19,10 +19,9 @@ from flashinfer_bench.kernelbench.screens.evaluation import eval_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.cli.progress import ProgressView
+    from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.kernelbench.evaluating import Settings
-    from flashinfer_bench.kernelbench.reports import EvalReport
-    from flashinfer_bench.kernelbench.results import EndedJob
+    from flashinfer_bench.kernelbench.results import EndedJob, EvalReport
     from flashinfer_bench.report.jobs import JobResult
 
 _KNOWN_BASELINES = ("eager", "compile")

@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.importing import nothing_left, output_option
+from flashinfer_bench.cli.dataset.importing import nothing_left, output_option
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import UsageError
@@ -42,7 +42,7 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     does. Problems that cannot be a definition, such as a forward that draws random numbers, are left out and
     named with the reason.
     """
-    from flashinfer_bench.data.staging_folder import new_folder  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.appending import new_folder  # noqa: PLC0415  # pydantic
 
     files = _problem_files(problems)
     left_out: dict[str, str] = {}

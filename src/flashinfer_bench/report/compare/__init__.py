@@ -1,1 +1,1 @@
-"""Two sides measured apart: which traces speak, ratios that know how runs differ, verdicts, gates, pages."""
+"""Two sides measured apart: which traces count, ratios that know how runs differ, verdicts, gates, pages."""

@@ -21,18 +21,17 @@ from flashinfer_bench.report.compare.ratios import (
     reference_ratio,
     stretched,
 )
-from flashinfer_bench.report.compare.remarks import remarks
 from flashinfer_bench.report.compare.result import (
     ACROSS,
     Change,
     ChangedJob,
     ComparedJob,
-    Comparison,
+    ComparisonReport,
+    JobIdentity,
     Kind,
     Overall,
-    Place,
 )
-from flashinfer_bench.report.compare.sides import entries, without_shared
+from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
     BetweenRunVariance,
     Part,
@@ -48,15 +47,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.sides import Entries, Entry, Key, Side
+    from flashinfer_bench.report.compare.sides import JobTraces, Key, Side, TracesByJob
     from flashinfer_bench.stats.between_runs import Uncertain
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
+_LEAST_OBSERVED = 6
+"""Observations of how runs differ, below which a remark asks for more."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    place: Place
+    place: JobIdentity
     old: Timed
     new: Timed
     ratio: JobRatio
@@ -69,12 +71,12 @@ def compare(
     *,
     by: Basis | None = None,
     threshold: float = THRESHOLD,
-) -> Comparison:
+) -> ComparisonReport:
     """Set two sides against each other, job by job and over all; `by` None takes the better basis."""
     key_of = _KEYS[kind]
     if kind is Kind.DATASETS:
         old, new = without_shared(old, new, key_of)
-    before, after = entries(old, key_of), entries(new, key_of)
+    before, after = traces_by_job(old, key_of), traces_by_job(new, key_of)
     twins = _twins(before, after)
     pairs = _pairs(old, new, before, after, by, twins)
     groups: defaultdict[str, list[_Pair]] = defaultdict(list)
@@ -82,7 +84,7 @@ def compare(
         groups[pair.place.hardware].append(pair)
     found = [_on(hardware, group, threshold) for hardware, group in sorted(groups.items())]
     overall = [each for each, _ in found]
-    return Comparison(
+    return ComparisonReport(
         kind=kind,
         old=old.name,
         new=new.name,
@@ -90,7 +92,7 @@ def compare(
         overall=tuple(overall),
         jobs=tuple(job for _, jobs in found for job in jobs),
         changes=_changes(before, after, twins),
-        remarks=remarks(
+        remarks=_remarks(
             overall,
             [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
             {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
@@ -107,7 +109,12 @@ _KEYS: dict[Kind, Callable[[TraceRow], Key]] = {
 
 
 def _pairs(  # noqa: PLR0917
-    old: Side, new: Side, before: Entries, after: Entries, by: Basis | None, twins: set[_Axes]
+    old: Side,
+    new: Side,
+    before: TracesByJob,
+    after: TracesByJob,
+    by: Basis | None,
+    twins: set[_Axes],
 ) -> list[_Pair]:
     keys = [
         key
@@ -130,21 +137,21 @@ def _pairs(  # noqa: PLR0917
     return pairs
 
 
-def _ids(group: Iterable[Entry]) -> list[str]:
+def _ids(group: Iterable[JobTraces]) -> list[str]:
     return [row.trace_id for entry in group for row in entry.timed if row.trace_id]
 
 
-def _place(key: Key, entry: Entry, twins: set[_Axes]) -> Place:
+def _place(key: Key, entry: JobTraces, twins: set[_Axes]) -> JobIdentity:
     hardware, definition, solution, workload = key
     has_twins = _axes(definition, entry) in twins
-    return Place(hardware, definition, solution, workload, entry.newest.axes, has_twins)
+    return JobIdentity(hardware, definition, solution, workload, entry.newest.axes, has_twins)
 
 
-def _axes(definition: str, entry: Entry) -> _Axes:
+def _axes(definition: str, entry: JobTraces) -> _Axes:
     return definition, tuple(sorted(entry.newest.axes.items()))
 
 
-def _twins(before: Entries, after: Entries) -> set[_Axes]:
+def _twins(before: TracesByJob, after: TracesByJob) -> set[_Axes]:
     """Find axes that several workloads of a definition have."""
     workloads: defaultdict[_Axes, set[str]] = defaultdict(set)
     for side in (before, after):
@@ -267,7 +274,7 @@ def _part(pair: _Pair) -> Part:
     return Part(ratio.value or math.nan, ratio.interval, ratio.shared, group)
 
 
-def _changes(before: Entries, after: Entries, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
+def _changes(before: TracesByJob, after: TracesByJob, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
     found = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -278,7 +285,7 @@ def _changes(before: Entries, after: Entries, twins: set[_Axes]) -> tuple[Change
     return tuple(found)
 
 
-def _change(old: Entry | None, new: Entry | None) -> Change | None:
+def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
     if old is None or new is None:
         return Change.NEW if old is None else Change.MISSING
     if old.is_passed and new.is_passed:
@@ -288,5 +295,61 @@ def _change(old: Entry | None, new: Entry | None) -> Change | None:
     return Change.FAILS
 
 
-def _status(entry: Entry | None) -> str | None:
+def _status(entry: JobTraces | None) -> str | None:
     return None if entry is None else entry.newest.status
+
+
+def _remarks(
+    overall: Sequence[Overall], pairs: Sequence[tuple[TraceRow, TraceRow]], by_latency: set[str]
+) -> tuple[str, ...]:
+    """Say what else differs; `pairs` are the newest traces of each job, `by_latency` hardware compared by latency."""
+    found = [*_moved_machines(overall, by_latency), *_changed_conditions(pairs)]
+    return (*found, *dict.fromkeys(_between_runs_text(each) for each in overall if each.stretch))
+
+
+def _between_runs_text(overall: Overall) -> str:
+    """Say what the intervals of few runs know of how runs differ."""
+    times = f"{overall.stretch:.1f} times"
+    if overall.stretch_observed < _LEAST_OBSERVED:
+        return (
+            f"the same code run twice is taken to lie {times} as far apart as the blocks within a run say, for few "
+            "runs show it: four of each side measure it, and so does `flashinfer-bench ab`"
+        )
+    return (
+        f"the same code run twice lies {times} as far apart as the blocks within a run say, by references and "
+        "repeated runs: intervals know it"
+    )
+
+
+def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:
+    found = []
+    for each in overall:
+        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD:
+            off = "and ratios of them" if each.hardware in by_latency else "alone"
+            found.append(
+                f"on {each.hardware} the references, the same code on both sides, took "
+                f"{1 / each.reference_ratio:.2f} times as long on the new side: latencies {off} are off by that"
+            )
+    return found
+
+
+def _changed_conditions(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> list[str]:
+    """Name what else differs between the two traces of a job: any of it may be why a time does."""
+    libraries, threads, definitions = set[str](), set[str](), set[str]()
+    for old, new in pairs:
+        shared = old.libs.keys() & new.libs.keys()
+        libraries |= {
+            f"{name} {old.libs[name]} -> {new.libs[name]}"
+            for name in shared
+            if old.libs[name] != new.libs[name]
+        }
+        if None not in {old.threads, new.threads} and old.threads != new.threads:
+            threads.add(f"{old.threads} -> {new.threads}")
+        if None not in {old.definition_hash, new.definition_hash}:
+            definitions |= {old.definition} if old.definition_hash != new.definition_hash else set()
+    named = {
+        "other libraries": libraries,
+        "other numbers of threads": threads,
+        "definitions that changed": definitions,
+    }
+    return [f"{what}: {', '.join(sorted(found))}" for what, found in named.items() if found]

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.compare.pages import (
+    CHANGE_COLUMNS,
     breach_text,
-    change_cells,
     headline,
     ordered,
     ratio_text,
@@ -16,23 +16,21 @@ from flashinfer_bench.report.compare.pages import (
 )
 from flashinfer_bench.stats.verdicts import Verdict
 from flashinfer_bench.text.numbers import NOTHING, latency_text
-from flashinfer_bench.text.tables import printable
+from flashinfer_bench.text.tables import Row, RowColumn, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from flashinfer_bench.report.compare.gates import GateResult
-    from flashinfer_bench.report.compare.result import ComparedJob, Comparison, Place
+    from flashinfer_bench.report.compare.result import ComparedJob, ComparisonReport, JobIdentity
 
 _MOST_BREACHES = 20
 """A comment on GitHub ends at 65,536 characters."""
-_TOLD = (Verdict.SLOWER, Verdict.FASTER)
-_HEADER = ("verdict", "definition", "solution", "workload", "on", "old", "new", "new is [95%]")
-_CHANGE_HEADER = ("change", "definition", "solution", "workload", "on", "old", "new")
+_UNFOLDED = (Verdict.SLOWER, Verdict.FASTER)
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
+def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> str:
     """Write a comment: verdicts first, what changed open, all the rest folded."""
     lines = [f"### {_cell(comparison.old)} → {_cell(comparison.new)}", ""]
     lines += [f"**{_cell(headline(each, comparison.threshold))}**  " for each in comparison.overall]
@@ -40,19 +38,18 @@ def markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
         lines.append("**No verdict: no job has a time on both sides**")
     lines += _gate_lines(gates)
     jobs = ordered(comparison.jobs)
-    lines += _table(
-        _HEADER, (_job_cells(job, comparison.threshold) for job in jobs if job.verdict in _TOLD)
-    )
-    lines += _table(_CHANGE_HEADER, map(change_cells, comparison.changes))
-    rest = [_job_cells(job, comparison.threshold) for job in jobs if job.verdict not in _TOLD]
+    columns = _job_columns(comparison.threshold)
+    lines += _table(columns, [job for job in jobs if job.verdict in _UNFOLDED])
+    lines += _table(CHANGE_COLUMNS, comparison.changes)
+    rest = [job for job in jobs if job.verdict not in _UNFOLDED]
     if rest:
         lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
-        lines += [*_table(_HEADER, rest), "", "</details>"]
+        lines += [*_table(columns, rest), "", "</details>"]
     between = f"Differences up to {100 * comparison.threshold:.3g}% count as none."
     return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in comparison.remarks)])
 
 
-def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
+def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> bytes:
     """Write one test case a job and one a gate; a job fails where it breaks a gate."""
     broken: dict[int, list[str]] = {}
     for gate in gates:
@@ -76,7 +73,7 @@ def junit(comparison: Comparison, gates: Sequence[GateResult] = ()) -> bytes:
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _case(suite: ET.Element, place: Place, about: str, failures: Sequence[str]) -> None:
+def _case(suite: ET.Element, place: JobIdentity, about: str, failures: Sequence[str]) -> None:
     names = (place.solution, workload_text(place), place.workload, place.hardware)
     name = " / ".join(dict.fromkeys(name for name in names if name))
     _add_case(suite, place.definition, name, about, failures)
@@ -104,30 +101,36 @@ def _gate_lines(gates: Sequence[GateResult]) -> list[str]:
     return lines
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lay cells out; a column without any content is left out, and so is a table without rows."""
-    cells = [[_cell(cell) for cell in row] for row in rows]
-    kept = [index for index in range(len(header)) if any(row[index] for row in cells)]
-    if not cells:
+def _table(columns: Sequence[RowColumn[Row]], rows: Sequence[Row]) -> list[str]:
+    """Lay rows out; a column without any content is left out, and so is a table without rows."""
+    if not rows:
         return []
-    lines = [[header[index] for index in kept], ["---"] * len(kept)]
-    lines += [[row[index] for index in kept] for row in cells]
-    return ["", *(f"| {' | '.join(line)} |" for line in lines)]
+    by_column = [[_cell(each.text(row)) for row in rows] for each in columns]
+    kept = [
+        [each.head, "---", *cells]
+        for each, cells in zip(columns, by_column, strict=True)
+        if any(cells)
+    ]
+    return ["", *(f"| {' | '.join(line)} |" for line in zip(*kept, strict=True))]
 
 
-def _job_cells(job: ComparedJob, threshold: float) -> tuple[str, ...]:
-    place = job.place
-    return (
-        job.verdict, place.definition, place.solution, workload_text(place), place.hardware,
-        latency_text(job.old_latency_ms), latency_text(job.new_latency_ms),
-        ratio_text(job, threshold),
-    )  # fmt: skip
+def _job_columns(threshold: float) -> list[RowColumn[ComparedJob]]:
+    return [
+        RowColumn("verdict", lambda job: job.verdict),
+        RowColumn("definition", lambda job: job.place.definition),
+        RowColumn("solution", lambda job: job.place.solution),
+        RowColumn("workload", lambda job: workload_text(job.place)),
+        RowColumn("on", lambda job: job.place.hardware),
+        RowColumn("old", lambda job: latency_text(job.old_latency_ms)),
+        RowColumn("new", lambda job: latency_text(job.new_latency_ms)),
+        RowColumn("new is [95%]", lambda job: ratio_text(job, threshold)),
+    ]
 
 
 def _cell(text: str) -> str:
     r"""Take the meaning out of what Markdown and HTML would read as theirs: names are other people's.
 
-    Nobody is told of a comment, and no other issue of it, because a name holds @ or #.
+    Nobody is notified of a comment, and no other issue is linked, because a name holds @ or #.
 
     >>> _cell("a|b <img>"), _cell("mm@v2")
     ('a\\|b &lt;img&gt;', 'mm@<!-- -->v2')

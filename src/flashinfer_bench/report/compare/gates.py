@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
-        Comparison,
+        ComparisonReport,
+        JobIdentity,
         Overall,
-        Place,
     )
 
 _SLOWER = re.compile(r"slower\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
@@ -53,7 +53,7 @@ class Gate:
 class Breach:
     """One job that breaks a gate; no place where it is not about one job."""
 
-    place: Place | None
+    place: JobIdentity | None
     what: str
 
 
@@ -83,7 +83,7 @@ def parse_gate(text: str) -> Gate:
     return Gate(f"slower>{found[1]}%", "slower", float(found[1]) / 100)
 
 
-def check_gates(comparison: Comparison, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
+def check_gates(comparison: ComparisonReport, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
     """Check every gate; one that found nothing to look at is broken, for it proves nothing."""
     results = []
     for gate in gates:
@@ -92,7 +92,7 @@ def check_gates(comparison: Comparison, gates: Sequence[Gate]) -> tuple[GateResu
     return tuple(results)
 
 
-def _breaches(comparison: Comparison, gate: Gate) -> tuple[Breach, ...]:
+def _breaches(comparison: ComparisonReport, gate: Gate) -> tuple[Breach, ...]:
     if gate.word == "failed":
         return _changed(comparison, _is_new_failure)
     if gate.word == "missing":
@@ -110,7 +110,7 @@ def _breaches(comparison: Comparison, gate: Gate) -> tuple[Breach, ...]:
     return _slower(comparison, gate.share)
 
 
-def _slower(comparison: Comparison, share: float) -> tuple[Breach, ...]:
+def _slower(comparison: ComparisonReport, share: float) -> tuple[Breach, ...]:
     several = [each for each in comparison.overall if sum(each.verdicts.values()) > 1]
     asked = len(comparison.jobs) + len(several)
     found = [
@@ -141,7 +141,9 @@ def _slower_text(ratio: float | None) -> str:
     return f"takes {1 / ratio - 1:.1%} longer" if ratio else "is slower"
 
 
-def _changed(comparison: Comparison, breaks: Callable[[ChangedJob], bool]) -> tuple[Breach, ...]:
+def _changed(
+    comparison: ComparisonReport, breaks: Callable[[ChangedJob], bool]
+) -> tuple[Breach, ...]:
     return tuple(
         Breach(job.place, f"{job.old_status or 'no trace'} -> {job.new_status or 'no trace'}")
         for job in comparison.changes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import ACROSS, Change
 from flashinfer_bench.stats.verdicts import Verdict, verdict
@@ -14,7 +15,7 @@ from flashinfer_bench.text.numbers import (
     latency_text,
     speedup_text,
 )
-from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
+from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,32 +24,12 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
-        Comparison,
+        ComparisonReport,
+        JobIdentity,
         Overall,
-        Place,
     )
     from flashinfer_bench.stats.intervals import Interval
 
-_JOBS = (
-    Column("definition"),
-    Column("solution"),
-    Column("workload"),
-    Column("old", is_number=True),
-    Column("new", is_number=True),
-    Column("new is [95%]", is_number=True),
-    Column("verdict"),
-    Column("by"),
-    Column("why"),
-)
-_CHANGES = (
-    Column("change"),
-    Column("definition"),
-    Column("solution"),
-    Column("workload"),
-    Column("on"),
-    Column("old"),
-    Column("new"),
-)
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNDECIDED, Verdict.SAME)
 _SHORT = 8
 _MOST_ROWS = 40
@@ -58,7 +39,7 @@ _GREW = 10.0
 """Inputs differ from run to run, so smaller differences of errors say little."""
 
 
-def compare_page(comparison: Comparison, gates: Sequence[GateResult] = ()) -> Page:
+def compare_page(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> Page:
     """Show all jobs by hardware, then what changed, then the verdicts, the last thing one reads."""
     blocks: list[Block] = [heading(f"{comparison.old} -> {comparison.new}")]
     blocks.append(paragraph(*_about(comparison)))
@@ -93,9 +74,9 @@ def ordered(jobs: Iterable[ComparedJob]) -> list[ComparedJob]:
     return sorted(jobs, key=lambda job: (_ORDER.index(job.verdict), _strength(job)))
 
 
-def workload_text(place: Place) -> str:
+def workload_text(place: JobIdentity) -> str:
     """Name a workload by its axes, by the beginning of its id where they do not tell it."""
-    named = ", ".join(f"{name}={value}" for name, value in place.axes.items())
+    named = axes_text(place.axes, none="")
     short = place.workload[:_SHORT]
     return f"{named} ({short})" if named and place.has_twins else named or short
 
@@ -105,7 +86,7 @@ def ratio_text(job: ComparedJob, threshold: float) -> str:
     return _ratio_text(job.ratio, job.interval, threshold)
 
 
-def breach_text(place: Place | None, what: str) -> str:
+def breach_text(place: JobIdentity | None, what: str) -> str:
     """Say which job broke a gate, and how."""
     if place is None:
         return what
@@ -113,7 +94,7 @@ def breach_text(place: Place | None, what: str) -> str:
     return f"{' / '.join(name for name in names if name)}: {what}"
 
 
-def _about(comparison: Comparison) -> list[str]:
+def _about(comparison: ComparisonReport) -> list[str]:
     bases = {job.basis for job in comparison.jobs}
     by = {
         frozenset({Basis.SPEEDUP}): "both against the reference that was timed beside them; ",
@@ -123,14 +104,12 @@ def _about(comparison: Comparison) -> list[str]:
     return [f"{by}{between}", *comparison.remarks]
 
 
-def _hardware_blocks(comparison: Comparison, overall: Overall) -> list[Block]:
+def _hardware_blocks(comparison: ComparisonReport, overall: Overall) -> list[Block]:
     jobs = ordered(job for job in comparison.jobs if job.place.hardware == overall.hardware)
     mixes_bases = len({job.basis for job in comparison.jobs}) > 1
     shown = jobs[:_MOST_ROWS]
     blocks = [heading(f"On {overall.hardware}")] if overall.hardware else []
-    blocks.append(
-        table(_JOBS, (_cells(job, comparison.threshold, names_basis=mixes_bases) for job in shown))
-    )
+    blocks.append(rows_table(_job_columns(comparison.threshold, names_basis=mixes_bases), shown))
     if len(jobs) > len(shown):
         hidden = count_text(len(jobs) - len(shown), "more job")
         blocks.append(paragraph(f"and {hidden}; --json and --markdown list all"))
@@ -148,18 +127,18 @@ def _ratio_text(ratio: float | None, interval: Interval | None, threshold: float
     return speedup_text(ratio, interval, least_decimals=_MOST_DECIMALS)
 
 
-def _cells(job: ComparedJob, threshold: float, *, names_basis: bool) -> tuple[str, ...]:
-    return (
-        job.place.definition,
-        job.place.solution,
-        workload_text(job.place),
-        latency_text(job.old_latency_ms),
-        latency_text(job.new_latency_ms),
-        ratio_text(job, threshold),
-        job.verdict,
-        job.basis if names_basis else "",
-        _why(job),
-    )
+def _job_columns(threshold: float, *, names_basis: bool) -> list[RowColumn[ComparedJob]]:
+    return [
+        RowColumn("definition", lambda job: job.place.definition),
+        RowColumn("solution", lambda job: job.place.solution),
+        RowColumn("workload", lambda job: workload_text(job.place)),
+        RowColumn("old", lambda job: latency_text(job.old_latency_ms), is_number=True),
+        RowColumn("new", lambda job: latency_text(job.new_latency_ms), is_number=True),
+        RowColumn("new is [95%]", lambda job: ratio_text(job, threshold), is_number=True),
+        RowColumn("verdict", lambda job: job.verdict),
+        RowColumn("by", lambda job: job.basis if names_basis else ""),
+        RowColumn("why", _why),
+    ]
 
 
 def _why(job: ComparedJob) -> str:
@@ -179,19 +158,22 @@ def _change_blocks(changes: Sequence[ChangedJob]) -> list[Block]:
     order = list(Change)
     rows = sorted(changes, key=lambda job: order.index(job.change))
     blocks = [heading("Without a time on both sides")]
-    blocks.append(table(_CHANGES, map(change_cells, rows[:_MOST_ROWS])))
+    blocks.append(rows_table(CHANGE_COLUMNS, rows[:_MOST_ROWS]))
     if len(rows) > _MOST_ROWS:
         blocks.append(paragraph(f"and {len(rows) - _MOST_ROWS} more; --json lists all"))
     return blocks
 
 
-def change_cells(job: ChangedJob) -> tuple[str, ...]:
-    """Write a job whose correctness changed as a row."""
-    place = job.place
-    return (
-        job.change, place.definition, place.solution, workload_text(place), place.hardware,
-        job.old_status or NOTHING, job.new_status or NOTHING,
-    )  # fmt: skip
+CHANGE_COLUMNS: tuple[RowColumn[ChangedJob], ...] = (
+    RowColumn("change", lambda job: job.change),
+    RowColumn("definition", lambda job: job.place.definition),
+    RowColumn("solution", lambda job: job.place.solution),
+    RowColumn("workload", lambda job: workload_text(job.place)),
+    RowColumn("on", lambda job: job.place.hardware),
+    RowColumn("old", lambda job: job.old_status or NOTHING),
+    RowColumn("new", lambda job: job.new_status or NOTHING),
+)
+"""Of jobs whose correctness changed."""
 
 
 def _error_blocks(jobs: Iterable[ComparedJob]) -> list[Block]:

@@ -39,7 +39,7 @@ class Change(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobIdentity:
     """Which job; empty where it is what the two sides differ in."""
 
     hardware: str
@@ -55,7 +55,7 @@ class Place:
 class ComparedJob:
     """A job that passed on both sides."""
 
-    place: Place
+    place: JobIdentity
     old_latency_ms: float | None
     new_latency_ms: float | None
     ratio: float | None
@@ -79,7 +79,7 @@ class ComparedJob:
 class ChangedJob:
     """A job without a time on both sides."""
 
-    place: Place
+    place: JobIdentity
     change: Change
     old_status: str | None
     new_status: str | None
@@ -99,7 +99,7 @@ class Overall:
     freedom: int | None
     """The least of any job's."""
     stretch: float | None
-    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs speak."""
+    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs are compared."""
     stretch_observed: int
     """How many observations that rests on; without any it is assumed."""
     reference_ratio: float | None
@@ -107,7 +107,7 @@ class Overall:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparisonReport:
     """Everything two sides differ in."""
 
     kind: Kind

@@ -36,7 +36,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JobTraces:
     """What one side says about one job."""
 
     newest: TraceRow
@@ -49,10 +49,10 @@ class Entry:
         return self.newest.status == _PASSED
 
 
-Entries = dict[Key, Entry]
+TracesByJob = dict[Key, JobTraces]
 
 
-def entries(side: Side, key_of: Callable[[TraceRow], Key]) -> Entries:
+def traces_by_job(side: Side, key_of: Callable[[TraceRow], Key]) -> TracesByJob:
     """Sort a side's traces by job; code that was replaced and interpreted kernels say nothing."""
     timed = [row for row in side.rows if not row.interpreted]
     by_key: defaultdict[Key, list[TraceRow]] = defaultdict(list)
@@ -109,11 +109,11 @@ def _with_own_rows(
     return Side(side.name, rows, side.current_hash, side.samples_of)
 
 
-def _entry(rows: list[TraceRow]) -> Entry:
+def _entry(rows: list[TraceRow]) -> JobTraces:
     rows.sort(key=lambda row: instant(row.timestamp))
     newest = rows[-1]
     if newest.status != _PASSED:
-        return Entry(newest, ())
+        return JobTraces(newest, ())
     alike = conditions(newest)
     same = (row for row in rows if row.status == _PASSED and row.latency_ms)
-    return Entry(newest, tuple(row for row in same if conditions(row) == alike))
+    return JobTraces(newest, tuple(row for row in same if conditions(row) == alike))

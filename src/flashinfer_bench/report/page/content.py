@@ -23,7 +23,7 @@ PASSED = "PASSED"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RecordedJob:
     """One trace: its row, and all the rest it says."""
 
     row: TraceRow
@@ -63,7 +63,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelPage:
     """A profile, and what its page is called."""
 
     page: str
@@ -80,7 +80,7 @@ class Content:
     definitions: Mapping[str, Definition]
     solutions: Mapping[str, Solution]
     workloads: Mapping[str, Sequence[Workload]]
-    jobs: Mapping[str, Sequence[Job]]
+    jobs: Mapping[str, Sequence[RecordedJob]]
     """By definition, as they were recorded."""
     profiles: Sequence[tuple[str, Profile]]
     """With what their files are called."""
@@ -91,7 +91,7 @@ class Content:
 
     @cached_property
     def standing(self) -> Standing:
-        """Which traces speak for a solution; hardware is never mixed."""
+        """Which traces count for a solution; hardware is never mixed."""
         rows = (job.row for jobs in self.jobs.values() for job in jobs)
         return standing(rows, self._current_hash, includes_weak=self.includes_weak)
 
@@ -100,7 +100,7 @@ class Content:
         return None if solution is None else solution.hash()
 
     @cached_property
-    def _job_by_row(self) -> dict[int, Job]:
+    def _job_by_row(self) -> dict[int, RecordedJob]:
         return {id(job.row): job for jobs in self.jobs.values() for job in jobs}
 
     @cached_property
@@ -118,7 +118,7 @@ class Content:
             for row in (*tally.passed.values(), *tally.failed)
         }
 
-    def left_out(self, job: Job) -> str | None:
+    def left_out(self, job: RecordedJob) -> str | None:
         """Say why a job counts nowhere; None where it does."""
         row = job.row
         if row.interpreted:
@@ -130,7 +130,7 @@ class Content:
         is_weak = (row.definition, row.workload_uuid) in self.standing.weak
         return "weak task" if is_weak else "older run"
 
-    def job_of(self, row: TraceRow) -> Job:
+    def job_of(self, row: TraceRow) -> RecordedJob:
         """Find the job of one of the standing's own rows."""
         return self._job_by_row[id(row)]
 
@@ -141,21 +141,21 @@ class Content:
 
     @cached_property
     def definition_names(self) -> tuple[str, ...]:
-        """Definitions that the dataset holds, or that its solutions or traces speak of."""
+        """Definitions that the dataset holds, or that its solutions or traces name."""
         traced = {name for name, jobs in self.jobs.items() if jobs}
         return tuple(sorted(self.definitions.keys() | self.solutions_by_definition.keys() | traced))
 
     @cached_property
-    def models(self) -> tuple[Model, ...]:
+    def models(self) -> tuple[ModelPage, ...]:
         """Profiles, each once; those of one model and framework bear the names of their files too."""
         counts = Counter((each.framework, each.model) for _, each in self._distinct_profiles)
-        found: dict[str, Model] = {}
+        found: dict[str, ModelPage] = {}
         for file, profile in self._distinct_profiles:
             is_alone = counts[profile.framework, profile.model] == 1
             for name in _model_names(profile.model, file, is_alone=is_alone):
                 page = model_page(profile.framework, name)
                 if page not in found:
-                    found[page] = Model(page, name, profile)
+                    found[page] = ModelPage(page, name, profile)
                     break
         return tuple(found.values())
 
@@ -168,9 +168,9 @@ class Content:
         return distinct
 
     @cached_property
-    def jobs_by_solution(self) -> dict[str, list[Job]]:
-        """Jobs of every solution that the dataset holds or that traces speak of."""
-        found: dict[str, list[Job]] = {name: [] for name in self.solutions}
+    def jobs_by_solution(self) -> dict[str, list[RecordedJob]]:
+        """Jobs of every solution that the dataset holds or that traces name."""
+        found: dict[str, list[RecordedJob]] = {name: [] for name in self.solutions}
         for jobs in self.jobs.values():
             for job in jobs:
                 found.setdefault(job.row.solution, []).append(job)
@@ -200,12 +200,12 @@ def _model_names(model: str, file: str, *, is_alone: bool) -> Iterator[str]:
     yield from (f"{model} ({file} {number})" for number in count(2))
 
 
-def jobs_of(rows: Iterable[TraceRow], traces: Iterable[Trace]) -> list[Job]:
+def jobs_of(rows: Iterable[TraceRow], traces: Iterable[Trace]) -> list[RecordedJob]:
     """Pair the rows of a definition with its traces: both in the order they were recorded."""
     evaluations = [
         each.evaluation for each in traces if each.solution is not None and each.evaluation
     ]
-    return [Job(row, found) for row, found in zip(rows, evaluations, strict=True)]
+    return [RecordedJob(row, found) for row, found in zip(rows, evaluations, strict=True)]
 
 
 def definition_page(name: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.report.best import Best
-    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.content import Content, RecordedJob
     from flashinfer_bench.report.page.figures import Figure
     from flashinfer_bench.report.standing import Tally
     from flashinfer_bench.report.visualize import DefinitionChart, SolutionChart
@@ -31,8 +31,8 @@ class SolutionLine:
     speedup_interval: Interval | None
     latency_ms: float | None
     """Median over workloads."""
-    of_light: float | None
-    """The highest share of the speed of light over workloads."""
+    sol_fraction: float | None
+    """The highest share of the roofline over workloads."""
     max_absolute_error: float | None
     max_relative_error: float | None
     passed: int
@@ -53,8 +53,8 @@ class OnHardware:
     solutions: tuple[SolutionLine, ...]
     """The fastest first."""
     figures: tuple[Figure, ...]
-    jobs: tuple[Job, ...]
-    """Those that speak for their solutions."""
+    jobs: tuple[RecordedJob, ...]
+    """Those that count for their solutions."""
     reason: str | None
     """Why there is no best solution."""
     interpreted: tuple[str, ...]
@@ -133,8 +133,8 @@ class Definitions:
             without_roof=why_none([job for job in jobs if job.row.is_passed]),
         )
 
-    def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[Job]:
-        """Give what speaks for the solutions: the smallest workload first, the fastest solution first."""
+    def _jobs(self, by_solution: Mapping[str, Tally], order: Sequence[str]) -> list[RecordedJob]:
+        """Give what counts for the solutions: the smallest workload first, the fastest solution first."""
         place = {name: index for index, name in enumerate(order)}
         jobs = [
             self._content.job_of(row)
@@ -145,11 +145,11 @@ class Definitions:
 
 
 def _line(
-    chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[Job]
+    chart: SolutionChart, tally: Tally, best: Best | None, jobs: Sequence[RecordedJob]
 ) -> SolutionLine:
     rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
-    lights = [
+    fractions = [
         job.performance.sol_fraction
         for job in jobs
         if job.row.solution == chart.solution and job.performance and job.performance.sol_fraction
@@ -164,7 +164,7 @@ def _line(
         speedup=chart.speedup,
         speedup_interval=chart.speedup_interval,
         latency_ms=_median(times),
-        of_light=max(lights, default=None),
+        sol_fraction=max(fractions, default=None),
         max_absolute_error=largest([row.max_absolute_error for row in rows]),
         max_relative_error=largest([row.max_relative_error for row in rows]),
         passed=len(rows),
@@ -190,7 +190,10 @@ def _median(times: Sequence[float]) -> float | None:
 
 
 def _figures(
-    chart: DefinitionChart, by_solution: Mapping[str, Tally], jobs: Sequence[Job], best: str | None
+    chart: DefinitionChart,
+    by_solution: Mapping[str, Tally],
+    jobs: Sequence[RecordedJob],
+    best: str | None,
 ) -> tuple[Figure, ...]:
     order = [each.solution for each in chart.solutions]
     passed = [job for job in jobs if job.row.is_passed]

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.page import findings
-from flashinfer_bench.report.page.figures import SHAPES, Bar, Bars, Mark, Numbers, Plot, Series
+from flashinfer_bench.report.page.figures import (
+    SHAPES,
+    Bar,
+    Bars,
+    Numbers,
+    Plot,
+    PlotPoint,
+    PlotSeries,
+    Scale,
+    logarithmic,
+    short,
+)
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic, short
 from flashinfer_bench.report.scores.measures import Beyond, fast_p
 from flashinfer_bench.text.numbers import (
     NOTHING,
@@ -107,9 +117,11 @@ def latency_plot(chart: DefinitionChart, best: str | None) -> Plot | None:
     )
 
 
-def _latencies(chart: SolutionChart, index: int, x: Scale, y: Scale, best: str | None) -> Series:
+def _latencies(
+    chart: SolutionChart, index: int, x: Scale, y: Scale, best: str | None
+) -> PlotSeries:
     marks = tuple(
-        Mark(
+        PlotPoint(
             x.at(point.size),
             y.at(point.latency_ms),
             f"{chart.solution}, {axes_text(point.axes)}: {latency_text(point.latency_ms)}",
@@ -117,7 +129,7 @@ def _latencies(chart: SolutionChart, index: int, x: Scale, y: Scale, best: str |
         for point in chart.workloads
         if point.latency_ms > 0
     )
-    return Series(
+    return PlotSeries(
         chart.solution,
         slug(chart.solution),
         marks,
@@ -126,20 +138,20 @@ def _latencies(chart: SolutionChart, index: int, x: Scale, y: Scale, best: str |
     )
 
 
-def _reference(points: Sequence[SizedLatency], x: Scale, y: Scale) -> Series:
+def _reference(points: Sequence[SizedLatency], x: Scale, y: Scale) -> PlotSeries:
     times: dict[int, list[float]] = {}
     for point in points:
         if point.reference_latency_ms:
             times.setdefault(point.size, []).append(point.reference_latency_ms)
     marks = tuple(
-        Mark(
+        PlotPoint(
             x.at(size),
             y.at(statistics.median(found)),
             f"reference, {_size_text(size)}: {latency_text(statistics.median(found))}",
         )
         for size, found in sorted(times.items())
     )
-    return Series("reference", "reference", marks, is_reference=True)
+    return PlotSeries("reference", "reference", marks, is_reference=True)
 
 
 def _latency_numbers(chart: DefinitionChart, points: Sequence[SizedLatency]) -> Numbers:
@@ -211,18 +223,18 @@ def _steps(
     scales: tuple[Scale, Scale],
     shape: str,
     is_best: bool,
-) -> Series:
+) -> PlotSeries:
     """Walk down a stair: at each ratio one workload less is that fast."""
     x, y = scales
     corners = [(0.0, y.at(len(ratios) / attempted))]
-    marks: list[Mark] = []
+    marks: list[PlotPoint] = []
     for passed, ratio in enumerate(ratios):
         high, low = ((len(ratios) - count) / attempted for count in (passed, passed + 1))
         corners += [(x.at(ratio), y.at(high)), (x.at(ratio), y.at(low))]
         text = f"{name}: {percent_text(high)} at least {speedup_text(ratio)}"
-        marks.append(Mark(x.at(ratio), y.at(high), text))
+        marks.append(PlotPoint(x.at(ratio), y.at(high), text))
     corners.append((100.0, y.at(0.0)))
-    return Series(
+    return PlotSeries(
         name,
         slug(name),
         tuple(marks),

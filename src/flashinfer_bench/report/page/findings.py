@@ -1,4 +1,4 @@
-"""What a chart shows in one sentence, for those who hear the page."""
+"""What a chart shows in one sentence, for those who have the page read aloud."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def of_shares(
 
 
 def of_fractions(reached: Sequence[tuple[float | None, str, Mapping[str, int]]]) -> str:
-    """Say who comes closest to the speed of light, and where; by fraction, solution and sizes."""
+    """Say who comes closest to the roofline, and where; by fraction, solution and sizes."""
     known = [(fraction, name, axes) for fraction, name, axes in reached if fraction]
     if not known:
         return ""

@@ -47,7 +47,7 @@ _AGAINST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuthorLine:
     """An author in one table."""
 
     place: str
@@ -68,11 +68,11 @@ class Table:
     """Authors by one score."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[AuthorLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class LeaderboardScore:
     """A score and what it says of the authors on one kind of hardware."""
 
     name: str
@@ -85,7 +85,7 @@ class Board:
     """All scores on one kind of hardware."""
 
     hardware: str
-    scores: tuple[Score, ...]
+    scores: tuple[LeaderboardScore, ...]
 
 
 def boards(content: Content) -> list[Board]:
@@ -104,14 +104,14 @@ def boards(content: Content) -> list[Board]:
 
 def _scores(
     tallies: Tallies, baselines: Mapping[str, tuple[str, ...]], baseline_author: str
-) -> tuple[Score, ...]:
+) -> tuple[LeaderboardScore, ...]:
     ranks = rankings(tallies, baselines, baseline_author=baseline_author)
     best: dict[str, dict[str, str]] = {}
     for rank in (*ranks.by_baseline, *ranks.by_reference):
         best.setdefault(rank.author, {}).update(rank.best_solutions)
     violations = _violations(tallies)
     return tuple(
-        Score(
+        LeaderboardScore(
             name,
             explanation,
             tuple(
@@ -140,7 +140,7 @@ def _table(
     best: Mapping[str, dict[str, str]],
 ) -> Table:
     scored = tuple(
-        Line(
+        AuthorLine(
             place=line.place,
             author=line.author,
             score=line.score,
@@ -154,7 +154,7 @@ def _table(
         for line in table.lines
     )
     others = tuple(  # listed too: who broke rules must not vanish with the score
-        Line(NOTHING, author, None, why, None, None, None, violations.get(author, 0), {})
+        AuthorLine(NOTHING, author, None, why, None, None, None, violations.get(author, 0), {})
         for author, why in table.unscored.items()
     )
     return Table(_AGAINST.get(table.against, table.against), scored + others)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.report.best import Best
-    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.content import Content, RecordedJob
     from flashinfer_bench.report.page.definitions import Definitions
 
 _MOST_RUNS = 50
@@ -38,7 +38,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSummary:
     """What one run added."""
 
     name: str
@@ -53,14 +53,14 @@ class Run:
 
 def machines(content: Content, definitions: Definitions) -> list[Machine]:
     """Sum up each kind of hardware."""
-    by_hardware: dict[str, list[Job]] = {name: [] for name in content.hardware}
+    by_hardware: dict[str, list[RecordedJob]] = {name: [] for name in content.hardware}
     for jobs in content.jobs.values():
         for job in jobs:
             by_hardware[job.row.hardware].append(job)
     return [_machine(name, jobs, definitions) for name, jobs in by_hardware.items()]
 
 
-def _machine(hardware: str, jobs: Sequence[Job], definitions: Definitions) -> Machine:
+def _machine(hardware: str, jobs: Sequence[RecordedJob], definitions: Definitions) -> Machine:
     passed = sum(job.row.is_passed for job in jobs)
     times = [job.row.timestamp for job in jobs]
     newest = max(jobs, key=lambda job: job.row.timestamp).evaluation.environment
@@ -87,7 +87,7 @@ def _machine(hardware: str, jobs: Sequence[Job], definitions: Definitions) -> Ma
     )
 
 
-def _devices(jobs: Sequence[Job]) -> str:
+def _devices(jobs: Sequence[RecordedJob]) -> str:
     found: Counter[str] = Counter()
     for job in jobs:
         device = job.evaluation.environment.device
@@ -97,9 +97,9 @@ def _devices(jobs: Sequence[Job]) -> str:
     return "; ".join(name for name, _ in found.most_common(3))
 
 
-def runs(content: Content) -> list[Run]:
+def runs(content: Content) -> list[RunSummary]:
     """List runs, the newest first."""
-    by_run: dict[tuple[str, str], list[Job]] = {}
+    by_run: dict[tuple[str, str], list[RecordedJob]] = {}
     for jobs in content.jobs.values():
         for job in jobs:
             if job.row.run_id is not None:
@@ -108,10 +108,10 @@ def runs(content: Content) -> list[Run]:
     return sorted(found, key=lambda run: (run.last, run.name), reverse=True)[:_MOST_RUNS]
 
 
-def _run(hardware: str, jobs: Sequence[Job]) -> Run:
+def _run(hardware: str, jobs: Sequence[RecordedJob]) -> RunSummary:
     passed = sum(job.row.is_passed for job in jobs)
     times = [job.row.timestamp for job in jobs]
-    return Run(
+    return RunSummary(
         name=jobs[0].run_name,
         hardware=hardware,
         first=minute(min(times)),

@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.page.drawing import MOST_SERIES
-from flashinfer_bench.report.page.figures import SHAPES, Mark, Numbers, Plot, Rule, Series
+from flashinfer_bench.report.page.figures import (
+    SHAPES,
+    NamedLine,
+    Numbers,
+    Plot,
+    PlotPoint,
+    PlotSeries,
+    Scale,
+    logarithmic,
+)
 from flashinfer_bench.report.page.findings import of_fractions
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.scales import Scale, logarithmic
 from flashinfer_bench.text.numbers import NOTHING, percent_text, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from flashinfer_bench.report.page.content import Job
+    from flashinfer_bench.report.page.content import RecordedJob
 
 _GIGA = 1e9
 _FLOPS, _BYTES = "_gflop_per_s", "_gb_per_s"
@@ -40,7 +48,7 @@ class _Reached:
     fraction: float | None
 
 
-def why_none(jobs: Sequence[Job]) -> str:
+def why_none(jobs: Sequence[RecordedJob]) -> str:
     """Say why nothing can be drawn of jobs that passed; empty where something can, or nothing passed."""
     if any(_bandwidth(job) for job in _under_ceilings(jobs)):
         return ""
@@ -49,7 +57,7 @@ def why_none(jobs: Sequence[Job]) -> str:
     return "No roofline: the traces hold no ceilings that were measured with them." if jobs else ""
 
 
-def _under_ceilings(jobs: Sequence[Job]) -> list[Job]:
+def _under_ceilings(jobs: Sequence[RecordedJob]) -> list[RecordedJob]:
     return [
         job
         for job in jobs
@@ -59,7 +67,7 @@ def _under_ceilings(jobs: Sequence[Job]) -> list[Job]:
     ]
 
 
-def roofline(jobs: Sequence[Job], order: Sequence[str], best: str | None) -> Plot | None:
+def roofline(jobs: Sequence[RecordedJob], order: Sequence[str], best: str | None) -> Plot | None:
     """Draw what was reached: operations against intensity, or bandwidth where no operations are declared."""
     timed = _under_ceilings(jobs)
     ceilings: dict[str, float] = {}
@@ -73,7 +81,7 @@ def roofline(jobs: Sequence[Job], order: Sequence[str], best: str | None) -> Plo
     return _memory_plot(moved, ceilings, order, best) if moved else None
 
 
-def _operations(job: Job) -> _Reached | None:
+def _operations(job: RecordedJob) -> _Reached | None:
     found = job.performance
     if found is None or not found.flops or not found.bytes_moved:
         return None
@@ -82,7 +90,7 @@ def _operations(job: Job) -> _Reached | None:
     return _Reached(job.row.solution, job.row.axes, intensity, rate, found.sol_fraction)
 
 
-def _bandwidth(job: Job) -> _Reached | None:
+def _bandwidth(job: RecordedJob) -> _Reached | None:
     found = job.performance
     if found is None or not found.bytes_moved:
         return None
@@ -178,15 +186,15 @@ def _series(
     order: Sequence[str],
     best: str | None,
     text: Callable[[float], str],
-) -> tuple[Series, ...]:
+) -> tuple[PlotSeries, ...]:
     x, y = scales
     names = [name for name in order if any(each.solution == name for each in reached)][:MOST_SERIES]
     return tuple(
-        Series(
+        PlotSeries(
             name,
             slug(name),
             tuple(
-                Mark(
+                PlotPoint(
                     x.at(each.x),
                     y.at(each.rate),
                     f"{name}, {axes_text(each.axes)}: {text(each.rate)}",
@@ -217,7 +225,9 @@ def _numbers(reached: Sequence[_Reached], head: str, text: Callable[[float], str
     )
 
 
-def _roofs(ceilings: Mapping[str, float], begin: Callable[[float], float], y: Scale) -> list[Rule]:
+def _roofs(
+    ceilings: Mapping[str, float], begin: Callable[[float], float], y: Scale
+) -> list[NamedLine]:
     """Draw a line for each ceiling; those too close for a name each share one above them."""
     groups: list[list[tuple[str, float]]] = []
     for name, rate in sorted(ceilings.items(), key=lambda pair: -pair[1]):
@@ -226,7 +236,7 @@ def _roofs(ceilings: Mapping[str, float], begin: Callable[[float], float], y: Sc
         else:
             groups.append([(name, rate)])
     return [
-        Rule(
+        NamedLine(
             f"{10 * begin(rate):g},{1000 - 10 * y.at(rate):g} 1000,{1000 - 10 * y.at(rate):g}",
             _roof_names(group) if place == 0 else "",
             100.0,
@@ -246,13 +256,13 @@ def _roof_names(group: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{' and '.join(names)}: {text}" for text, names in by_rate.items())
 
 
-def _slopes(ceilings: Mapping[str, float], peak: float, x: Scale, y: Scale) -> list[Rule]:
+def _slopes(ceilings: Mapping[str, float], peak: float, x: Scale, y: Scale) -> list[NamedLine]:
     """Draw a bandwidth as a slope up to the highest peak: operations a byte times bytes a second.
 
     All names stand in one line above the steepest, where no point can lie.
     """
     text = _roof_names(sorted(ceilings.items(), key=lambda pair: -pair[1]))
-    rules: list[Rule] = []
+    rules: list[NamedLine] = []
     for rate in sorted(set(ceilings.values()), reverse=True):
         ends = [max(x.low, y.low / rate), min(x.high, peak / rate)]
         begin, end = ((x.at(each), y.at(each * rate)) for each in ends)
@@ -263,13 +273,13 @@ def _slopes(ceilings: Mapping[str, float], peak: float, x: Scale, y: Scale) -> l
 
 def _named_slope(
     points: str, text: str, begin: tuple[float, float], end: tuple[float, float]
-) -> Rule:
+) -> NamedLine:
     """Put the name left of the slope's middle where it has room there, else where the slope ends."""
     if end[0] < _ROOM_FOR_A_NAME:
-        return Rule(points, text, *end, anchor="start")
+        return NamedLine(points, text, *end, anchor="start")
     at = max((begin[0] + end[0]) / 2, _ROOM_FOR_A_NAME)
     share = (at - begin[0]) / ((end[0] - begin[0]) or 1.0)
-    return Rule(points, text, round(at, 2), round(begin[1] + share * (end[1] - begin[1]), 2))
+    return NamedLine(points, text, round(at, 2), round(begin[1] + share * (end[1] - begin[1]), 2))
 
 
 def _flops_text(giga: float) -> str:

@@ -1,23 +1,31 @@
-"""The site: which pages there are, and what each is filled with."""
+"""The site: which pages there are, what each is filled with, and what its template may call.
+
+Every text is escaped unless it was made as markup.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.model import model_worth
 from flashinfer_bench.report.page.content import definition_page, solution_page
 from flashinfer_bench.report.page.definitions import Definitions
 from flashinfer_bench.report.page.leaderboard import boards
 from flashinfer_bench.report.page.names import slug
-from flashinfer_bench.report.page.overview import machines, runs
-from flashinfer_bench.report.page.rendering import Renderer
+from flashinfer_bench.report.page.overview import machines, runs, utc_minute
+from flashinfer_bench.report.page.roofline import bytes_text
 from flashinfer_bench.report.page.solutions import builds, jobs_by_hardware, lines
+from flashinfer_bench.report.page.sources import highlighted, line_numbers
 from flashinfer_bench.report.visualize import charts
-from flashinfer_bench.text.tables import visible
+from flashinfer_bench.text import numbers
+from flashinfer_bench.text.tables import first_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     # By hardware and definition.
     Charts = Mapping[tuple[str, str], DefinitionChart]
 
+_WORDS = re.compile(r"[^_./-]*[_./-]|[^_./-]+")
 _STATIC = ("site.css", "site.js")
 
 
@@ -177,3 +186,54 @@ def _visible(value: Any) -> Any:
             return {key: _visible(each) for key, each in value.items()}
         case _:
             return value
+
+
+def breakable(name: str) -> Markup:
+    """Let a long name go on in the next line after what separates its words.
+
+    >>> breakable("a_b<")
+    Markup('a_<wbr>b&lt;')
+    """
+    return Markup("<wbr>").join(_WORDS.findall(name))
+
+
+_FILTERS = {
+    "axes": axes_text,
+    "breakable": breakable,
+    "bytes": bytes_text,
+    "error": numbers.error_text,
+    "first_line": first_line,
+    "latency": numbers.latency_text,
+    "line_numbers": line_numbers,
+    "percent": numbers.percent_text,
+    "slug": slug,
+    "utc_minute": utc_minute,
+    "speedup": numbers.speedup_text,
+}
+_GLOBALS = {
+    "count": numbers.count_text,
+    "definition_page": definition_page,
+    "highlighted": highlighted,
+    "solution_page": solution_page,
+}
+
+
+class Renderer:
+    """The templates of a site, each compiled once."""
+
+    def __init__(self, common: Mapping[str, Any]) -> None:
+        environment = Environment(
+            loader=PackageLoader("flashinfer_bench.report.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        environment.filters |= _FILTERS
+        environment.globals |= {**_GLOBALS, **common}
+        self._environment = environment
+
+    def page(self, template: str, *, root: str = "", **values: Any) -> str:
+        """Fill a template in, all of its text visible; `root` leads from the page to the top of the site."""
+        return visible(self._environment.get_template(template).render(root=root, **values))

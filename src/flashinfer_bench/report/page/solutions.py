@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data import Solution
-    from flashinfer_bench.report.page.content import Content, Job
+    from flashinfer_bench.report.page.content import Content, RecordedJob
     from flashinfer_bench.report.visualize import DefinitionChart
     from flashinfer_bench.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class CodeVersion:
     """A version of the code that was built and measured somewhere."""
 
     code: str
@@ -44,7 +44,7 @@ class Failure:
     status: str
     log: str
     violations: tuple[tuple[str, str], ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[RecordedJob, ...]
     left_out: str | None
     """Why they do not count."""
 
@@ -54,7 +54,7 @@ class JobsOn:
     """A solution's jobs on one kind of hardware."""
 
     hardware: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[RecordedJob, ...]
     failures: tuple[Failure, ...]
     """Those that count come first."""
     left_out: dict[int, str]
@@ -62,7 +62,7 @@ class JobsOn:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListedSolution:
     """A solution in the list of all, on one kind of hardware."""
 
     name: str
@@ -80,10 +80,12 @@ class Line:
     violations: int
 
 
-def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) -> list[Line]:
+def lines(
+    content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]
+) -> list[ListedSolution]:
     """List every solution on every kind of hardware, those that were not measured too."""
     found = [
-        Line(
+        ListedSolution(
             name=each.solution,
             definition=definition,
             author=each.author,
@@ -106,12 +108,12 @@ def lines(content: Content, drawn: Mapping[tuple[str, str], DefinitionChart]) ->
     return sorted(found, key=lambda line: (line.definition, line.name, line.hardware or ""))
 
 
-def _unmeasured(content: Content, name: str) -> Line:
+def _unmeasured(content: Content, name: str) -> ListedSolution:
     solution = content.solutions.get(name)
     jobs = content.jobs_by_solution[name]
     places = ", ".join(sorted({job.row.hardware for job in jobs}))
     how = "interpreted only" if all(job.row.interpreted for job in jobs) else "weak tasks only"
-    return Line(
+    return ListedSolution(
         name=name,
         definition=solution.definition if solution else jobs[0].row.definition,
         author=solution.author if solution else None,
@@ -126,14 +128,14 @@ def _unmeasured(content: Content, name: str) -> Line:
     )
 
 
-def builds(solution: Solution | None, jobs: Sequence[Job]) -> list[Build]:
-    """List the versions of the code that traces speak of, the newest first."""
+def builds(solution: Solution | None, jobs: Sequence[RecordedJob]) -> list[CodeVersion]:
+    """List the versions of the code that traces name, the newest first."""
     present = solution.hash() if solution else None
-    by_code: dict[tuple[str, str], list[Job]] = {}
+    by_code: dict[tuple[str, str], list[RecordedJob]] = {}
     for job in jobs:
         by_code.setdefault((job.row.solution_hash or "", job.row.hardware), []).append(job)
     found = [
-        Build(
+        CodeVersion(
             code=code,
             is_present=code == present,
             hardware=hardware,
@@ -146,7 +148,7 @@ def builds(solution: Solution | None, jobs: Sequence[Job]) -> list[Build]:
     return sorted(found, key=lambda build: (build.is_present, build.last), reverse=True)
 
 
-def jobs_by_hardware(content: Content, jobs: Sequence[Job]) -> list[JobsOn]:
+def jobs_by_hardware(content: Content, jobs: Sequence[RecordedJob]) -> list[JobsOn]:
     """Sort a solution's jobs by hardware and size; failures with the same log are one."""
     found: list[JobsOn] = []
     for hardware in content.hardware:
@@ -159,8 +161,8 @@ def jobs_by_hardware(content: Content, jobs: Sequence[Job]) -> list[JobsOn]:
     return found
 
 
-def _failures(jobs: Sequence[Job], left_out: Mapping[int, str]) -> tuple[Failure, ...]:
-    groups: dict[tuple[str | None, str, str], list[Job]] = {}
+def _failures(jobs: Sequence[RecordedJob], left_out: Mapping[int, str]) -> tuple[Failure, ...]:
+    groups: dict[tuple[str | None, str, str], list[RecordedJob]] = {}
     for place, job in enumerate(jobs):
         if not job.row.is_passed:
             key = (left_out.get(place), job.row.status, job.evaluation.log)

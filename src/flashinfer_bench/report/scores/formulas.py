@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class WorkloadAttempt:
     """One solution on one workload; no ratio where it failed."""
 
     definition: str
@@ -41,7 +41,7 @@ Value = tuple[float, Interval | None]
 # Formulas: attempts, the score's parameters and the number of workloads in scope; a text says why there is no score.
 
 
-def _geometric(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
+def _geometric(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
     passed = [each for each in attempts if each.ratio is not None]
     best = _best_by_definition(
         passed, lambda each: measures.geometric([a.ratio for a in each]) or 0.0
@@ -51,7 +51,7 @@ def _geometric(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | st
     return "nothing passed" if value is None else (value, measures.geometric_interval(parts))
 
 
-def _coverage(attempts: Sequence[Attempt], _: ScoreName, scope: int) -> Value | str:
+def _coverage(attempts: Sequence[WorkloadAttempt], _: ScoreName, scope: int) -> Value | str:
     best = [each for each in _fastest(attempts) if each.ratio is not None]
     value = measures.covered([each.ratio for each in best], scope)
     pairs = [(each.ratio or 0.0, each.interval) for each in best]
@@ -59,17 +59,19 @@ def _coverage(attempts: Sequence[Attempt], _: ScoreName, scope: int) -> Value | 
     return "nothing in scope" if value is None else (value, measures.geometric_interval(pairs))
 
 
-def _sol(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
-    best = _with_light(attempts)
+def _sol(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
+    best = _with_roofline(attempts)
     if isinstance(best, str):
         return best
-    ends = [_light_ends(each) for each in best]
-    shares = [measures.light([each.sol_fraction if each.ratio else None]) for each in best]
+    ends = [_fraction_ends(each) for each in best]
+    shares = [
+        measures.mean_sol_fraction([each.sol_fraction if each.ratio else None]) for each in best
+    ]
     return fmean(shares), measures.arithmetic_interval(list(zip(shares, ends, strict=True)))
 
 
-def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
-    best = _with_light(attempts)
+def _sol_gap(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
+    best = _with_roofline(attempts)
     if isinstance(best, str):
         return best
     pairs = [
@@ -79,16 +81,16 @@ def _sol_gap(attempts: Sequence[Attempt], _: ScoreName, __: int) -> Value | str:
     return fmean(value for value, _ in pairs), measures.arithmetic_interval(pairs)
 
 
-def _fast_p(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+def _fast_p(attempts: Sequence[WorkloadAttempt], name: ScoreName, _: int) -> Value | str:
     return _share(grouped_attempts(attempts, name), name.thresholds[-1], name.beyond)
 
 
-def _win(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+def _win(attempts: Sequence[WorkloadAttempt], name: ScoreName, _: int) -> Value | str:
     pairs = [(each.ratio, each.interval) for each in _fastest(attempts)]
     return _share({"": pairs}, name.thresholds[-1], name.beyond)
 
 
-def _pass(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
+def _pass(attempts: Sequence[WorkloadAttempt], name: ScoreName, _: int) -> Value | str:
     are_right: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for each in attempts:
         known = are_right[each.definition].get(each.solution, True)
@@ -100,7 +102,7 @@ def _pass(attempts: Sequence[Attempt], name: ScoreName, _: int) -> Value | str:
     return measures.pass_at_k(flags, name.tries), None
 
 
-FORMULAS: dict[Family, Callable[[Sequence[Attempt], ScoreName, int], Value | str]] = {
+FORMULAS: dict[Family, Callable[[Sequence[WorkloadAttempt], ScoreName, int], Value | str]] = {
     Family.GEOMETRIC: _geometric,
     Family.COVERAGE: _coverage,
     Family.SOL: _sol,
@@ -112,10 +114,10 @@ FORMULAS: dict[Family, Callable[[Sequence[Attempt], ScoreName, int], Value | str
 
 
 def _best_by_definition(
-    attempts: Iterable[Attempt], value_of: Callable[[Sequence[Attempt]], float]
-) -> list[tuple[list[Attempt], float]]:
+    attempts: Iterable[WorkloadAttempt], value_of: Callable[[Sequence[WorkloadAttempt]], float]
+) -> list[tuple[list[WorkloadAttempt], float]]:
     """Take an author's best solution of each definition."""
-    grouped: defaultdict[str, defaultdict[str, list[Attempt]]]
+    grouped: defaultdict[str, defaultdict[str, list[WorkloadAttempt]]]
     grouped = defaultdict(lambda: defaultdict(list))
     for each in attempts:
         grouped[each.definition][each.solution].append(each)
@@ -125,9 +127,9 @@ def _best_by_definition(
     ]
 
 
-def _fastest(attempts: Iterable[Attempt]) -> list[Attempt]:
+def _fastest(attempts: Iterable[WorkloadAttempt]) -> list[WorkloadAttempt]:
     """Take an author's fastest solution of each workload; a failure where all failed."""
-    best: dict[tuple[str, str], Attempt] = {}
+    best: dict[tuple[str, str], WorkloadAttempt] = {}
     for each in attempts:
         known = best.get(each.key)
         if known is None or (each.ratio or 0.0) > (known.ratio or 0.0):
@@ -136,12 +138,12 @@ def _fastest(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def grouped_attempts(
-    attempts: Iterable[Attempt], name: ScoreName
+    attempts: Iterable[WorkloadAttempt], name: ScoreName
 ) -> dict[str, list[tuple[float | None, Interval | None]]]:
     """Group by problem, where a solution is one attempt; or leave every attempt for itself."""
     if not name.is_by_problem:
         return {"": [(each.ratio, each.interval) for each in attempts]}
-    samples: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
+    samples: defaultdict[tuple[str, str], list[WorkloadAttempt]] = defaultdict(list)
     for each in attempts:
         samples[each.definition, each.solution].append(each)
     grouped: defaultdict[str, list[tuple[float | None, Interval | None]]] = defaultdict(list)
@@ -177,14 +179,14 @@ def _end(pair: tuple[float | None, Interval | None], end: int | None) -> float |
 
 
 def _interval_of(
-    attempts: Iterable[Attempt],
+    attempts: Iterable[WorkloadAttempt],
     combine: Callable[[Sequence[tuple[float, Interval | None]]], Interval | None],
 ) -> Interval | None:
     return combine([(each.ratio or 0.0, each.interval) for each in attempts])
 
 
-def _with_light(attempts: Sequence[Attempt]) -> list[Attempt] | str:
-    """Take the fastest of each workload that knows the speed of light, and what failed; or say what is missing."""
+def _with_roofline(attempts: Sequence[WorkloadAttempt]) -> list[WorkloadAttempt] | str:
+    """Take the fastest of each workload that knows its roofline, and what failed; or say what is missing."""
     fastest = _fastest(attempts)
     if all(each.ratio is None for each in fastest):
         return "nothing passed"
@@ -194,21 +196,21 @@ def _with_light(attempts: Sequence[Attempt]) -> list[Attempt] | str:
     return best
 
 
-def _light_ends(attempt: Attempt) -> Interval | None:
+def _fraction_ends(attempt: WorkloadAttempt) -> Interval | None:
     if attempt.ratio is None or not attempt.sol_fraction:
         return (0.0, 0.0)
     if attempt.latency_ms is None or attempt.latency_interval_ms is None:
         return None
     low_ms, high_ms = attempt.latency_interval_ms
-    at_light = attempt.sol_fraction * attempt.latency_ms
-    return min(1.0, at_light / high_ms), min(1.0, at_light / low_ms)
+    at_roofline = attempt.sol_fraction * attempt.latency_ms
+    return min(1.0, at_roofline / high_ms), min(1.0, at_roofline / low_ms)
 
 
-def _gap_ends(attempt: Attempt) -> Interval | None:
-    """Move the ratio and the share of the speed of light to their ends; distances add in squares."""
+def _gap_ends(attempt: WorkloadAttempt) -> Interval | None:
+    """Move the ratio and the share of the roofline to their ends; distances add in squares."""
     if attempt.ratio is None:
         return (0.0, 0.0)
-    shares, ratios = _light_ends(attempt), attempt.interval
+    shares, ratios = _fraction_ends(attempt), attempt.interval
     if shares is None or ratios is None:
         return None
     ratio, share = attempt.ratio, attempt.sol_fraction or 0.0

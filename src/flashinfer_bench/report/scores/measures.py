@@ -159,26 +159,26 @@ def covered(ratios: Sequence[float | None], scope: int) -> float | None:
     return geometric_mean(known + [1.0] * (scope - len(known)))
 
 
-def light(fractions: Sequence[float | None]) -> float:
-    """Average shares of the speed of light, 1 at most; a failure is 0.
+def mean_sol_fraction(fractions: Sequence[float | None]) -> float:
+    """Average shares of the roofline, 1 at most; a failure is 0.
 
-    >>> light([0.5, 1.2, None])
+    >>> mean_sol_fraction([0.5, 1.2, None])
     0.5
     """
     return fmean(min(fraction or 0.0, 1.0) for fraction in fractions) if fractions else math.nan
 
 
 def closed_gap(latency: float, compared_with: float, fraction: float) -> float:
-    """Say how much of the way to the speed of light is gone: 0.5 as fast as what it is compared with, 1 at it.
+    """Say how much of the way to the roofline is gone: 0.5 as fast as what it is compared with, 1 at it.
 
-    1 / (1 + (T - T_light) / (T_compared - T_light)), where T_light = fraction · T. Faster than either
-    counts as 1; what is slower than a thing already at the speed of light counts as 0.
+    1 / (1 + (T - T_roofline) / (T_compared - T_roofline)), where T_roofline = fraction · T. Faster than either
+    counts as 1; what is slower than a thing already at the roofline counts as 0.
 
     >>> closed_gap(2.0, 2.0, 0.5), closed_gap(1.0, 2.0, 1.0), round(closed_gap(1.0, 2.0, 0.5), 3)
     (0.5, 1.0, 0.75)
     """
-    at_light = min(fraction, 1.0) * latency
-    left, gap = latency - at_light, compared_with - at_light
+    at_roofline = min(fraction, 1.0) * latency
+    left, gap = latency - at_roofline, compared_with - at_roofline
     if left <= 0:
         return 1.0
     return gap / (gap + left) if gap > 0 else 0.0

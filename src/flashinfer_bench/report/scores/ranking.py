@@ -21,7 +21,7 @@ UNKNOWN_AUTHOR = "(unknown)"
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class SolutionScore:
     """How a solution did on one definition: an average of ratios, all of it lost by one failure."""
 
     avg_speedup: float
@@ -33,7 +33,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class AuthorRank:
     """One line of a ranking."""
 
     author: str
@@ -56,8 +56,8 @@ class Rank:
 class Rankings:
     """Authors on one kind of hardware; a definition takes part in one of the two tables."""
 
-    by_baseline: tuple[Rank, ...]
-    by_reference: tuple[Rank, ...]
+    by_baseline: tuple[AuthorRank, ...]
+    by_reference: tuple[AuthorRank, ...]
     without_baseline: dict[str, str]
     """Definitions ranked against their reference instead, and why."""
 
@@ -67,8 +67,8 @@ def rankings(
 ) -> Rankings:
     """Rank authors; `baselines` names the baseline author's solutions of each definition."""
     without = without_baseline(tallies, baselines, baseline_author)
-    against_baseline: dict[tuple[str, str], dict[str, Score]] = {}
-    against_reference: dict[tuple[str, str], dict[str, Score]] = {}
+    against_baseline: dict[tuple[str, str], dict[str, SolutionScore]] = {}
+    against_reference: dict[tuple[str, str], dict[str, SolutionScore]] = {}
     for definition, by_solution in tallies.items():
         for tally in by_solution.values():
             key = (tally.author or UNKNOWN_AUTHOR, definition)
@@ -85,7 +85,7 @@ def rankings(
     )
 
 
-def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
+def score_by_baseline(tally: Tally, baseline: Tally) -> SolutionScore | None:
     """Compare latencies on the workloads the baseline passed; the baseline itself has no score."""
     if tally is baseline:
         return None
@@ -97,7 +97,7 @@ def score_by_baseline(tally: Tally, baseline: Tally) -> Score | None:
     return _score(ratios, intervals, has_failed=bool(tally.failed))
 
 
-def score_by_reference(tally: Tally) -> Score | None:
+def score_by_reference(tally: Tally) -> SolutionScore | None:
     """Average the recorded speedups over the reference."""
     compared = [row for row in tally.passed.values() if row.speedup]
     ratios = [row.speedup for row in compared] + [None] * len(tally.failed)
@@ -106,13 +106,13 @@ def score_by_reference(tally: Tally) -> Score | None:
 
 
 def ranked(
-    scores: Mapping[tuple[str, str], Mapping[str, Score]], violations: Mapping[str, int]
-) -> tuple[Rank, ...]:
+    scores: Mapping[tuple[str, str], Mapping[str, SolutionScore]], violations: Mapping[str, int]
+) -> tuple[AuthorRank, ...]:
     """Average each author's best solution of each definition; highest first, then by name.
 
     `scores` are keyed by author and definition, then by solution.
     """
-    best: dict[str, dict[str, tuple[str, Score]]] = {}
+    best: dict[str, dict[str, tuple[str, SolutionScore]]] = {}
     for (author, definition), by_solution in scores.items():
         winner = max(by_solution.items(), key=lambda pair: pair[1].avg_speedup)
         best.setdefault(author, {})[definition] = winner
@@ -158,17 +158,17 @@ def _interval(baseline: TraceRow, row: TraceRow | None) -> Interval | None:
 
 def _score(
     ratios: Sequence[float | None], intervals: Sequence[Interval | None], *, has_failed: bool
-) -> Score | None:
+) -> SolutionScore | None:
     """Average; None where there is nothing to average."""
     if has_failed:
-        return Score(0.0, 0.0, 0.0, len(ratios), (0.0, 0.0)) if ratios else None
+        return SolutionScore(0.0, 0.0, 0.0, len(ratios), (0.0, 0.0)) if ratios else None
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return None
     win_rate = sum(ratio > 1 for ratio in known) / len(known)
     pairs = zip(ratios, intervals, strict=True)
     interval = arithmetic_interval([(ratio, each) for ratio, each in pairs if ratio is not None])
-    return Score(fmean(known), 1.0, win_rate, len(known), interval)
+    return SolutionScore(fmean(known), 1.0, win_rate, len(known), interval)
 
 
 def _violations_by_author(tallies: Tallies) -> Counter[str]:
@@ -179,9 +179,11 @@ def _violations_by_author(tallies: Tallies) -> Counter[str]:
     return counts
 
 
-def _rank(author: str, winners: Mapping[str, tuple[str, Score]], violations: int) -> Rank:
+def _rank(
+    author: str, winners: Mapping[str, tuple[str, SolutionScore]], violations: int
+) -> AuthorRank:
     scores = [score for _, score in winners.values()]
-    return Rank(
+    return AuthorRank(
         author=author,
         avg_speedup=fmean(score.avg_speedup for score in scores),
         success_rate=fmean(score.success_rate for score in scores),

@@ -1,4 +1,4 @@
-"""Authors by any score: what they attempted, gathered, then put through the score's formula."""
+"""Authors by any score: what they attempted, gathered, then put through the score's formula; and that as tables."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.scores import measures
-from flashinfer_bench.report.scores.formulas import FORMULAS, Attempt, Value, grouped_attempts
-from flashinfer_bench.report.scores.names import Family, ScoreName
+from flashinfer_bench.report.scores.formulas import (
+    FORMULAS,
+    Value,
+    WorkloadAttempt,
+    grouped_attempts,
+)
+from flashinfer_bench.report.scores.names import Family, ScoreName, parse_score
 from flashinfer_bench.report.scores.ranking import UNKNOWN_AUTHOR, rankings, without_baseline
 from flashinfer_bench.stats.shifts import quotient
+from flashinfer_bench.text.numbers import percent_text, speedup_text
+from flashinfer_bench.text.tables import Block, RowColumn, paragraph, rows_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.scores.ranking import Rank
+    from flashinfer_bench.report.scores.ranking import AuthorRank
     from flashinfer_bench.report.standing import Tallies, Tally
     from flashinfer_bench.stats.intervals import Interval
 
 BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
+_RATIOS = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ def score_tables(
     return _tables(name, groups)
 
 
-def _of_ranks(name: ScoreName, against: str, ranks: Sequence[Rank]) -> ScoreTable:
+def _of_ranks(name: ScoreName, against: str, ranks: Sequence[AuthorRank]) -> ScoreTable:
     """Give the ranking by arithmetic means, where one failure anywhere loses all, as a table of scores."""
     lines = tuple(
         ScoreLine(
@@ -100,9 +108,9 @@ def _of_ranks(name: ScoreName, against: str, ranks: Sequence[Rank]) -> ScoreTabl
 
 def _attempts(
     tallies: Tallies, baseline_of: Callable[[str], Tally | None]
-) -> dict[str, list[Attempt]]:
+) -> dict[str, list[WorkloadAttempt]]:
     """Gather attempts by author; the baseline itself is what others are compared with."""
-    found: defaultdict[str, list[Attempt]] = defaultdict(list)
+    found: defaultdict[str, list[WorkloadAttempt]] = defaultdict(list)
     for definition, by_solution in tallies.items():
         baseline = baseline_of(definition) if by_solution else None
         for tally in by_solution.values():
@@ -111,7 +119,7 @@ def _attempts(
     return dict(found)
 
 
-def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Attempt]:
+def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[WorkloadAttempt]:
     """Give an attempt for each workload; against a baseline those it passed itself."""
     attempts = []
     failed = {row.workload_uuid for row in tally.failed}
@@ -121,32 +129,34 @@ def _of_tally(definition: str, tally: Tally, baseline: Tally | None) -> list[Att
         if baseline is not None and (base is None or not base.latency_ms):
             continue
         if row is None:
-            attempts.append(Attempt(definition, tally.solution, uuid, None, None))
+            attempts.append(WorkloadAttempt(definition, tally.solution, uuid, None, None))
         else:
             attempts.append(_passed(definition, row, base))
     return attempts
 
 
-def _passed(definition: str, row: TraceRow, base: TraceRow | None) -> Attempt:
+def _passed(definition: str, row: TraceRow, base: TraceRow | None) -> WorkloadAttempt:
     ratio: float | None = row.speedup
     interval = row.speedup_interval
     if base is not None and base.latency_ms and row.latency_ms:
         ratio, interval = quotient(
             base.latency_ms, base.latency_interval_ms, row.latency_ms, row.latency_interval_ms
         )
-    return Attempt(
+    return WorkloadAttempt(
         definition, row.solution, row.workload_uuid, ratio or math.nan, interval,
         row.latency_ms, row.latency_interval_ms, row.sol_fraction,
     )  # fmt: skip
 
 
 def _tables(
-    name: ScoreName, groups: Mapping[str, Mapping[str, Sequence[Attempt]]]
+    name: ScoreName, groups: Mapping[str, Mapping[str, Sequence[WorkloadAttempt]]]
 ) -> tuple[ScoreTable, ...]:
     return tuple(_table(name, against, found) for against, found in groups.items() if found)
 
 
-def _table(name: ScoreName, against: str, by_author: Mapping[str, Sequence[Attempt]]) -> ScoreTable:
+def _table(
+    name: ScoreName, against: str, by_author: Mapping[str, Sequence[WorkloadAttempt]]
+) -> ScoreTable:
     scope = {each.key for attempts in by_author.values() for each in attempts}
     usable = {
         author: [each for each in attempts if _is_usable(each, name)]
@@ -172,14 +182,14 @@ def _table(name: ScoreName, against: str, by_author: Mapping[str, Sequence[Attem
     return ScoreTable(name.text, against, lines, unscored)
 
 
-def _is_usable(attempt: Attempt, name: ScoreName) -> bool:
+def _is_usable(attempt: WorkloadAttempt, name: ScoreName) -> bool:
     """Whether a score can take an attempt: one that passed and was compared with nothing has no ratio."""
     is_compared = attempt.ratio is None or not math.isnan(attempt.ratio)
     return is_compared or name.family is Family.PASS
 
 
 def _line(
-    place: str, author: str, value: Value, attempts: Sequence[Attempt], name: ScoreName
+    place: str, author: str, value: Value, attempts: Sequence[WorkloadAttempt], name: ScoreName
 ) -> ScoreLine:
     passed = sum(each.ratio is not None for each in attempts)
     shares = {}
@@ -203,3 +213,53 @@ def _line(
         definitions=len({each.definition for each in attempts}),
         workloads=len({each.key for each in attempts}),
     )
+
+
+def score_blocks(score: str, found: Sequence[ScoreTable], baseline_author: str) -> list[Block]:
+    """Show a table for each thing that authors are compared with."""
+    blocks: list[Block] = []
+    for each in found:
+        against = {
+            BASELINE: f" against the baseline ({baseline_author})",
+            REFERENCE: " against the reference",
+        }.get(each.against, "")
+        blocks.append(paragraph("", f"Authors by {score}{against}:"))
+        if each.lines:
+            blocks.append(rows_table(_columns(each), each.lines))
+        blocks += [paragraph(f"{author}: {why}") for author, why in each.unscored.items()]
+    return blocks or [paragraph("", f"No author can be scored by {score}: nothing was compared.")]
+
+
+def _columns(found: ScoreTable) -> list[RowColumn[ScoreLine]]:
+    thresholds = found.lines[0].by_threshold
+    interval = " [95%]" if any(line.interval for line in found.lines) else ""
+    family = parse_score(found.score).family
+
+    def share_beyond(name: str) -> Callable[[ScoreLine], str]:
+        return lambda line: percent_text(line.by_threshold[name])
+
+    return [
+        RowColumn("rank", lambda line: line.place, is_number=True),
+        RowColumn("author", lambda line: line.author),
+        *(
+            [RowColumn(f"p {name}", share_beyond(name), is_number=True) for name in thresholds]
+            or [
+                RowColumn(
+                    f"{found.score}{interval}",
+                    lambda line: _value_text(family, line.score, line.interval),
+                    is_number=True,
+                )
+            ]
+        ),
+        RowColumn("success", lambda line: percent_text(line.success_rate), is_number=True),
+        RowColumn("definitions", lambda line: str(line.definitions), is_number=True),
+        RowColumn("workloads", lambda line: str(line.workloads), is_number=True),
+    ]
+
+
+def _value_text(family: Family, value: float, interval: Interval | None) -> str:
+    if family in _RATIOS:
+        return speedup_text(value, interval)
+    if interval is None or interval[0] == interval[1]:
+        return percent_text(value)
+    return f"{percent_text(value)} [{100 * interval[0]:.0f}, {100 * interval[1]:.0f}]"

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.cli.importing import nothing_left
+from flashinfer_bench.cli.dataset.importing import nothing_left
 from flashinfer_bench.cli.options import new_folder_option
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import heading

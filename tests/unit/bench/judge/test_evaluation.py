@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import pytest
 
+from flashinfer_bench.bench.judge.calls import CallId
+from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.outcomes import (
     Aborted,
     Crashed,
@@ -360,6 +364,9 @@ class Disturbed:
     def after(self) -> str | None:
         return "heat" if self._count in self._blocks else None
 
+    def has_company(self) -> bool:
+        return False
+
     def gauges(self) -> dict[str, float]:
         return {}
 
@@ -433,6 +440,39 @@ def test_a_job_that_does_not_fit_is_skipped_before_anybody_is_asked(
 
     assert type(found).__name__ == "Skipped"
     assert links[1].asked == []
+
+
+def test_a_block_is_taken_with_coins_that_were_tossed_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reference, candidate = pair()
+    events: list[object] = []
+    toss, ask = Participant.toss, candidate.ask
+
+    def noted_toss(
+        participant: Participant, trial: int, call: CallId, purpose: str
+    ) -> random.Random:
+        if participant.link.name == candidate.name and purpose in {"pause", "slots", "fast"}:
+            events.append(call)
+        return toss(participant, trial, call, purpose)
+
+    def noted_ask(request: Any, *rest: Any) -> Any:
+        if isinstance(request, Prepare):
+            events.append("prepare")
+        return ask(request, *rest)
+
+    monkeypatch.setattr(Participant, "toss", noted_toss)
+    monkeypatch.setattr(candidate, "ask", noted_ask)
+
+    rules = quick_rules(iterations=40)
+    assert isinstance(evaluate(reference, candidate, rules=rules, monkeypatch=monkeypatch), Passed)
+    of_blocks = [each for each in events if each == "prepare" or each.kind == "timed"]  # type: ignore[attr-defined]  # a call
+    runs = [
+        (kind, len(list(group))) for kind, group in groupby(of_blocks, lambda e: e == "prepare")
+    ]
+    tossed = [length for is_prepared, length in runs if not is_prepared]
+    assert len(tossed) >= 10
+    assert min(tossed[:10]) >= 2 * 4  # all of a block of four samples: a pause, and what is checked
 
 
 def test_a_second_look_has_inputs_made_twice_and_begins_at_rest(

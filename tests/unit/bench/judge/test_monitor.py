@@ -40,13 +40,16 @@ class PlainParticipant:
     is_timed: bool = True
     clock: Clock = field(default_factory=Clock)
     findings: Findings = field(default_factory=Findings)
+    spins: list[object] = field(default_factory=list)
+    """What its samples were to spin for, if at all."""
 
     @property
     def link(self) -> Any:
         return SimpleNamespace(cpu=self.clock, is_timed=self.is_timed, now_ns=lambda: 0)
 
-    def sample(self, trial: int, call: CallId, count: int, **_: object) -> Sample:
+    def sample(self, trial: int, call: CallId, count: int, **options: object) -> Sample:
         del trial, call
+        self.spins.append(options.get("spin"))
         return samples_of(count, 1)[0]
 
     def toss(self, trial: int, call: CallId, purpose: str) -> random.Random:
@@ -77,6 +80,17 @@ def test_with_an_untimed_reference_each_participant_has_peers_of_its_own_blocks(
         kept = monitored.observations(cast("Participant", participant))
         counts = [group[0].count for group in kept.peers]
         assert counts == [block[0].count for block in kept.blocks] == [1, 2, 3]
+
+
+def test_an_untimed_reference_computes_before_the_control_spins_in_its_process() -> None:
+    candidate, reference = PlainParticipant(), PlainParticipant(is_timed=False)
+    monitored = monitor(candidate, control=reference)
+
+    monitored.add_block(cast("Participant", candidate), 0, samples_of(2, 4))
+
+    spins = [isinstance(each, tuple) for each in reference.spins]
+    assert True in spins
+    assert spins == sorted(spins)
 
 
 def test_a_timed_reference_is_everybodys_peer() -> None:

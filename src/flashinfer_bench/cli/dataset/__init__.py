@@ -1,0 +1,1 @@
+"""Commands that make, check, bring in and hand on datasets."""

@@ -1,0 +1,240 @@
+"""An author's file becomes a definition of a dataset, with its first workloads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.datasets import dataset_paths
+from flashinfer_bench.errors import MissingPackageError, UsageError, WorkerError
+from flashinfer_bench.text.numbers import count_text
+from flashinfer_bench.text.tables import heading, paragraph
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.data import Definition, TensorSpec, Workload
+    from flashinfer_bench.data.rules import Finding
+    from flashinfer_bench.data.scaffolding.definitions import Draft, SeenFunction
+    from flashinfer_bench.data.scaffolding.reference_source import AuthorsFile
+
+_OBSERVE_S = 600
+_MOST_LOG_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionOptions:
+    """What the user asked for."""
+
+    name: str | None
+    source: str
+    local: str | None
+    op_type: str | None
+    axes: tuple[str, ...]
+    inputs: str | None
+    device: str
+
+
+def make_definition(options: DefinitionOptions) -> int:
+    """Observe the function, draft and write the definition, try it; 1 where it is not sound."""
+    from flashinfer_bench.data.scaffolding.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
+
+    root = dataset_paths([options.local] if options.local else [])[0]
+    path, _, function = options.source.partition("::")
+    file = read_authors_file(Path(path).resolve(), function or None)
+    with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as folder:
+        seen = _seen(file, options.inputs, Path(folder))
+        drafted = _drafted(seen, file, options)
+        _require_new(root, drafted.definition)
+        _write(drafted, root, Path(folder))
+    findings = _checked(drafted, root, options)
+    is_sound = not any(finding.level == "error" for finding in findings)
+    title = f"definition {drafted.definition.name} of op type {drafted.definition.op_type}"
+    lines = [*_summary(drafted, seen, root), *_finding_lines(findings)]
+    lines += _next_step(drafted.definition, options) if is_sound else []
+    screen.show((heading(title), paragraph(*lines)))
+    return 0 if is_sound else 1
+
+
+def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
+    """Run the author's file in a process that may load torch; what it prints goes to stderr."""
+    import msgspec  # noqa: PLC0415
+
+    from flashinfer_bench.cli.dataset.running_checks import has_torch  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.definitions import SeenFunction  # noqa: PLC0415
+
+    if not has_torch():
+        raise MissingPackageError("torch", extra="torch", needed_for="running the function")
+    command = [sys.executable, "-m", "flashinfer_bench.tensors.observe", str(file.path)]
+    command += [file.function, inputs or "-", str(folder)]
+    try:
+        done = subprocess.run(command, stdout=sys.stderr, timeout=_OBSERVE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"{file.path}: {file.function} ran for {_OBSERVE_S} s; give it smaller example inputs"
+        ) from None
+    answer, fault = folder / "seen.json", folder / "fault.json"
+    if fault.exists():
+        report = msgspec.json.decode(fault.read_bytes())
+        for line in report["log"].splitlines()[-_MOST_LOG_LINES:]:
+            log.inform(line)
+        raise UsageError(report["message"])
+    if not answer.exists():
+        raise WorkerError(f"running {file.function} ended with {done.returncode} and no answer")
+    return msgspec.json.decode(answer.read_bytes(), type=SeenFunction)
+
+
+def _drafted(seen: SeenFunction, file: AuthorsFile, options: DefinitionOptions) -> Draft:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from flashinfer_bench.data.scaffolding.definitions import Wishes, draft  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.reference_source import (  # noqa: PLC0415
+        reference_text,
+        returned_names,
+        shape_hints,
+    )
+
+    is_generic = file.function in {"run", "forward", "reference"}
+    wishes = Wishes(
+        function=file.path.stem if is_generic else file.function,
+        reference=reference_text(file, list(seen.calls[0].inputs)),
+        name=options.name,
+        op_type=options.op_type,
+        axes=dict(_axes(each) for each in options.axes),
+        hints=shape_hints(file),
+        output_names=returned_names(file),
+    )
+    try:
+        return draft(seen, wishes)
+    except ValidationError as error:
+        raise UsageError(f"no definition can be made: {error.errors()[0]['msg']}") from None
+
+
+def _axes(text: str) -> tuple[str, list[str]]:
+    """Read one value of `--axes`.
+
+    >>> _axes("x=tokens,hidden")
+    ('x', ['tokens', 'hidden'])
+    """
+    name, equals, axes = text.partition("=")
+    if not (name and equals and axes):
+        raise UsageError(f"--axes {text}: write TENSOR=AXIS,AXIS, such as x=tokens,hidden")
+    return name, axes.split(",")
+
+
+def _require_new(root: Path, definition: Definition) -> None:
+    from flashinfer_bench.data.layout import Layout, files_under  # noqa: PLC0415
+
+    layout = Layout(root)
+    layout.definition_file(definition)  # refuses what cannot be a file name
+    for path in files_under(layout.definitions, ".json"):
+        if Path(path).stem == definition.name:
+            raise UsageError(
+                f"there is a definition {definition.name!r} already: {path}; choose another name"
+            )
+
+
+def _write(drafted: Draft, root: Path, folder: Path) -> None:
+    """Write stored inputs, the definition and its workloads."""
+    from flashinfer_bench.data import Trace, save_json_file, save_jsonl_file  # noqa: PLC0415
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
+    definition, layout = drafted.definition, Layout(root)
+    drafted.workloads = [_with_blobs(each, definition, folder, root) for each in drafted.workloads]
+    save_json_file(definition, layout.definition_file(definition))
+    traces = [Trace(definition=definition.name, workload=each) for each in drafted.workloads]
+    save_jsonl_file(traces, layout.workload_file(definition))
+
+
+def _with_blobs(workload: Workload, definition: Definition, folder: Path, root: Path) -> Workload:
+    """Move stored inputs to their place, and say so in the workload, whose uuid follows."""
+    from flashinfer_bench.data import SafetensorsInput, Workload  # noqa: PLC0415
+    from flashinfer_bench.data.files import write_whole  # noqa: PLC0415
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+    from flashinfer_bench.data.workload import uuid_of  # noqa: PLC0415
+
+    blobs = Layout(root).blob_workloads / definition.op_type / definition.name
+    inputs = dict(workload.inputs)
+    for name, source in workload.inputs.items():
+        if isinstance(source, SafetensorsInput):
+            target = blobs / source.path
+            write_whole(target, (folder / source.path).read_bytes())
+            path = target.relative_to(root).as_posix()
+            inputs[name] = SafetensorsInput(path=path, tensor_key=source.tensor_key)
+    uuid = uuid_of(definition.name, workload.axes, inputs)
+    return Workload(axes=workload.axes, inputs=inputs, uuid=uuid)
+
+
+def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Finding]:
+    """Apply the rules to the new definition, and run its reference as a benchmark would."""
+    from flashinfer_bench.cli.dataset.running_checks import benchmark_findings  # noqa: PLC0415
+    from flashinfer_bench.data import rules  # noqa: PLC0415
+
+    name = drafted.definition.name
+    dataset = rules.take(root)
+    checks = ("layout", "definition", "workload")
+    found = [each for each in rules.check(dataset, checks) if each.definition == name]
+    if not any(each.level == "error" for each in found):
+        ran = benchmark_findings(dataset, [name], device=options.device)
+        found += [finding for finding in ran if finding.code != "BEN-03"]
+    return found
+
+
+def _summary(drafted: Draft, seen: SeenFunction, root: Path) -> list[str]:
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
+    definition, layout = drafted.definition, Layout(root)
+    count = count_text(len(drafted.workloads), "workload")
+    return [
+        f"{layout.definition_file(definition)}",
+        f"{layout.workload_file(definition)} ({count}, from {seen.how})",
+        "",
+        f"axes     {'; '.join(_axis_texts(drafted))}",
+        f"inputs   {'; '.join(_tensor_texts(definition.inputs))}",
+        f"outputs  {'; '.join(_tensor_texts(definition.outputs))}",
+        *(["", *(f"note: {note}" for note in drafted.notes)] if drafted.notes else []),
+    ]
+
+
+def _next_step(definition: Definition, options: DefinitionOptions) -> list[str]:
+    where = f" --local {options.local}" if options.local else ""
+    command = (
+        f"flashinfer-bench new solution --definition {definition.name} --language python{where}"
+    )
+    return ["", f"then     {command}"]
+
+
+def _axis_texts(drafted: Draft) -> list[str]:
+    from flashinfer_bench.data import AxisConst, AxisExpr  # noqa: PLC0415
+
+    texts = []
+    for name, axis in drafted.definition.axes.items():
+        match axis:
+            case AxisConst(value=value):
+                texts.append(f"{name} = {value}")
+            case AxisExpr(expression=expression):
+                texts.append(f"{name} = {expression}")
+            case _:
+                lengths = [str(workload.axes[name]) for workload in drafted.workloads]
+                texts.append(f"{name} varies ({', '.join(lengths)})")
+    return texts or ["none"]
+
+
+def _tensor_texts(specs: Mapping[str, TensorSpec]) -> list[str]:
+    return [
+        f"{name}: {spec.dtype} "
+        + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]")
+        for name, spec in specs.items()
+    ] or ["none"]
+
+
+def _finding_lines(findings: Sequence[Finding]) -> list[str]:
+    lines = [f"{each.level} {each.code} {each.message}" for each in findings]
+    grave = (each for each in findings if each.level != "info" and each.remedy)
+    remedies = dict.fromkeys(each.remedy for each in grave)
+    return ["", *lines, *(f"→ {remedy}" for remedy in remedies)] if lines else []

@@ -1,0 +1,1 @@
+"""Commands that run kernels: `run`, `check`, `ab`, `replay`, `doctor`."""

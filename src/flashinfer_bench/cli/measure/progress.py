@@ -1,0 +1,205 @@
+"""What is shown while jobs run: a live view on a terminal, a line per job on a pipe."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.report.jobs import job_line
+from flashinfer_bench.text.numbers import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from rich.live import Live
+
+    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.report.jobs import JobResult
+
+_REFRESH_S = 0.5
+_BAR_WIDTH = 24
+
+
+class ProgressView(Protocol):
+    """Gets what happens, and shows it or does not."""
+
+    shows_failures: bool
+    """Whether each failed job leaves a line."""
+
+    def started(self, device: str, job: Job) -> None:
+        """A device began a job."""
+        ...
+
+    def waiting(self, device: str) -> None:
+        """A device is in use by another benchmark."""
+        ...
+
+    def finished(self, result: JobResult | None) -> None:
+        """A job ended; None if it left no trace."""
+        ...
+
+    def __enter__(self) -> ProgressView: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Lines:
+    """One line per finished job, on stdout or, when that takes a document, on stderr."""
+
+    def __init__(self, *, to_stderr: bool = False, is_quiet: bool = False) -> None:
+        self._to_stderr = to_stderr
+        self.shows_failures = not is_quiet
+
+    def started(self, device: str, job: Job) -> None:
+        """Say nothing; the end of a job is worth a line."""
+
+    def waiting(self, device: str) -> None:
+        """Say why nothing happens."""
+        log.inform(waiting_text(device))
+
+    def finished(self, result: JobResult | None) -> None:
+        """Print the job's line."""
+        if result is not None and self.shows_failures:
+            click.echo(job_line(result), err=self._to_stderr, color=False)
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class ProgressTally:
+    """Counts jobs and knows the time; what the live view draws."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._began_s = clock()
+        self._passed = 0
+        self._failed = 0
+        self._other = 0
+        self._doing: dict[str, str] = {}
+
+    def started(self, device: str, what: str) -> None:
+        """Note what a device does."""
+        self._doing[device] = what
+
+    def finished(self, *, passed: bool | None) -> None:
+        """Count a job; `passed` is None for one that left no trace."""
+        self._passed += passed is True
+        self._failed += passed is False
+        self._other += passed is None
+
+    def text(self) -> str:
+        """Draw the state of things."""
+        done = self._passed + self._failed + self._other
+        elapsed_s = self._clock() - self._began_s
+        share = done / self._total if self._total else 1.0
+        bar = "=" * round(share * _BAR_WIDTH)
+        counts = f"{done}/{self._total} jobs, {self._passed} passed, {self._failed} failed"
+        times = f"{duration_text(elapsed_s)} elapsed"
+        if 0 < done < self._total:
+            times += f", about {duration_text(elapsed_s / done * (self._total - done))} left"
+        lines = [f"[{bar:<{_BAR_WIDTH}}] {counts}, {times}"]
+        lines += [f"  {device}: {what}" for device, what in sorted(self._doing.items())]
+        return "\n".join(lines)
+
+
+class LiveView:
+    """Redraws a few lines on stderr when something happened, twice a second at most.
+
+    Drawing costs time on the machine that is being measured: nothing spins, and nothing wakes up while a
+    job runs, but for one drawing that was put off.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.shows_failures = True
+        self._tally = ProgressTally(total)
+        self._live = _live()
+        self._drawn_s = 0.0
+        self._put_off: threading.Timer | None = None
+
+    def started(self, device: str, job: Job) -> None:
+        """Show the job."""
+        self._tally.started(device, f"{job.definition.name} · {job.label}")
+        self._draw_soon()
+
+    def waiting(self, device: str) -> None:
+        """Show why nothing happens."""
+        self._tally.started(device, waiting_text(device))
+        self._draw_soon()
+
+    def finished(self, result: JobResult | None) -> None:
+        """Count the job; a failure stays on the screen."""
+        self._tally.finished(passed=None if result is None else result.is_passed)
+        if result is not None and not result.is_passed:
+            self._live.console.print(job_line(result), markup=False, highlight=False)
+
+    def __enter__(self) -> LiveView:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._put_off is not None:
+            self._put_off.cancel()
+        self._live.__exit__(kind, error, trace)
+
+    def _draw_soon(self) -> None:
+        wait_s = self._drawn_s + _REFRESH_S - time.monotonic()
+        if wait_s <= 0:
+            self._draw()
+        elif self._put_off is None or not self._put_off.is_alive():
+            self._put_off = threading.Timer(wait_s, self._draw)
+            self._put_off.daemon = True
+            self._put_off.start()
+
+    def _draw(self) -> None:
+        from rich.text import Text  # noqa: PLC0415  # only a terminal needs rich
+
+        self._drawn_s = time.monotonic()
+        text = Text(self._tally.text(), no_wrap=True, overflow="ellipsis")
+        self._live.update(text, refresh=True)
+
+
+def choose_view(total: int, *, as_json: bool) -> ProgressView:
+    """Take the live view on a terminal, lines elsewhere; on a pipe the lines are results."""
+    is_quiet = log.is_quiet(click.get_current_context())
+    if as_json:
+        return Lines(to_stderr=True, is_quiet=is_quiet)
+    if screen.is_terminal() and (is_quiet or not screen.has_live_stderr()):
+        return Lines(is_quiet=is_quiet)
+    return LiveView(total) if screen.is_terminal() else Lines()
+
+
+def waiting_text(device: str) -> str:
+    """Say why nothing happens."""
+    return f"{device} is in use by another benchmark; waiting for it"
+
+
+def _live() -> Live:
+    from rich.console import Console  # noqa: PLC0415  # only a terminal needs rich
+    from rich.live import Live  # noqa: PLC0415
+
+    console = Console(stderr=True, no_color=screen.allows_color() is False)
+    return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)

@@ -1,0 +1,1 @@
+"""Commands that look at recorded traces: `report` and all below it."""

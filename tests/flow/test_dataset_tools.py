@@ -117,6 +117,7 @@ def test_from_an_empty_folder_to_a_right_kernel(desk: Path) -> None:
     assert sound.returncode == 0, sound.stdout
 
 
+@pytest.mark.full
 def test_indices_are_stored_so_that_they_stay_valid(desk: Path) -> None:
     done = new_definition(desk, "--from", "my_ops.py::take", "--inputs", "take_inputs")
 
@@ -155,9 +156,7 @@ AUTHORS_FAULTS = {
 FAULTS = list(AUTHORS_FAULTS.items())
 
 
-@pytest.mark.parametrize(
-    ("source", "message"), mostly_full(FAULTS, FAULTS[0], FAULTS[4], FAULTS[7]), ids=range(8)
-)
+@pytest.mark.parametrize(("source", "message"), mostly_full(FAULTS, FAULTS[4]), ids=range(8))
 def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) -> None:
     (desk / "broken.py").write_text(source)
 
@@ -215,7 +214,7 @@ def write_mixed(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "language", mostly_full(["python", "cpp", "cuda", "triton", "tilelang"], "python", "cpp")
+    "language", mostly_full(["python", "cpp", "cuda", "triton", "tilelang"], "python")
 )
 def test_a_skeleton_of_any_language_builds_runs_and_is_wrong(tmp_path: Path, language: str) -> None:
     """Zeros are wrong, and nothing worse."""

@@ -180,6 +180,7 @@ def test_a_full_disk_ends_the_run_with_one_message_and_keeps_earlier_traces(tmp_
     assert 0 < len(kept) < 39
 
 
+@pytest.mark.full
 def test_a_read_only_dataset_is_refused_with_the_remedy_and_works_with_output(
     tmp_path: Path,
 ) -> None:
@@ -272,6 +273,7 @@ def test_a_broken_reference_is_the_datasets_fault_and_the_rest_goes_on(tmp_path:
     assert [line["solution"] for line in recorded(root)] == ["mine"]
 
 
+@pytest.mark.full
 def test_a_missing_compiler_skips_the_solution_and_says_how_to_get_one(tmp_path: Path) -> None:
     source = "#include <tvm/ffi/tvm_ffi.h>\n"
     mine = solution(HONEST, name="mine")

@@ -12,6 +12,7 @@ from flashinfer_bench.bench.outcomes import NotBuilt, Outcome, Skipped
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.parent.launcher import WorkerDied
 from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
+from flashinfer_bench.bench.parent.stacks import where_it_was
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -214,7 +215,10 @@ class Candidates:
             )
         except ChannelTimeout:
             worker.log.drain()
-            return NotBuilt(f"the build took longer than {limit_s:g} s", worker.log.take())
+            said = worker.log.take()
+            where = where_it_was(self._launcher.stack_of(worker), solution)
+            explanation = f"the build took longer than {limit_s:g} s (--build-timeout){where}"
+            return NotBuilt(explanation, said)
         except ChannelGarbled as error:
             return NotBuilt(f"the build broke its answer channel: {error}", worker.log.take())
         except (WorkerDied, ChannelClosed):

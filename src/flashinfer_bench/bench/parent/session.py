@@ -36,6 +36,7 @@ from flashinfer_bench.bench.parent.attribution import (
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_log,
+    with_own_names,
 )
 from flashinfer_bench.bench.parent.candidates import (
     END_NOTICE_S,
@@ -45,6 +46,7 @@ from flashinfer_bench.bench.parent.candidates import (
     subject_of,
 )
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.parent.stacks import where_it_was
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Disconnect,
@@ -202,7 +204,7 @@ class Session:
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
         self.attempt = Attempt(number=0)
-        outcome = self._attempt_until_believed(job)
+        outcome = with_own_names(self._attempt_until_believed(job))
         if self._config.use_isolated_runner:
             self.end_candidate()
         return outcome
@@ -438,8 +440,10 @@ class Session:
                 return unless_memory_ran_out(crashed, worker.granted_bytes, worker.most_bytes())
             case TimedOut():
                 text = worker.log.take()
+                where = where_it_was(self._launcher.stack_of(worker), process.solution)
                 self.end_candidate()
-                return msgspec.structs.replace(decision, log=text)
+                explanation = f"{decision.explanation}{where}"
+                return msgspec.structs.replace(decision, explanation=explanation, log=text)
             case Aborted():
                 return self._after_abort(decision, process)
             case Skipped():

@@ -9,9 +9,11 @@ import torch
 
 from flashinfer_bench.judging.histogram import error_histogram
 from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.tensors.outputs import unwritten
 
 _PIECE_ELEMENTS = 1 << 20
 _SHOWN_MISMATCHES = 5
+_UNWRITTEN = "never written"
 _RELATIVE_FLOOR = 1e-8  # the dataset format's denominator: |expected| + 1e-8
 
 
@@ -76,7 +78,8 @@ class _Tally:
     worst_bad: float = 0.0
     nonfinite_count: int = 0
     has_nan: bool = False
-    mismatches: list[tuple[int, float, float]] = field(default_factory=list)
+    unwritten_count: int = 0
+    mismatches: list[tuple[int, float | str, float]] = field(default_factory=list)
 
     def add(self, got: torch.Tensor, expected: torch.Tensor, start: int) -> None:
         """Add one flat piece that begins at element `start`."""
@@ -141,11 +144,14 @@ class _Tally:
     ) -> None:
         self.bad_count += int(bad.sum())
         self.worst_bad = max(self.worst_bad, float(absolute[bad].max()))
+        left_out = unwritten(got)
+        if left_out is not None:
+            self.unwritten_count += int((left_out & bad).sum())
         wanted = _SHOWN_MISMATCHES - len(self.mismatches)
         for position in bad.nonzero().reshape(-1)[:wanted].tolist():
-            self.mismatches.append(
-                (start + position, got[position].item(), expected[position].item())
-            )
+            is_left_out = left_out is not None and bool(left_out[position])
+            value = _UNWRITTEN if is_left_out else got[position].item()
+            self.mismatches.append((start + position, value, expected[position].item()))
 
     def _cap(self, expected: torch.Tensor) -> float:
         if self.tolerance.max_error_cap is None or math.isinf(self.tolerance.max_error_cap):
@@ -154,15 +160,19 @@ class _Tally:
 
     def _explain(self, expected: torch.Tensor, cap: float) -> str:
         lines = [f"{self.bad_count} of {self.count} elements differ"]
-        if self.nonfinite_count:
-            lines[0] += f", {self.nonfinite_count} of them in NaN or infinity"
+        if self.unwritten_count:
+            lines[0] += f", {self.unwritten_count} of them were {_UNWRITTEN}"
+        if self.nonfinite_count > self.unwritten_count:
+            others = self.nonfinite_count - self.unwritten_count
+            lines[0] += f", {others} of them in NaN or infinity"
         if self.worst_bad > cap:
             lines[0] += f"; one is off by {self.worst_bad:.3g}, more than the cap {cap:.3g}"
         for position, got, wanted in self.mismatches:
             index = tuple(
                 int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)
             )
-            lines.append(f"  at {list(index)}: got {_shown(got)}, expected {_shown(wanted)}")
+            found = got if got is _UNWRITTEN else f"got {_shown(got)}"
+            lines.append(f"  at {list(index)}: {found}, expected {_shown(wanted)}")
         return "\n".join(lines)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from flashinfer_bench.tensors.outputs import unwritten
+
 _PIECE_ELEMENTS = 1 << 20
 _LOWEST, _HIGHEST = -8, 4  # powers of ten
 _WIDTH = 24
@@ -27,18 +29,22 @@ def _counts(got: torch.Tensor, expected: torch.Tensor) -> dict[str, int]:
     edges = torch.tensor([10.0**power for power in range(_LOWEST, _HIGHEST + 1)])
     edges = edges.to(got.device, torch.float64)
     tally = torch.zeros(len(edges) + 1, dtype=torch.int64, device=got.device)
-    exact = special = 0
+    exact = special = never = 0
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         ours = got[start : start + _PIECE_ELEMENTS].double()
         theirs = expected[start : start + _PIECE_ELEMENTS].double()
         same = (ours == theirs) | (ours.isnan() & theirs.isnan())
         finite = ours.isfinite() & theirs.isfinite()
         exact += int(same.sum())
-        special += int((~finite & ~same).sum())
+        left_out = unwritten(got[start : start + _PIECE_ELEMENTS])
+        left = 0 if left_out is None else int((left_out & ~same).sum())
+        never += left
+        special += int((~finite & ~same).sum()) - left
         errors = (ours - theirs).abs()[finite & ~same]
         tally += torch.bincount(torch.bucketize(errors, edges), minlength=len(tally))
     powers = range(_LOWEST, _HIGHEST + 1)
     labels = ["none", *(f"up to 1e{power}" for power in powers), f"above 1e{_HIGHEST}"]
     found = dict(zip(labels, [exact, *tally.tolist()], strict=True))
     found["NaN, infinity"] = special
+    found["never written"] = never
     return {label: count for label, count in found.items() if count}

@@ -78,6 +78,7 @@ def test_settings_come_from_options_then_a_file_then_the_quick_ones(
     assert f'File "{kernel}", line 3, in run' in told["jobs"][0]["log"]
     assert "RUNTIME_ERROR increment kernel [n=100]: ValueError: not a hundred\n" in done.stderr
     assert "PASSED increment kernel [n=300]: " in done.stderr
+    assert told["jobs"][0]["log"] in Path(told["log_file"]).read_text()
 
 
 def test_fail_fast_tries_no_more(root: Path, tmp_path: Path) -> None:

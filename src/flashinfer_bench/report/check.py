@@ -48,6 +48,8 @@ class CheckReport:
     jobs: tuple[JobResult, ...]
     skipped: tuple[SkippedJob, ...]
     dataset_faults: tuple[Fault, ...]
+    log_file: str | None = None
+    """Where the whole logs of the workloads that failed are."""
     not_tried: int = 0
     """Workloads that were left when a time-out, or a failure with `--fail-fast`, ended the check."""
 
@@ -59,7 +61,7 @@ def check_page(report: CheckReport) -> Page:
     if report.jobs:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
     blocks += _note_blocks(report.jobs)
-    blocks += _log_blocks([job for job in report.jobs if not job.is_passed])
+    blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
     if report.jobs:
@@ -142,12 +144,15 @@ def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
     return [heading("Notes"), paragraph(*lines)] if lines else []
 
 
-def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:
+def _log_blocks(failed: Sequence[JobResult], log_file: str | None) -> list[Block]:
     """Show each log once, under the workloads that ended with it."""
     axes_by_log: dict[str, list[str]] = {}
     for job in failed:
         axes_by_log.setdefault(job.log, []).append(axes_text(job.axes))
     blocks: list[Block] = []
     for log, axes in axes_by_log.items():
-        blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*log_lines(log))]
+        blocks += [
+            heading(f"Failed with {'; '.join(axes)}"),
+            paragraph(*log_lines(log, whole=log_file)),
+        ]
     return blocks

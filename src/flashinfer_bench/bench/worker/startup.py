@@ -51,6 +51,7 @@ def become(
         faulthandler.enable()
         faulthandler.register(STACK_SIGNAL, all_threads=False)
         warnings.resetwarnings()
+        warnings.simplefilter("ignore", ResourceWarning)  # ours would stand in a solution's log
         _shut_in(report, policy, readable)
         worker = importlib.import_module(_MODULES[role])
         worker.serve(socket.socket(fileno=channel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,10 +30,14 @@ from flashinfer_bench.cli.options import (
     warn_missing_measures,
 )
 from flashinfer_bench.cli.setting_options import setting_options
+from flashinfer_bench.data import settings as env
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, TraceSet
@@ -47,6 +52,7 @@ _QUICK: dict[str, Any] = {
 }
 _OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
 _TIMEOUT = "TIMEOUT"
+_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,10 @@ def _view(collected: Collected, options: CheckOptions) -> ProgressView:
 def _report(
     collected: Collected, options: CheckOptions, config: BenchmarkConfig, solution: Solution
 ) -> CheckReport:
+    jobs = [
+        replace(each, log=with_paths(each.log, Path(options.kernel), solution))
+        for each in collected.results
+    ]
     return CheckReport(
         kernel=options.kernel,
         definition=solution.definition,
@@ -165,14 +175,27 @@ def _report(
         num_trials=_said(config, "num_trials"),
         iterations=_said(config, "iterations"),
         warmup_runs=_said(config, "warmup_runs"),
-        jobs=tuple(
-            replace(each, log=with_paths(each.log, Path(options.kernel), solution))
-            for each in collected.results
-        ),
+        jobs=tuple(jobs),
         skipped=collected.skipped,
         dataset_faults=tuple(collected.faults.values()),
+        log_file=_keep_logs([each for each in jobs if not each.is_passed], options.kernel),
         not_tried=collected.not_tried,
     )
+
+
+def _keep_logs(failed: Sequence[JobResult], kernel: str) -> str | None:
+    """Write the logs to a file, one for each kernel file, of its last check; None where there is none."""
+    path = Path(kernel).resolve()
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]
+    file = env.cache_path() / "logs" / f"{path.name}-{digest}.log"
+    texts = [f"{job.status} with {axes_text(job.axes)}\n{job.log.rstrip()}\n" for job in failed]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(texts), encoding="utf-8")
+    except OSError as error:
+        log.warn(f"cannot keep the log at {file}: {error.strerror}")
+        return None
+    return str(file) if failed else None
 
 
 def _said(config: BenchmarkConfig, name: str) -> int:

@@ -127,8 +127,12 @@ class Candidates:
         *,
         is_trusted: bool,
         own_arch: str | None,
+        arch: str | None,
     ) -> CandidateProcess | NotBuilt | Skipped:
-        """Start a process in its own copy of the builds; the reference, which is trusted, has none."""
+        """Start a process in its own copy of the builds; the reference, which is trusted, has none.
+
+        `arch`: what GPU code is compiled for, where that is not the device's own.
+        """
         builds = None if is_trusted else self._copy_builds(solution)
         policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
             self.level,
@@ -150,8 +154,8 @@ class Candidates:
             scratch=str(worker.scratch),
             clock=self._config.clock,
             cache=self._config.cache,
-            arch=self._config.arch,
-            arguments=() if self._config.arch is None else _arguments(solution, job),
+            arch=arch,
+            arguments=() if arch is None else _arguments(solution, job),
         )
         answer = self._build(worker, request, solution, own_arch)
         if builds is not None:

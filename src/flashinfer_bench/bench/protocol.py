@@ -54,6 +54,12 @@ class Kill(Message, frozen=True):
     pid: int
 
 
+class ShowStack(Message, frozen=True):
+    """Have a worker print where its Python code is, into its own log; nothing answers."""
+
+    pid: int
+
+
 # ------------------------------------------------------------------ fork server → parent
 
 
@@ -92,7 +98,7 @@ class Killed(Message, frozen=True):
 
 
 FromServer = ServerReady | Spawned | NotSpawned | Exited | Killed
-ToServer = Spawn | Kill
+ToServer = Spawn | Kill | ShowStack
 
 
 # ------------------------------------------------------------------ → candidate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
+from flashinfer_bench.report.logs import headline
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
     error_text,
@@ -19,7 +20,6 @@ from flashinfer_bench.text.numbers import (
 from flashinfer_bench.text.tables import (
     Block,
     RowColumn,
-    first_line,
     heading,
     paragraph,
     rows_table,
@@ -181,7 +181,7 @@ def job_line(result: JobResult) -> str:
     job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
     if not result.is_passed:
         broken = f"violation {', '.join(result.violations)}" if result.violations else ""
-        why = broken or first_line(result.log)
+        why = broken or headline(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
     if result.interpreted:

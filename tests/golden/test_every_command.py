@@ -34,6 +34,8 @@ NAMES = {
     "decompose batch": "decompose-batch-page",
     "kernelbench eval": "kernelbench-eval-page",
     "kernelbench fetch": "kernelbench-fetch-page",
+    "compare": "compare-runs",
+    "compare --json": "compare-runs",
     "report compare": "compare-runs",
     "report compare --json": "compare-runs",
     "report visualize --json": "visualize-gemm",

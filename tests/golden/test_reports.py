@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from flashinfer_bench.cli.main import cli
 
+KINDS = ("definitions", "solutions", "workloads", "traces")
 COMMANDS = {
     "summary.txt": ["report", "summary"],
     "summary.json": ["report", "summary", "--json"],
@@ -25,6 +26,11 @@ COMMANDS = {
     "visualize-gemm.txt": ["report", "visualize", "--definitions", "gemm*"],
     "visualize-gemm.json": ["report", "visualize", "--definitions", "gemm*", "--json"],
     "visualize-mixed.txt": ["report", "visualize", "--mix-hardware"],
+    "list.txt": ["list"],
+    "list-all.txt": ["list", *KINDS, "--definition", "gemm_n8"],
+    "list.json": ["list", *KINDS, "--definition", "gelu_h8", "--json"],
+    "show.txt": ["show", "gemm_n8", "gemm_n8_bob", "gemm_n8-w1"],
+    "show.json": ["show", "gelu_h8", "gelu_h8_alice", "gelu_h8-w1", "--json"],
     "plan.txt": ["run", "--dry-run", "--device", "cpu"],
     "plan.json": ["run", "--dry-run", "--device", "cpu", "--json", "--authors", "alice"],
 }

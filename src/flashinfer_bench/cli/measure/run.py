@@ -76,6 +76,7 @@ class RunOptions:
 )
 @dataset_options
 @click.option(
+    "-o",
     "--output",
     metavar="DIR",
     help="Traces go there; the dataset stays untouched.  [default: into the dataset; needed with --hub]",

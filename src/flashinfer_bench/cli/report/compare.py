@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "compare",
     cls=Command,
     examples=[
+        "flashinfer-bench compare my_dataset@main my_dataset",
         "flashinfer-bench report compare my_dataset@main my_dataset",
         "flashinfer-bench report compare old_dataset new_dataset --fail-on 'slower>3%' --fail-on failed",
         "flashinfer-bench report compare rmsnorm_h4096_pytorch rmsnorm_h4096_cpp --local examples/dataset",

@@ -22,20 +22,21 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
 # Where times count, a test has the machine to itself; all others run two at a time.
-ALONE := tests/attacks tests/gpu tests/contract/test_clocks.py tests/docs/test_example_03.py \
-	$(addprefix tests/flow/test_,$(addsuffix .py,attempts durability judging loaded_machine measuring \
-	misbehaviour phases pipeline sampling sandbox stopping_rules tools weak_tasks))
+ALONE := tests/gpu tests/contract/test_clocks.py \
+	$(addprefix tests/attacks/test_,$(addsuffix .py,attacks attack_test bystanders)) \
+	$(addprefix tests/docs/test_,$(addsuffix .py,apply_page bring_your_own_kernel debugging_page example_03)) \
+	$(addprefix tests/flow/test_,$(addsuffix .py,ab interrupts loaded_machine measuring misbehaviour stopping_rules))
 
 test-fast: $(READY) ## while typing: what needs neither torch nor a process, within a minute
 	@$(BIN)/python -m pytest -q -rf -n 2 --dist loadfile --fast tests/unit tests/test_architecture.py
 
 test: $(READY) ## what CI runs: every test but those marked `full`
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=1; \
-	$(BIN)/python -m pytest $(ALONE) || status=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25 $(addprefix --ignore=,$(ALONE)) || status=1; \
+	$(BIN)/python -m pytest --durations=25 $(ALONE) || status=1; \
 	exit $$status
 
-test-full: $(READY) ## what `make test` leaves out: all attacks and look-alikes, and what takes minutes
+test-full: $(READY) ## what `make test` leaves out: all attacks and look-alikes, and repeats that take long
 	$(BIN)/python -m pytest -m full
 
 lint: $(READY) ## ruff: rules and format

@@ -217,7 +217,7 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
 
 def judged(folder: Path, mutant: Mutant, tree: dict, seeds: int, honest: list) -> Result:
     """Apply a mutant, verify, and put everything back."""
-    from flashinfer_bench.decompose.verify.ladder import climb
+    from flashinfer_bench.decompose.verify.stages import climb
 
     before = {path: path.read_text() for path in folder.glob("level_*/*.py")}
     try:
@@ -239,14 +239,14 @@ def leaf_outputs(folder: Path) -> list:
     from flashinfer_bench.decompose.model_file import load_model_file
     from flashinfer_bench.decompose.verify.bindings import bound_inputs
     from flashinfer_bench.decompose.verify.files import load_files
-    from flashinfer_bench.decompose.verify.layout import Layout, read_layout
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder, read_layout
     from flashinfer_bench.decompose.verify.originals import run_original
     from flashinfer_bench.decompose.verify.recompose import Recomposition
     from flashinfer_bench.decompose.verify.sources import Draws
     from flashinfer_bench.decompose.verify.values import mark
 
     layout = read_layout(folder)
-    assert isinstance(layout, Layout)
+    assert isinstance(layout, DecompositionFolder)
     files, _ = load_files(layout)
     made: list = []
     draws = Draws(0)
@@ -269,8 +269,8 @@ def mutated(
 ) -> Iterator[Result]:
     """Take a file apart and judge its mutants; of very many a fixed choice."""
     from flashinfer_bench.decompose.model_file import load_model_file
-    from flashinfer_bench.decompose.story import take_apart
-    from flashinfer_bench.decompose.verify.ladder import climb
+    from flashinfer_bench.decompose.pipeline import take_apart
+    from flashinfer_bench.decompose.verify.stages import climb
 
     folder = work / file.stem
     take_apart(load_model_file(file)).write(folder)

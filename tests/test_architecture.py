@@ -42,8 +42,11 @@ PARENT_MODULES = [
     "flashinfer_bench.attacks.command",
     *(
         ".".join(("flashinfer_bench", *path.relative_to(SOURCE).with_suffix("").parts))
-        for folder in ("cli", "cli/*", "stats", "text", "*/commands", "*/screens")
-        for path in sorted(SOURCE.glob(f"{folder}/*.py"))
+        for files in (
+            *("cli/*.py", "cli/*/*.py", "stats/*.py", "text/*.py", "*/commands/*.py"),
+            *("*/screens.py", "*/screens/*.py"),
+        )
+        for path in sorted(SOURCE.glob(files))
         if path.stem != "__init__"
     ),
 ]

@@ -8,10 +8,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "flashinfer_bench"
 KERNELS = ("attacks/hostile/", "attacks/honest/", "attacks/victims/")
-DOUBLES = set(
-    "Call Finding Finished Layout Note Rule Spin Subject Trace Verdict Work".split()  # noqa: SIM905
-)
-"""Names that are still defined twice; this list only shrinks."""
 
 
 def modules_by_class() -> dict[str, list[str]]:
@@ -29,10 +25,4 @@ def modules_by_class() -> dict[str, list[str]]:
 def test_no_class_name_is_defined_in_two_modules() -> None:
     doubles = {name: where for name, where in modules_by_class().items() if len(where) > 1}
 
-    assert {name: where for name, where in doubles.items() if name not in DOUBLES} == {}
-
-
-def test_the_list_of_doubles_holds_nothing_else() -> None:
-    doubles = {name for name, where in modules_by_class().items() if len(where) > 1}
-
-    assert sorted(DOUBLES - doubles) == []
+    assert doubles == {}

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import false_alarms as script
 from flashinfer_bench.attacks.suite import entries
-from flashinfer_bench.bench.outcomes import Note, Suspect
+from flashinfer_bench.bench.outcomes import JobNote, Suspect
 from flashinfer_bench.bench.parent.attribution import reasons_of
 
 SCRIPT = Path(script.__file__)
@@ -45,14 +45,14 @@ class FakeStep:
         return SimpleNamespace(evaluation=evaluation)
 
 
-def suspect_log(*violations: Note) -> str:
+def suspect_log(*violations: JobNote) -> str:
     """Write what the engine writes into the log of a job that it plays again."""
     errors: Any = None
     return reasons_of([Suspect(errors, violations, ())])
 
 
 def test_a_suspicion_is_read_from_the_log_the_engine_writes() -> None:
-    log = suspect_log(Note("implausible", "too quick"), Note("hidden_work", "too busy"))
+    log = suspect_log(JobNote("implausible", "too quick"), JobNote("hidden_work", "too busy"))
 
     assert script.suspicions(FakeStep(log=log + "and what it printed\n")) == [
         "implausible: too quick",
@@ -61,7 +61,7 @@ def test_a_suspicion_is_read_from_the_log_the_engine_writes() -> None:
 
 
 def test_plays_suspicions_and_accusations_are_counted_apart() -> None:
-    log = suspect_log(Note("implausible", "a"), Note("hidden_work", "b"))
+    log = suspect_log(JobNote("implausible", "a"), JobNote("hidden_work", "b"))
     broken = [{"code": "implausible", "evidence": "a"}]
     count = script.Count()
 

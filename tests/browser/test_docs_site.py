@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.marks import mostly_full
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -55,7 +57,7 @@ def built(repository: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=mostly_full(["light", "dark"], "light"))
 def window(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     context = browser.new_context(
         color_scheme=request.param, viewport={"width": 1280, "height": 900}
@@ -72,7 +74,7 @@ def faults(window: Page, path: Path) -> list[tuple[str, str]]:
     return [(each["id"], each["nodes"][0]["html"][:120]) for each in found]
 
 
-@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("name", mostly_full(VARIED, "index.html", "api/apply.html"))
 def test_a_page_has_no_fault_of_accessibility(docs: Path, window: Page, name: str) -> None:
     assert faults(window, docs / name) == []
 
@@ -87,7 +89,7 @@ def test_no_page_has_a_fault_of_accessibility(docs: Path, window: Page) -> None:
     assert {name: each for name, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize("word", ASKED)
+@pytest.mark.parametrize("word", mostly_full(ASKED, "throttled"))
 def test_search_works_in_a_page_that_is_opened_from_a_file(
     docs: Path, window: Page, word: str
 ) -> None:
@@ -112,6 +114,7 @@ def test_pages_ask_for_nothing_outside_of_the_site(docs: Path, window: Page) -> 
     assert [url for url in asked if not url.startswith(own)] == []
 
 
+@pytest.mark.full
 def test_a_link_that_leads_nowhere_fails_the_build(docs: Path, tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "docs", tmp_path / "docs")
     for source in REPOSITORY.iterdir():

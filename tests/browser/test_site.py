@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from flashinfer_bench.report.page.names import slug
+from tests.marks import mostly_full
 
 from .conftest import visitor_of
 
@@ -248,8 +250,15 @@ def test_a_narrow_window_needs_no_scrolling_sideways(narrow, address: str) -> No
     assert wide <= 360
 
 
-@pytest.mark.parametrize("address", [*PAGES, *STATES])
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("scheme", "address"),
+    mostly_full(
+        product(("light", "dark"), (*PAGES, *STATES)),
+        ("light", "index.html"),
+        ("light", "definitions/rmsnorm_h4096.html"),
+        ("dark", "leaderboard.html"),
+    ),
+)
 def test_a_page_has_no_serious_fault_of_accessibility(
     browser, site: Path, scheme: str, address: str
 ) -> None:
@@ -281,7 +290,7 @@ def kind_of(page: Path) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", mostly_full(["light", "dark"], "light"))
 def test_what_opens_over_a_page_has_no_serious_fault_either(
     browser, site: Path, scheme: str
 ) -> None:

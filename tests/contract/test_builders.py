@@ -25,6 +25,7 @@ from flashinfer_bench.compile.builder import BUILDERS
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile
 from flashinfer_bench.errors import DeviceError, ToolchainMissingError
+from tests.marks import mostly_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,6 +289,12 @@ def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
 
+def all_cases(*, quick: tuple[Case, ...]) -> pytest.MarkDecorator:
+    """Every builder, most of them in `make test-full` only: for tests that compile a lot."""
+    cases = mostly_full(CASES, *quick)
+    return pytest.mark.parametrize("case", cases, indirect=True, ids=lambda case: case.label)
+
+
 @pytest.fixture(scope="module")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shared-cache")
@@ -348,6 +355,7 @@ def test_a_cleaned_up_runnable_leaves_the_other_one_working(case: Case, shared_c
     assert Path(second.metadata.misc["folder"]).is_dir()
 
 
+@all_cases(quick=(PYTHON, TVM_FFI, TRITON, TILELANG))
 def test_the_calling_style_survives(case: Case, shared_cache: Path) -> None:
     into = build(case.writing_into, SIGNATURE, cache_root=shared_cache)
     returns = build(case.returning, SIGNATURE, cache_root=shared_cache)
@@ -377,6 +385,7 @@ def test_a_build_for_another_device_says_so_and_refuses_to_be_called(
         runnable(tensor(case, 1.0), 2.0, tensor(case, 0.0))
 
 
+@all_cases(quick=(PYTHON, TORCH))
 def test_solutions_that_differ_in_what_they_do_share_no_build(
     case: Case, shared_cache: Path
 ) -> None:
@@ -398,6 +407,7 @@ def test_solutions_that_differ_in_what_they_do_share_no_build(
     assert len(set(folders)) == len(variants)
 
 
+@all_cases(quick=(PYTHON, TORCH))
 def test_the_same_code_under_two_names_keeps_both_names(case: Case, shared_cache: Path) -> None:
     solutions = [case.writing_into, case.solution(case.into, name="other name")]
 
@@ -417,6 +427,7 @@ def test_a_failed_build_carries_the_compilers_words_and_leaves_nothing_behind(
     assert left_in(tmp_path) == []
 
 
+@all_cases(quick=(PYTHON, TVM_FFI, TRITON))
 def test_a_missing_entry_function_is_named_beside_those_there_are(
     case: Case, shared_cache: Path
 ) -> None:
@@ -474,6 +485,7 @@ def counting_compiler(folder: Path, *, before: str = "") -> tuple[Path, Path]:
     return script, notes
 
 
+@all_cases(quick=(TVM_FFI,))
 def test_two_processes_that_build_at_once_compile_once(case: Case, tmp_path: Path) -> None:
     compiler, notes = counting_compiler(tmp_path)
     builders = [
@@ -566,9 +578,8 @@ def test_cpp_sources_include_headers_and_link_with_each_other(tmp_path: Path) ->
 
 def test_a_symbol_that_is_declared_but_nowhere_defined_is_a_build_error(tmp_path: Path) -> None:
     require_tools(TVM_FFI)
-    source = TVM_INTO.replace("fill(x, factor, y)", "nowhere()").replace(
-        "void scale", "void nowhere();\nvoid scale"
-    )
+    source = "int nowhere();\n"
+    source += 'extern "C" int __tvm_ffi_run(void*, void*, int, void*) { return nowhere(); }\n'
 
     with pytest.raises(BuildError, match=r"undefined reference to `nowhere\(\)'"):
         build(TVM_FFI.solution(source), SIGNATURE, cache_root=tmp_path)
@@ -585,6 +596,7 @@ def test_without_a_compiler_the_package_to_install_is_named(
         build(case.writing_into, SIGNATURE, cache_root=tmp_path)
 
 
+@pytest.mark.full  # two compilations by nvcc each
 @pytest.mark.parametrize("case", [CUDA, CUDA_TORCH], ids=lambda case: case.label)
 def test_another_architecture_is_another_build(case: Case, shared_cache: Path) -> None:
     require_tools(case)

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="judges compare tensors")
 
 from flashinfer_bench.data import Definition  # noqa: E402
-from flashinfer_bench.judging import JUDGE_NAMES, JudgedCall, Tolerance, Verdict  # noqa: E402
+from flashinfer_bench.judging import JUDGE_NAMES, JudgedCall, JudgeVerdict, Tolerance  # noqa: E402
 from flashinfer_bench.judging.judges import JUDGES, judge_for  # noqa: E402  # needs torch
 
 FLOATS = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -51,7 +51,7 @@ class Example:
     right: dict[str, Any]
     wrong: dict[str, Any]
 
-    def heard(self, got: dict[str, Any]) -> Verdict:
+    def heard(self, got: dict[str, Any]) -> JudgeVerdict:
         judge = judge_for(defined(self.judge, self.inputs, self.right))
         expected = [self.right[name] for name in self.right]
         case = judge.open_case(STRICT)
@@ -147,10 +147,10 @@ PER_ELEMENT = ["elementwise", "exact", "low_bit", "sparse_attention"]
 
 
 @pytest.fixture(params=PER_ELEMENT)
-def judge(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
+def judge(request: pytest.FixtureRequest) -> Callable[..., JudgeVerdict]:
     """Judges that look at one element after the other, as functions of two tensors."""
 
-    def compare(got: Any, expected: Any, tolerance: Tolerance) -> Verdict:
+    def compare(got: Any, expected: Any, tolerance: Tolerance) -> JudgeVerdict:
         definition = defined(request.param, {}, {"y": expected})
         case = judge_for(definition).open_case(tolerance)
         return case.hear(JudgedCall([], [got], [expected])).merged(case.close())
@@ -166,7 +166,7 @@ def reference(dtype: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dtype", FLOATS + EXACT)
-def test_it_accepts_the_reference_itself(judge: Callable[..., Verdict], dtype: str) -> None:
+def test_it_accepts_the_reference_itself(judge: Callable[..., JudgeVerdict], dtype: str) -> None:
     verdict = judge(reference(dtype), reference(dtype), STRICT)
 
     assert verdict.is_accepted
@@ -177,7 +177,7 @@ def test_it_accepts_the_reference_itself(judge: Callable[..., Verdict], dtype: s
 @pytest.mark.parametrize("dtype", FLOATS + EXACT)
 @pytest.mark.parametrize("index", [(0, 0), (1, 2)])
 def test_it_refuses_one_element_changed(
-    judge: Callable[..., Verdict], dtype: str, index: tuple[int, int]
+    judge: Callable[..., JudgeVerdict], dtype: str, index: tuple[int, int]
 ) -> None:
     changed = reference(dtype)
     changed[index] = (~reference("bool")[index]).to(changed.dtype)  # 0 for 1 and 1 for 0
@@ -192,7 +192,7 @@ def test_it_refuses_one_element_changed(
 @pytest.mark.parametrize("special", SPECIALS[:3])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_it_refuses_a_special_value_in_place_of_a_number(
-    judge: Callable[..., Verdict], dtype: str, special: float
+    judge: Callable[..., JudgeVerdict], dtype: str, special: float
 ) -> None:
     changed = reference(dtype)
     changed[0, 0] = special
@@ -203,7 +203,7 @@ def test_it_refuses_a_special_value_in_place_of_a_number(
 @pytest.mark.parametrize("column", [3, 4, 5])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_it_refuses_a_number_in_place_of_a_special_value(
-    judge: Callable[..., Verdict], dtype: str, column: int
+    judge: Callable[..., JudgeVerdict], dtype: str, column: int
 ) -> None:
     changed = reference(dtype)
     changed[1, column] = 1.0
@@ -212,18 +212,18 @@ def test_it_refuses_a_number_in_place_of_a_special_value(
 
 
 def test_it_refuses_the_poison_of_an_output_that_was_never_written(
-    judge: Callable[..., Verdict],
+    judge: Callable[..., JudgeVerdict],
 ) -> None:
     expected = torch.zeros(4)
 
     assert not judge(torch.full((4,), math.nan), expected, STRICT).is_accepted
 
 
-def test_it_accepts_outputs_without_elements(judge: Callable[..., Verdict]) -> None:
+def test_it_accepts_outputs_without_elements(judge: Callable[..., JudgeVerdict]) -> None:
     assert judge(torch.empty(0, 3), torch.empty(0, 3), STRICT).is_accepted
 
 
-def test_it_changes_neither_side(judge: Callable[..., Verdict]) -> None:
+def test_it_changes_neither_side(judge: Callable[..., JudgeVerdict]) -> None:
     got, expected = reference("float32"), reference("float32")
     got[0, 0] = 5.0
     before = [got.view(torch.int32).clone(), expected.view(torch.int32).clone()]

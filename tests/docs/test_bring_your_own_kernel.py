@@ -30,6 +30,7 @@ def has_gpu() -> bool:
     return shutil.which("nvidia-smi") is not None
 
 
+@pytest.mark.full  # its steps one by one: test_dataset_tools
 def test_every_step_of_the_page_works(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the page runs solutions")
     commands = Path(sys.executable).parent

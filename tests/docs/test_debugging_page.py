@@ -29,6 +29,7 @@ def shows(output: str, shown: str) -> bool:
     return all(any(line == found for found in lines) for line in wanted)
 
 
+@pytest.mark.full  # its commands one by one: test_command_line, test_tools
 def test_every_step_of_the_page_ends_and_prints_as_it_says(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the page runs solutions")
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")

@@ -16,6 +16,7 @@ from flashinfer_bench.apply import ApplyConfig, ApplyRuntime, apply, disable_app
 from flashinfer_bench.apply.runtime import RUNTIMES
 from flashinfer_bench.data import TraceSet, save_json_file
 from flashinfer_bench.errors import DatasetNotFoundError
+from tests.marks import mostly_full
 from tests.unit.apply.datasets import dataset, definition, marked, solution, trace
 
 GEMM = definition(
@@ -112,7 +113,9 @@ print(float(add(torch.ones(2, 4), torch.ones(2, 4))[0, 0]))
 """
 
 
-@pytest.mark.parametrize(("value", "answer"), [("1", "7.0"), ("true", "2.0"), ("", "2.0")])
+@pytest.mark.parametrize(
+    ("value", "answer"), mostly_full([("1", "7.0"), ("true", "2.0"), ("", "2.0")], ("1", "7.0"))
+)
 def test_the_environment_enables_apply_with_exactly_one(
     folder: Path, tmp_path: Path, value: str, answer: str
 ) -> None:
@@ -155,7 +158,9 @@ print([not torch.equal(each, answers[0]) for each in answers], sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("words", [("program.py",), ("-m", "program")])
+@pytest.mark.parametrize(
+    "words", [("program.py",), pytest.param(("-m", "program"), marks=pytest.mark.full)]
+)
 def test_a_program_that_knows_nothing_is_applied_when_it_is_run_through_the_module(
     folder: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -20,6 +20,7 @@ from flashinfer_bench.data import (
     save_json_file,
     save_jsonl_file,
 )
+from tests.marks import mostly_full
 
 OPS = '''\
 """Operations of mine."""
@@ -151,7 +152,12 @@ AUTHORS_FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("source", "message"), AUTHORS_FAULTS.items(), ids=range(8))
+FAULTS = list(AUTHORS_FAULTS.items())
+
+
+@pytest.mark.parametrize(
+    ("source", "message"), mostly_full(FAULTS, FAULTS[0], FAULTS[4], FAULTS[7]), ids=range(8)
+)
 def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) -> None:
     (desk / "broken.py").write_text(source)
 
@@ -208,7 +214,9 @@ def write_mixed(root: Path) -> None:
     save_jsonl_file(lines, root / "workloads" / "mixed" / "mixed.jsonl")
 
 
-@pytest.mark.parametrize("language", ["python", "cpp", "cuda", "triton", "tilelang"])
+@pytest.mark.parametrize(
+    "language", mostly_full(["python", "cpp", "cuda", "triton", "tilelang"], "python", "cpp")
+)
 def test_a_skeleton_of_any_language_builds_runs_and_is_wrong(tmp_path: Path, language: str) -> None:
     """Zeros are wrong, and nothing worse."""
     needs = {"cpp": "g++", "cuda": "nvcc"}.get(language)
@@ -273,6 +281,7 @@ def test_misspelt_names_of_torch_are_found_without_running_anything(desk: Path) 
     )
 
 
+@pytest.mark.full
 def test_functions_with_the_same_inputs_have_workloads_of_their_own(desk: Path) -> None:
     (desk / "two.py").write_text(
         "import torch\n\n\ndef relu(x):\n    return torch.relu(x)\n\n\n"

@@ -120,6 +120,7 @@ def test_resume_does_again_what_failed_or_changed_and_nothing_else(mixed: Any) -
     assert [row["operations"] for row in report["rows"]] == [1, 2, 1]
 
 
+@pytest.mark.full
 def test_start_and_count_are_places_in_the_list(tmp_path: Path) -> None:
     problems = library(tmp_path, GOOD)
 
@@ -221,6 +222,7 @@ def test_a_hanging_file_is_ended_and_said_to_be_late(tmp_path: Path) -> None:
     assert report["rows"][1]["verified"] == "pass"
 
 
+@pytest.mark.full
 def test_the_script_takes_the_same_options(tmp_path: Path) -> None:
     problems = library(tmp_path, {"1_Relu.py": GOOD["1_Relu.py"]})
     command = [
@@ -251,6 +253,7 @@ def test_what_cannot_be_is_one_error(tmp_path: Path, arguments: list[str], said:
     assert said in err
 
 
+@pytest.mark.full
 def test_a_long_name_of_the_temporary_folder_is_no_obstacle(tmp_path: Path) -> None:
     file, folder = tmp_path / "model.py", tmp_path / ("long" * 25)
     file.write_text(GOOD["1_Relu.py"])

@@ -19,10 +19,11 @@ from flashinfer_bench.data.rules import Level, check, take
 from flashinfer_bench.decompose import emit
 from flashinfer_bench.decompose.capture import capture
 from flashinfer_bench.decompose.grouping import decompose_trace
-from flashinfer_bench.decompose.held import held_tensors
 from flashinfer_bench.decompose.model_file import ModelFile, load_model_file
+from flashinfer_bench.decompose.module_tensors import held_tensors
 from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.errors import UsageError
+from tests.marks import mostly_full
 
 PROBLEMS = Path(__file__).parents[2] / "examples/kernelbench"
 SOME = (
@@ -49,7 +50,14 @@ def _written(file: str, folder: Path, *levels: Any) -> emit.WrittenDataset:
     )
 
 
-@pytest.fixture(scope="module", params=SOME)
+@pytest.fixture(
+    scope="module",
+    params=mostly_full(
+        SOME,
+        *(SOME[0], SOME[3], SOME[4], SOME[5], SOME[6], SOME[7]),
+        *("level3/12_MiniGPT.py", "level3/43_CachedDecoding.py"),
+    ),
+)
 def decomposition(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("decomposed") / Path(request.param).stem
     return _written(request.param, folder).directory
@@ -225,10 +233,19 @@ def test_every_edge_of_the_data_flow_ends_at_ports_there_are(mini_gpt: Path) -> 
         assert target["port"] in [port["name"] for port in read]
 
 
-def test_two_processes_with_other_hash_seeds_write_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "file",
+    mostly_full(
+        ["level2/36_SharedHelperNorm_Linear.py", "level3/36_SparseMixtureOfExperts.py"],
+        "level2/36_SharedHelperNorm_Linear.py",
+    ),
+)
+def test_two_processes_with_other_hash_seeds_write_the_same_bytes(
+    tmp_path: Path, file: str
+) -> None:
     program = (
         "import sys; from tests.flow.test_decompose_files import _written; from pathlib import Path; "
-        "_written('level3/36_SparseMixtureOfExperts.py', Path(sys.argv[1]), 'kernel', 'fusion', 'layer')"
+        f"_written({file!r}, Path(sys.argv[1]), 'kernel', 'fusion', 'layer')"
     )
     for seed in ("1", "2"):
         environment = {

@@ -14,6 +14,7 @@ from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.data import Evaluation, Solution
 from tests.flow.kernels import HONEST, dataset, quick, solution, write_dataset
 from tests.flow.test_phases import SCALED, phased
+from tests.marks import mostly_full
 
 PATCH = """
 from flashinfer_bench.bench.candidate import harness
@@ -136,7 +137,7 @@ def test_what_a_trace_says_about_the_clock_comes_from_the_judge(benchmark: Bench
     assert (found.performance.latency_kind, found.performance.is_cold) == ("wall", False)
 
 
-@pytest.mark.parametrize("phase", ["prepare", "plan"])
+@pytest.mark.parametrize("phase", mostly_full(["prepare", "plan"], "prepare"))
 def test_a_phase_takes_as_long_as_the_judge_saw(phase: str) -> None:
     source = """
     import time

@@ -17,6 +17,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 from tests.flow.kernels import quick, solution
+from tests.marks import mostly_full
 
 SCAN = Definition(
     name="state_update",
@@ -65,7 +66,7 @@ GUILTY = "def run(state, x, state_indices):\n    raise IndexError('index out of 
 CRASHES = "import os\ndef run(state, x, state_indices):\n    os.abort()\n"
 
 
-SEEDS = range(6)
+DRAWS = (2, 6)
 LEGAL = {"type": "integers", "low": 0, "high": 1000}
 
 
@@ -75,12 +76,13 @@ def workload(uuid: str, distribution: object = None) -> Workload:
     return Workload(axes={"batch": 4}, inputs=inputs, uuid=uuid)
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> dict[tuple[str, str], Outcome]:
-    """How each solution ends on six draws of indices nobody declared, and on legal ones."""
+@pytest.fixture(scope="module", params=mostly_full(DRAWS, 2))
+def outcomes(request: pytest.FixtureRequest) -> dict[tuple[str, str], Outcome]:
+    """How each solution ends on some draws of indices nobody declared, and on legal ones."""
     sources = {"indexes": INDEXES, "dies": DIES, "dies_later": DIES_LATER, "hangs": HANGS}
     sources |= {"guilty": GUILTY, "crashes": CRASHES}
-    workloads = [workload(f"draw {seed}") for seed in SEEDS] + [workload("legal", LEGAL)]
+    workloads = [workload(f"draw {number}") for number in range(request.param)]
+    workloads += [workload("legal", LEGAL)]
     store = TraceSet(
         definitions={SCAN.name: SCAN},
         solutions={
@@ -99,16 +101,17 @@ def outcomes() -> dict[tuple[str, str], Outcome]:
         }
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["indexes", "dies", "dies_later", "hangs"])
 def test_indices_nobody_declared_are_never_the_solutions_fault(
-    outcomes: dict[tuple[str, str], Outcome], name: str, seed: int
+    outcomes: dict[tuple[str, str], Outcome], name: str
 ) -> None:
-    found = outcomes[name, f"draw {seed}"]
+    drawn = [found for (made, uuid), found in outcomes.items() if made == name and "draw" in uuid]
 
-    assert isinstance(found, DatasetFault), found
-    assert "state_indices: integers that may lie out of range" in found.explanation
-    assert '"distribution"' in found.explanation
+    assert len(drawn) in DRAWS
+    for found in drawn:
+        assert isinstance(found, DatasetFault), found
+        assert "state_indices: integers that may lie out of range" in found.explanation
+        assert '"distribution"' in found.explanation
 
 
 def test_some_of_them_are_found_by_a_solution_first(

@@ -143,6 +143,7 @@ def opened(**settings: Any) -> Benchmark:
         "num_trials": 1,
         "timeout_seconds": 30,
         "threads": 1,
+        "disturbed_repeats": 0,
     }
     return Benchmark(dataset, BenchmarkConfig(**quick, **settings), device="cpu")
 
@@ -220,6 +221,7 @@ def test_families_with_ties_are_skipped_where_one_answer_is_right(benchmark: Ben
     assert unusual["large"] == "passed"
 
 
+@pytest.mark.full
 def test_strict_turns_a_failed_family_into_a_failure() -> None:
     with opened(strict=True) as running:
         naive, honest = (judged(running, "softmax", each) for each in (NAIVE_SOFTMAX, SOFTMAX))
@@ -229,6 +231,7 @@ def test_strict_turns_a_failed_family_into_a_failure() -> None:
     assert honest.status == "PASSED"
 
 
+@pytest.mark.full
 def test_without_audit_there_are_no_unusual_draws() -> None:
     with opened(audit=False) as running:
         found = judged(running, "softmax", NAIVE_SOFTMAX)

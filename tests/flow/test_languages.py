@@ -14,6 +14,7 @@ from flashinfer_bench.compile.cuda import missing_toolkit
 from flashinfer_bench.data import Solution, SupportedLanguages, Trace
 from flashinfer_bench.tensors import machine
 from tests.flow.kernels import dataset, quick, solution
+from tests.marks import mostly_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,6 +140,7 @@ def test_triton_is_interpreted_checked_and_marked() -> None:
     assert evaluation.performance.sample_count == 3
 
 
+@pytest.mark.full
 @needs_triton
 def test_a_wrong_triton_kernel_is_found_out_by_interpreting_it() -> None:
     evaluation = evaluated(kernel(TRITON.replace("+ 1,", "+ 2,"), "triton"))
@@ -147,6 +149,7 @@ def test_a_wrong_triton_kernel_is_found_out_by_interpreting_it() -> None:
     assert evaluation.provenance.interpreted
 
 
+@pytest.mark.full
 @needs_triton
 def test_host_code_that_needs_the_gpu_itself_is_nobodys_fault() -> None:
     source = TRITON.replace("    y = ", "    torch.cuda.get_device_properties(0)\n    y = ")
@@ -156,6 +159,7 @@ def test_host_code_that_needs_the_gpu_itself_is_nobodys_fault() -> None:
     assert reason.startswith("its host code needs a CUDA device: ")
 
 
+@pytest.mark.full
 @needs_triton
 def test_triton_is_compiled_for_an_architecture_when_one_is_asked_for() -> None:
     assert skipped(kernel(TRITON, "triton"), arch="sm_100") == "built for sm_100, no CUDA device"
@@ -194,6 +198,7 @@ def test_cuda_is_really_compiled_and_listed_as_skipped(cache: Path) -> None:
     assert "code=sm_90a" in (library.parent / "build.log").read_text()
 
 
+@pytest.mark.full
 @needs_nvcc
 def test_a_syntax_error_in_cuda_is_a_compile_error_with_nvccs_words() -> None:
     evaluation = evaluated(kernel(CUDA.replace("+ 1.0f;", "+ 1.0f"), "cuda"))
@@ -202,7 +207,7 @@ def test_a_syntax_error_in_cuda_is_a_compile_error_with_nvccs_words() -> None:
     assert 'main.cu(8): error: expected a ";"' in evaluation.log
 
 
-@pytest.mark.parametrize("hardware", ["NVIDIA_H100", "AMD MI300X"])
+@pytest.mark.parametrize("hardware", mostly_full(["NVIDIA_H100", "AMD MI300X"], "NVIDIA_H100"))
 def test_a_kernel_for_another_card_runs_with_a_warning(hardware: str) -> None:
     base = solution("def run(x):\n    return x + 1\n")
     spec = base.spec.model_copy(update={"target_hardware": [hardware]})

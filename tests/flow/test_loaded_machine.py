@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.kernels import HONEST, solution, write_dataset
+from tests.marks import mostly_full
 
 TWICE = "def run(x):\n    y = x + 1\n    y = x + 1\n    return y\n"
 BURNER = """
@@ -38,7 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dataset(tmp_path_factory.mktemp("loaded") / "dataset", *made, sizes=(300_000,))
 
 
-@pytest.fixture(params=[0.005, 0.1], ids=["short bursts", "long bursts"])
+@pytest.fixture(params=mostly_full([0.005, 0.1], 0.005), ids=["short bursts", "long bursts"])
 def load(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep every processor busy half of the time, in bursts of this mean length in seconds."""
     command = [sys.executable, "-c", BURNER.format(rate=1 / request.param)]
@@ -67,6 +68,7 @@ def test_equal_kernels_are_never_different_however_busy_the_machine(root: Path) 
     assert verdict(root, "once", "once") in {"SAME", "UNDECIDED"}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("load")
 def test_twice_the_work_is_never_faster_nor_the_same(root: Path) -> None:
     assert verdict(root, "once", "twice") in {"SLOWER", "UNDECIDED"}
@@ -94,6 +96,7 @@ def test_looking_closely_at_outputs_is_no_work_of_the_kernel_however_busy_the_ma
     assert not any("hidden_work" in (each.get("log") or "") for each in jobs)
 
 
+@pytest.mark.full
 def test_the_short_blocks_of_ab_time_kernels_and_not_page_faults(root: Path) -> None:
     command = [sys.executable, "-m", "flashinfer_bench"]
     common = ["--local", str(root), "--device", "cpu", "--threads", "1", "--json"]

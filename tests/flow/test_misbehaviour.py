@@ -11,6 +11,7 @@ import pytest
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.data import Evaluation, Solution
 from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
+from tests.marks import mostly_full
 
 MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
     # name: (source, expected status, words its log must hold)
@@ -212,7 +213,7 @@ def test_a_hundred_megabytes_of_output_are_captured_and_cut(benchmark: Benchmark
     assert len(found.log) < 100_000
 
 
-@pytest.mark.parametrize("escape", ["", "os.setsid()"])
+@pytest.mark.parametrize("escape", mostly_full(["", "os.setsid()"], "os.setsid()"))
 def test_children_do_not_outlive_the_job(escape: str) -> None:
     source = f"""
     import os, time
@@ -271,6 +272,7 @@ def test_nothing_is_left_behind_when_a_benchmark_closes() -> None:
     assert not [pid for pid in during if psutil.pid_exists(pid)]
 
 
+@pytest.mark.full
 def test_a_solution_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_TOKEN", "secret")
     source = """
@@ -327,6 +329,7 @@ QUICK_IN_WARM_UP = """
 """
 
 
+@pytest.mark.full
 def test_a_slow_reference_is_not_blamed_for_a_candidate_that_is_quick_in_warm_up() -> None:
     bad, good = solution(QUICK_IN_WARM_UP, name="bad"), solution(HONEST, name="good")
     store = dataset(bad, good, definition=SLOW)

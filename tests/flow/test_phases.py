@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from flashinfer_bench.bench import Benchmark
@@ -29,7 +31,7 @@ PREPARED = """
         calls["plan"] += 1
         state["order"] = order.float()
     def run(state, x, weight, order):
-        assert calls == {"prepare": TRIALS, "plan": TRIALS}, calls
+        assert calls == {"prepare": 1, "plan": 1}, calls
         return x * (state["weight"] / 2) + state["order"]
 """
 
@@ -39,31 +41,40 @@ def phased(source: str, **phases: str) -> Solution:
     return made.model_copy(update={"spec": made.spec.model_copy(update=phases)})
 
 
-def evaluate(candidate: Solution, **settings: object) -> Evaluation:
-    with Benchmark(dataset(definition=SCALED), quick(**settings), device="cpu") as benchmark:
-        (trace,) = benchmark.run_solution(candidate, dump_traces=False)
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[Benchmark]:
+    settings = quick(num_trials=3, iterations=4)
+    with Benchmark(dataset(definition=SCALED), settings, device="cpu") as running:
+        yield running
+
+
+def evaluate(benchmark: Benchmark, candidate: Solution) -> Evaluation:
+    (trace,) = benchmark.run_solution(candidate, dump_traces=False)
     return trace.evaluation
 
 
 def test_prepare_and_plan_run_once_a_trial_and_their_times_stand_apart() -> None:
-    source = PREPARED.replace("TRIALS", "1")
+    prepared = phased(PREPARED, prepare="pack", plan="lay_out")
 
-    found = evaluate(phased(source, prepare="pack", plan="lay_out"))
+    with Benchmark(dataset(definition=SCALED), quick(), device="cpu") as of_one_trial:
+        found = evaluate(of_one_trial, prepared)
 
     assert found.status == "PASSED", found.log
     assert found.performance.prepare_ms > 0
     assert found.performance.plan_ms > 0
 
 
-def test_without_phases_there_are_no_times_of_phases() -> None:
-    found = evaluate(phased("def run(x, weight, order):\n    return x * weight + order\n"))
+def test_without_phases_there_are_no_times_of_phases(benchmark: Benchmark) -> None:
+    found = evaluate(
+        benchmark, phased("def run(x, weight, order):\n    return x * weight + order\n")
+    )
 
     assert found.status == "PASSED", found.log
     assert found.performance.prepare_ms is None
     assert "prepare_ms" not in found.performance.to_dict()
 
 
-def test_what_was_prepared_for_an_earlier_trial_is_stale() -> None:
+def test_what_was_prepared_for_an_earlier_trial_is_stale(benchmark: Benchmark) -> None:
     source = """
     packed = []
     def pack(weight):
@@ -74,14 +85,14 @@ def test_what_was_prepared_for_an_earlier_trial_is_stale() -> None:
         return x * weight_of_first_trial + order
     """
 
-    found = evaluate(phased(source, prepare="pack"), num_trials=2)
+    found = evaluate(benchmark, phased(source, prepare="pack"))
 
     assert found.status == "INCORRECT_NUMERICAL"
     assert "trial 1" in found.log
 
 
 @pytest.mark.parametrize("phase", ["prepare", "plan"])
-def test_a_phase_that_raises_is_the_solutions_fault(phase: str) -> None:
+def test_a_phase_that_raises_is_the_solutions_fault(benchmark: Benchmark, phase: str) -> None:
     source = """
     def broken(*inputs):
         raise ValueError("cannot pack")
@@ -89,13 +100,13 @@ def test_a_phase_that_raises_is_the_solutions_fault(phase: str) -> None:
         return x
     """
 
-    found = evaluate(phased(source, **{phase: "broken"}))
+    found = evaluate(benchmark, phased(source, **{phase: "broken"}))
 
     assert found.status == "RUNTIME_ERROR"
     assert "cannot pack" in found.log
 
 
-def test_weights_packed_by_address_without_prepare_are_found_out() -> None:
+def test_weights_packed_by_address_without_prepare_are_found_out(benchmark: Benchmark) -> None:
     source = """
     packed = {}
     def run(x, weight, order):
@@ -105,6 +116,6 @@ def test_weights_packed_by_address_without_prepare_are_found_out() -> None:
         return x * packed[key] + order
     """
 
-    found = evaluate(phased(source), num_trials=3, iterations=4)
+    found = evaluate(benchmark, phased(source))
 
     assert found.status == "INCORRECT_NUMERICAL", found.log

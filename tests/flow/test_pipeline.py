@@ -29,7 +29,7 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
-from flashinfer_bench.bench.parent.pool import Finished, Progress, Started, Waiting
+from flashinfer_bench.bench.parent.pool import FinishedJob, Progress, Started, Waiting
 from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
     Definition,
@@ -62,12 +62,12 @@ class ScriptedPool:
 
     def run(
         self, batches: Sequence[Sequence[Job]], observe: Callable[[Progress], None]
-    ) -> Iterator[Finished]:
+    ) -> Iterator[FinishedJob]:
         try:
             for each in (each for batch in batches for each in batch):
                 self.diary.append(f"start {each.solution.name}")
                 observe(Started("cpu", each))
-                yield Finished(each, self.outcomes[each.solution.name], OPENED)
+                yield FinishedJob(each, self.outcomes[each.solution.name], OPENED)
         finally:
             self.diary.append("stop")
 
@@ -532,6 +532,7 @@ def test_a_reference_that_returns_memory_in_use_accuses_no_solution(
     assert (second.status, second.log) == ("PASSED", "")
 
 
+@pytest.mark.full
 def test_without_timing_the_reference_its_latency_and_the_speedup_are_absent(
     store: TraceSet,
 ) -> None:
@@ -746,6 +747,7 @@ def run(x):
 """Dies a moment after the last call of a job, on the one kind of inputs that are all multiples of one half."""
 
 
+@pytest.mark.full
 def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
     slow = defined("slow", f"import time\n{HONEST}".replace("return", "time.sleep(0.05); return"))
     store = TraceSet(definitions={"slow": slow}, workloads={"slow": [workload(slow, 100)]})

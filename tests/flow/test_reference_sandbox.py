@@ -18,6 +18,7 @@ from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
 from flashinfer_bench.errors import DeviceError
 from tests.flow.kernels import HONEST, INCREMENT, quick, solution, write_dataset
 from tests.flow.test_sandbox import TRIES, change_server, needs_all, newest_server
+from tests.marks import mostly_full
 
 TRIED = {
     "a file in the home folder": "open({secret!r}).read()",
@@ -159,7 +160,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", mostly_full(ENDS, "it exits"))
 def test_a_reference_that_breaks_the_judge_is_the_datasets_fault(how: str, tmp_path: Path) -> None:
     dataset = stored(tmp_path, defined(ENDS[how]), {"type": "random"})
 
@@ -187,6 +188,7 @@ def test_ceilings_are_measured_before_a_reference_is_there(
     assert json.loads(file.read_text())["ceilings"]["memory_bytes_per_s"] > 1e8
 
 
+@pytest.mark.full
 @needs_all
 def test_a_swarm_of_the_reference_ends_the_judge_and_is_the_datasets_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution
+from tests.marks import mostly_full
 
 ALONE = """
 import runpy, sys
@@ -147,8 +148,8 @@ CONFIG = quick(seed=11, profile_baseline=False, iterations=30)
 @pytest.mark.parametrize(
     ("source", "definition", "into"),
     [
-        pytest.param(WRONG, INCREMENT, False, id="one element"),
-        pytest.param(WRONG_INTO, INCREMENT, True, id="written into its output"),
+        pytest.param(WRONG, INCREMENT, False, id="one element", marks=pytest.mark.full),
+        pytest.param(WRONG_INTO, INCREMENT, True, id="into its output", marks=pytest.mark.full),
         pytest.param(LAZY, INCREMENT, True, id="an element never written"),
         pytest.param(WRONG_INTEGER, PAIR, False, id="an integer of two outputs"),
     ],
@@ -180,13 +181,16 @@ def test_what_is_wrong_in_a_timed_call_only_is_shown_too(tmp_path: Path, source:
     assert "of 1000 elements differ" in said
 
 
+OTHERS = (
+    (RAISING, "RUNTIME_ERROR", "ValueError: no such size"),
+    (CHANGING, "INCORRECT_NUMERICAL", "inputs differ after the call"),
+    (SHORT, "INCORRECT_SHAPE", "has shape (999,), not (1000,)"),
+)
+
+
 @pytest.mark.parametrize(
     ("source", "status", "words"),
-    [
-        (CHANGING, "INCORRECT_NUMERICAL", "inputs differ after the call"),
-        (RAISING, "RUNTIME_ERROR", "ValueError: no such size"),
-        (SHORT, "INCORRECT_SHAPE", "has shape (999,), not (1000,)"),
-    ],
+    mostly_full(OTHERS, OTHERS[0]),
 )
 def test_other_failures_are_shown_as_they_are(
     tmp_path: Path, source: str, status: str, words: str
@@ -234,9 +238,15 @@ def test_inputs_from_files_are_read_where_they_lie(tmp_path: Path) -> None:
     assert "at [7]: got 40, expected 8" in said
 
 
-def test_a_mended_solution_exits_with_0(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wrong() -> tuple[Solution, Trace]:
+    """A solution and its failure, run once for all who only read them."""
     made = solution(WRONG)
-    trace = recorded(made, INCREMENT, CONFIG)
+    return made, recorded(made, INCREMENT, CONFIG)
+
+
+def test_a_mended_solution_exits_with_0(tmp_path: Path, wrong: tuple[Solution, Trace]) -> None:
+    made, trace = wrong
     script = script_of(trace, made, INCREMENT, CONFIG, mended=solution(HONEST))
 
     code, said = run_alone(tmp_path, script)
@@ -245,12 +255,12 @@ def test_a_mended_solution_exits_with_0(tmp_path: Path) -> None:
     assert said.startswith("right in all of ")
 
 
-def test_sources_with_awkward_characters_survive(tmp_path: Path) -> None:
+def test_sources_with_awkward_characters_survive(
+    tmp_path: Path, wrong: tuple[Solution, Trace]
+) -> None:
     awkward = "'''It\\'s \\\\ odd: \"\"\"ä\\n\"\"\" '''\n" + WRONG
-    made = solution(WRONG).model_copy(
-        update={"sources": [SourceFile(path="main.py", content=awkward)]}
-    )
-    trace = recorded(made, INCREMENT, CONFIG)
+    made = wrong[0].model_copy(update={"sources": [SourceFile(path="main.py", content=awkward)]})
+    trace = wrong[1]
 
     code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
 
@@ -258,18 +268,18 @@ def test_sources_with_awkward_characters_survive(tmp_path: Path) -> None:
     assert "at [7]: got 40" in said
 
 
-def test_the_script_shows_the_sources_to_its_reader() -> None:
-    made = solution(WRONG)
-    trace = recorded(made, INCREMENT, CONFIG)
+def test_the_script_shows_the_sources_to_its_reader(wrong: tuple[Solution, Trace]) -> None:
+    made, trace = wrong
 
     script = script_of(trace, made, INCREMENT, CONFIG)
 
     assert "# --- main.py\n#   def run(x):\n#       y = x + 1\n#       y[7] = 40.0\n" in script
 
 
-def test_a_language_that_is_compiled_says_what_it_needs(tmp_path: Path) -> None:
-    made = solution(WRONG)
-    trace = recorded(made, INCREMENT, CONFIG)
+def test_a_language_that_is_compiled_says_what_it_needs(
+    tmp_path: Path, wrong: tuple[Solution, Trace]
+) -> None:
+    made, trace = wrong
     spec = made.spec.model_copy(
         update={"language": SupportedLanguages.CPP, "entry_point": "main.cpp::run"}
     )

@@ -11,6 +11,7 @@ import pytest
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.data import Definition, Evaluation, Trace, TraceSet, Workload
 from tests.flow.kernels import solution
+from tests.marks import mostly_full
 
 VOCABULARY = 4096
 ROWS = {"probs": {"shape": ["batch_size", "vocab_size"], "dtype": "float32"}}
@@ -157,8 +158,14 @@ def judged(benchmark: Benchmark, name: str, source: str) -> list[Evaluation]:
 
 @pytest.mark.parametrize(
     ("name", "source"),
-    [(definition.name, definition.reference) for definition in DEFINITIONS.values()]
-    + [("top_k_sampling_from_probs", GUMBEL)],
+    mostly_full(
+        [
+            *((definition.name, definition.reference) for definition in DEFINITIONS.values()),
+            ("top_k_sampling_from_probs", GUMBEL),
+        ],
+        ("top_k_sampling_from_probs", GUMBEL),
+        ("top_p_sampling_from_probs", DEFINITIONS["top_p_sampling_from_probs"].reference),
+    ),
     ids=[*DEFINITIONS, "top_k by the Gumbel trick"],
 )
 def test_an_honest_sampler_passes_and_its_distance_is_told(

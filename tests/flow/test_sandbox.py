@@ -32,6 +32,7 @@ from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.data import Evaluation, Solution, TraceSet
 from flashinfer_bench.errors import DeviceError
 from tests.flow.kernels import HONEST, dataset, quick, solution, write_dataset
+from tests.marks import mostly_full
 
 PROCESS, CONTAINER = sandbox_levels()
 IS_WHOLE = all(measure.missing is None for measure in PROCESS.measures)
@@ -375,7 +376,7 @@ def test_its_temporary_folder_goes_with_it_however_deep(world: World) -> None:
     assert nested == []
 
 
-@pytest.mark.parametrize("level", ["process", "container"])
+@pytest.mark.parametrize("level", mostly_full(["process", "container"], "process"))
 def test_what_it_starts_ends_with_it(level: str) -> None:
     require(level)
     seconds = f"600.{os.getpid()}"
@@ -437,7 +438,7 @@ def test_a_swarm_of_processes_ends_the_solution_and_nobody_else(
     assert after.status == "PASSED", after.log
 
 
-@pytest.mark.parametrize("who", ["judge", "reference"])
+@pytest.mark.parametrize("who", mostly_full(["judge", "reference"], "judge"))
 def test_a_job_is_played_again_before_a_dead_judge_is_the_datasets_fault(who: str) -> None:
     waits = "import time\ndef run(x):\n    time.sleep(0.05)\n    return x + 1\n"
     with Benchmark(dataset(), quick(), device="cpu") as benchmark:
@@ -531,7 +532,7 @@ HONEST_ONES = {
 }
 
 
-@pytest.mark.parametrize("level", ["process", "container"])
+@pytest.mark.parametrize("level", mostly_full(["process", "container"], "process"))
 def test_honest_solutions_go_on_working(level: str) -> None:
     require(level)
     if shutil.which("cc") is None:

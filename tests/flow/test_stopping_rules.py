@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.data import Performance, Trace
 from tests.flow.kernels import HONEST, dataset, quick, solution
@@ -39,6 +41,7 @@ def test_without_a_rule_the_samples_are_those_asked_for() -> None:
     assert found.interval_scope == "one_process"
 
 
+@pytest.mark.full
 def test_an_interval_that_cannot_be_reached_ends_at_the_most_blocks() -> None:
     found = performance(HONEST, quick(iterations=10, until_interval=1e-9, timeout_seconds=200))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from flashinfer_bench.attacks.command import attack_line, attacks_page
 from flashinfer_bench.attacks.results import AttackReport, AttackRow
-from flashinfer_bench.attacks.screen import attack_line, attacks_page
 from flashinfer_bench.cli import screen
 from flashinfer_bench.text.tables import page_text
 

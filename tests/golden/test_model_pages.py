@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli import screen
-from flashinfer_bench.decompose.screens.decomposition import decomposition_page
-from flashinfer_bench.decompose.screens.verification import verify_page
+from flashinfer_bench.decompose.screens import decomposition_page, verify_page
 from flashinfer_bench.decompose.verify.findings import (
     Coverage,
-    Finding,
     Rung,
     VerifyReport,
+    Violation,
 )
-from flashinfer_bench.kernelbench.batch_results import (
+from flashinfer_bench.kernelbench.batch import (
     BatchReport,
     BatchRow,
     MergeReport,
@@ -25,7 +24,7 @@ from flashinfer_bench.kernelbench.batch_results import (
 )
 from flashinfer_bench.kernelbench.commands.kernelbench import fetched_page
 from flashinfer_bench.kernelbench.fetching import Fetched
-from flashinfer_bench.kernelbench.reports import (
+from flashinfer_bench.kernelbench.results import (
     AgainstBaseline,
     BaselineReport,
     EvalReport,
@@ -89,8 +88,8 @@ VERIFICATION = VerifyReport(
         Rung("run", "not run", ""),
     ),
     findings=(
-        Finding("level_0_kernel/norm.py", "EQ-01", "output 0 differs", "look at eps", line=12),
-        Finding("original.py", "EQ-09", "draws random numbers", "seed it", severity="warning"),
+        Violation("level_0_kernel/norm.py", "EQ-01", "output 0 differs", "look at eps", line=12),
+        Violation("original.py", "EQ-09", "draws random numbers", "seed it", severity="warning"),
     ),
     seeds=2,
     equality="within tolerance: 1.2e-06",

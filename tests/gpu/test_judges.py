@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from tests.unit.judging.test_sampling import defined, rows
 from tests.unit.judging.test_top_k import INDICES, SCORES, VALUES
@@ -24,7 +24,7 @@ def on_card(values: list[Any]) -> list[Any]:
 
 def heard(
     definition: Definition, inputs: list[Any], got: list[Any], expected: list[Any]
-) -> Verdict:
+) -> JudgeVerdict:
     case = judge_for(definition).open_case(Tolerance())
     return case.hear(JudgedCall(inputs, got, expected)).merged(case.close())
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.callable_package import make_callable
 
 if TYPE_CHECKING:
-    from flashinfer_bench.apply.activation import disable_apply as disable_apply
-    from flashinfer_bench.apply.activation import enable_apply as enable_apply
     from flashinfer_bench.apply.calling import apply as apply
+    from flashinfer_bench.apply.calling import disable_apply as disable_apply
+    from flashinfer_bench.apply.calling import enable_apply as enable_apply
     from flashinfer_bench.apply.config import ApplyConfig as ApplyConfig
     from flashinfer_bench.apply.config import ApplyConfigRegistry as ApplyConfigRegistry
     from flashinfer_bench.apply.config import get_default_registry as get_default_registry
@@ -29,8 +29,8 @@ _HOMES = {
     "ApplyRuntime": "runtime",
     "ApplyStats": "stats",
     "apply": "calling",
-    "disable_apply": "activation",
-    "enable_apply": "activation",
+    "disable_apply": "calling",
+    "enable_apply": "calling",
     "get_default_registry": "config",
 }
 

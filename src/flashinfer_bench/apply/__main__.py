@@ -10,7 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from flashinfer_bench.apply.activation import enable_apply
+from flashinfer_bench.apply.calling import enable_apply
 from flashinfer_bench.errors import BenchError, DatasetNotFoundError
 
 _USAGE = "usage: python -m flashinfer_bench.apply [-m] PROGRAM [ARGUMENTS]\n"

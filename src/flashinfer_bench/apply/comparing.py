@@ -1,24 +1,31 @@
-"""Solution and original side by side: `shadow` and `verify_first_n`."""
+"""Solution and original side by side: `shadow` and `verify_first_n`, and what a call gets of it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from flashinfer_bench.apply.fast_path import Answer
 from flashinfer_bench.apply.stats import ComparedCalls
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.intercept.call import as_it_is
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
+from flashinfer_bench.judging.case import worst
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.verdict import worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.apply.config import ApplyConfig
+    from flashinfer_bench.apply.kernels import Kernel
     from flashinfer_bench.data import Definition
+    from flashinfer_bench.intercept import Proceed
+    from flashinfer_bench.intercept.chain import Inside
+
 
 Outputs = list["torch.Tensor | None"]
 
@@ -37,7 +44,7 @@ class OriginalComparison:
 
     def hear(
         self, solution: str, inputs: Sequence[Any], got: TimedAnswer, expected: TimedAnswer
-    ) -> Verdict:
+    ) -> JudgeVerdict:
         """Judge one call, and remember how it went; the first disagreement of a solution is logged."""
         verdict = self._judged(inputs, outputs_in(got.answer), outputs_in(expected.answer))
         with self._lock:
@@ -55,7 +62,7 @@ class OriginalComparison:
             _LOG.warning("%s disagrees with the original: %s", solution, verdict.explanation)
         return verdict
 
-    def _judged(self, inputs: Sequence[Any], got: Outputs, expected: Outputs) -> Verdict:
+    def _judged(self, inputs: Sequence[Any], got: Outputs, expected: Outputs) -> JudgeVerdict:
         names = list(self._definition.outputs)
         if len(expected) != len(names):
             return _wrong(f"the original gave {len(expected)} values for {len(names)} outputs")
@@ -106,5 +113,79 @@ def _form(tensor: torch.Tensor | None) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
 
 
-def _wrong(explanation: str) -> Verdict:
-    return Verdict(is_accepted=False, explanation=explanation)
+def _wrong(explanation: str) -> JudgeVerdict:
+    return JudgeVerdict(is_accepted=False, explanation=explanation)
+
+
+_Heard = Callable[[tuple[Any, ...], TimedAnswer, TimedAnswer], None]
+"""Told inputs, the solution's outputs and the original's."""
+
+
+def by_fallback(count: Callable[[], int]) -> Answer:
+    """Let calls proceed."""
+
+    def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
+        count()
+        return proceed(*args, **kwargs)
+
+    return Answer(None, count, link)
+
+
+def compared(
+    kernel: Kernel,
+    input_count: int,
+    heard: _Heard,
+    failed: Callable[[Exception], None],
+    inside: Inside,
+) -> Answer:
+    """Run the kernel on copies, then let the call proceed and return that answer; both are told to `heard`."""
+
+    def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
+        if is_capturing():
+            return proceed(*args, **kwargs)
+        copies = copies_of(args)
+        before = inside.solution
+        inside.solution = True
+        try:
+            ours = TimedAnswer(lambda: kernel(*copies))
+        except Exception as error:  # noqa: BLE001 - the program has its fallback
+            failed(error)
+            ours = None
+        finally:
+            inside.solution = before
+        theirs = TimedAnswer(lambda: proceed(*args, **kwargs))
+        answer = theirs.answer
+        if ours is not None:
+            if len(args) > input_count:
+                ours.answer, theirs.answer = copies[input_count:], args[input_count:]
+            else:
+                theirs.answer = getattr(proceed, "outputs_of", as_it_is)(answer)
+            heard(copies[:input_count], ours, theirs)
+        return answer
+
+    return Answer(None, _nothing, link)
+
+
+def _nothing() -> None:
+    pass
+
+
+def on_device(kernel: Kernel, device: torch.device) -> Kernel:
+    """Make the device of its tensors the current one while a kernel is launched."""
+    if device.type != "cuda":
+        return kernel
+    current_device, index = torch.cuda.current_device, device.index
+
+    def launched(*args: Any) -> Any:
+        if current_device() == index:
+            return kernel(*args)
+        with torch.cuda.device(index):
+            return kernel(*args)
+
+    return launched
+
+
+def is_capturing() -> bool:
+    """Tell whether a CUDA graph is recorded: then nothing is built and nothing waited for."""
+    is_initialized: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # untyped in torch
+    return is_initialized and torch.cuda.is_current_stream_capturing()

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.apply.comparing import OriginalComparison
+from flashinfer_bench.apply.comparing import (
+    OriginalComparison,
+    by_fallback,
+    compared,
+    is_capturing,
+    on_device,
+)
 from flashinfer_bench.apply.fast_path import PLAIN, Answer, marking, written_out
 from flashinfer_bench.apply.kernels import (
     destination_passing,
     device_of,
     value_returning,
-)
-from flashinfer_bench.apply.results import (
-    by_fallback,
-    compared,
-    is_capturing,
-    on_device,
 )
 from flashinfer_bench.apply.stats import ApplyCounters, Counter
 from flashinfer_bench.apply.table import ApplyKey, Choice, WinnerTable, merged, tables_of

@@ -12,7 +12,7 @@ from flashinfer_bench.apply.config import ApplyConfig, ApplyConfigRegistry, regi
 from flashinfer_bench.apply.dispatcher import Dispatcher, Means
 from flashinfer_bench.apply.kernels import Kernels
 from flashinfer_bench.apply.stats import ApplyStats
-from flashinfer_bench.apply.table_cache import tables_here
+from flashinfer_bench.apply.table import tables_here
 from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
 from flashinfer_bench.intercept.catalogue import Catalogue
 from flashinfer_bench.intercept.chain import no_fallback

@@ -1,19 +1,26 @@
-"""Which solution is the best for which sizes on which device, read off a definition's traces."""
+"""Which solution is the best for which sizes on which device: read off traces, and kept on disk until they change."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from flashinfer_bench.apply.config import ApplyConfig
     from flashinfer_bench.data import Solution, TraceSet
     from flashinfer_bench.data.rows import TraceRow
+
 
 REUSED_BUFFER = "reused_buffer"
 """The note of solutions whose calls share output memory."""
@@ -200,3 +207,79 @@ def _is_within(row: TraceRow, config: ApplyConfig) -> bool:
 def _reuses(trace_set: TraceSet, name: str, index: int) -> bool:
     evaluation = trace_set.traces.trace_at(name, index).evaluation
     return evaluation is not None and any(note.code == REUSED_BUFFER for note in evaluation.notes)
+
+
+_VERSION = 1
+_DECIDING = ("max_atol", "max_rtol", "allow_reused_buffers", "static_inputs_never_change")
+"""Settings that decide which traces count."""
+
+
+def tables_here(
+    trace_set: TraceSet,
+    configs: Mapping[str, ApplyConfig],
+    hardware: str,
+    *,
+    folder: Path | None = None,
+) -> dict[str, WinnerTable]:
+    """Give the tables of several definitions for one device, from the cache where it holds them."""
+    digest = digest_of(trace_set, configs, hardware)
+    path = (folder or settings.cache_path() / "apply_tables") / f"{digest}.json"
+    tables = _load(path, digest)
+    if tables is None:
+        tables = {
+            name: tables_of(trace_set, name, config).get(hardware, WinnerTable({}))
+            for name, config in configs.items()
+        }
+        _save(path, digest, tables)
+    return tables
+
+
+def digest_of(trace_set: TraceSet, configs: Mapping[str, ApplyConfig], hardware: str) -> str:
+    """Identify everything that tables are made from: definitions, solutions, traces, settings, device."""
+    digest = hashlib.sha256(json.dumps([_VERSION, hardware]).encode())
+    for name, config in configs.items():
+        solutions = [[each.name, each.hash()] for each in trace_set.solutions.get(name, ())]
+        deciding = [getattr(config, setting) for setting in _DECIDING]
+        content = [name, trace_set.definitions[name].hash(), solutions, deciding]
+        digest.update(json.dumps(content).encode())
+        for lines in trace_set.traces.written(name):
+            digest.update(lines)
+    return digest.hexdigest()
+
+
+def _load(path: Path, digest: str) -> dict[str, WinnerTable] | None:
+    """Read a file; what is not there, or is not what it should be, is made anew."""
+    try:
+        content = json.loads(path.read_bytes())
+        if content["digest"] != digest:
+            return None
+        return {
+            name: WinnerTable(
+                {
+                    ApplyKey.from_json(key): Winner(solution, *content["measured"][name][key])
+                    for key, solution in index.items()
+                }
+            )
+            for name, index in content["index"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _save(path: Path, digest: str, tables: Mapping[str, WinnerTable]) -> None:
+    """Write a file whole or not at all; a cache that cannot be written is none."""
+    content: dict[str, Any] = {"digest": digest, "index": {}, "def_best": {}, "measured": {}}
+    for name, table in tables.items():
+        winners = {key.to_json(): winner for key, winner in table.winners.items()}
+        content["index"][name] = {key: winner.solution for key, winner in winners.items()}
+        content["measured"][name] = {
+            key: [winner.speedup, winner.latency_ms, winner.reference_latency_ms]
+            for key, winner in winners.items()
+        }
+        if table.def_best is not None:
+            content["def_best"][name] = table.def_best
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(content))
+        draft.replace(path)

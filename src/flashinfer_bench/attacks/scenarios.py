@@ -12,7 +12,7 @@ from flashinfer_bench.bench.benchmark import Benchmark
 from flashinfer_bench.bench.parent.pool import LocalPool
 from flashinfer_bench.bench.plan import Plan, Selection
 from flashinfer_bench.bench.tools.ab import ROUNDS, Ended, Limits, Round, run_ab
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.errors import BenchError, MissingPackageError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.outcomes import Outcome
-    from flashinfer_bench.bench.parent.pool import Finished
+    from flashinfer_bench.bench.parent.pool import FinishedJob
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Trace, Workload
 
@@ -84,7 +84,9 @@ def benchmark(
         yield Step(finished.job, finished.outcome, trace)
 
 
-def _recorded(finished: Finished, run: Run, *, is_strict: bool) -> tuple[Finished, Trace | None]:
+def _recorded(
+    finished: FinishedJob, run: Run, *, is_strict: bool
+) -> tuple[FinishedJob, Trace | None]:
     """Record a job; one with a figure that no trace can hold has failed, and the run goes on.
 
     Figures come from what a solution said, within bounds: that one of them still does not fit is worth a look.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 
-class Note(msgspec.Struct, frozen=True):
+class JobNote(msgspec.Struct, frozen=True):
     """Something worth knowing, or a broken rule, with what was seen."""
 
     code: str
@@ -66,7 +66,7 @@ class Passed(_Ending, frozen=True):
 
     errors: Errors
     samples: tuple[Samples, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[JobNote, ...]
     bytes_moved: int
     peak_memory_bytes: int
     log: str = ""
@@ -77,7 +77,7 @@ class Passed(_Ending, frozen=True):
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
     machine: MachineConditions = MachineConditions()
-    task_notes: tuple[Note, ...] = ()
+    task_notes: tuple[JobNote, ...] = ()
     """How the task itself is weak: not the solution's fault."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
@@ -88,8 +88,8 @@ class Wrong(_Ending, frozen=True):
 
     errors: Errors
     explanation: str
-    violations: tuple[Note, ...]
-    notes: tuple[Note, ...]
+    violations: tuple[JobNote, ...]
+    notes: tuple[JobNote, ...]
     log: str = ""
     participant: str = ""
 
@@ -98,8 +98,8 @@ class Suspect(_Ending, frozen=True):
     """Right, but its claims do not fit what was seen from outside: to be attempted again before it counts."""
 
     errors: Errors
-    violations: tuple[Note, ...]
-    notes: tuple[Note, ...]
+    violations: tuple[JobNote, ...]
+    notes: tuple[JobNote, ...]
     log: str = ""
     participant: str = ""
     is_opponents: bool = False

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
-from flashinfer_bench.bench.outcomes import Decision, Note
+from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
@@ -458,7 +458,7 @@ class Variation(msgspec.Struct, frozen=True):
 class TaskLinted(Message, frozen=True):
     """What was seen of a task; `disagreement` and `randomness` say how the reference contradicts itself."""
 
-    illegal: tuple[Note, ...]
+    illegal: tuple[JobNote, ...]
     disagreement: str
     randomness: str
     has_same_calls: bool

@@ -41,7 +41,7 @@ from flashinfer_bench.data import (
     StoppingInfo,
     Trace,
 )
-from flashinfer_bench.data.hub import commit_of
+from flashinfer_bench.data.exchange.hub import commit_of
 from flashinfer_bench.stats import blocks as spread
 from flashinfer_bench.stats.intervals import median_ratio, series_interval
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench import outcomes
     from flashinfer_bench.bench.outcomes import Errors, Samples
-    from flashinfer_bench.bench.parent.pool import Finished
+    from flashinfer_bench.bench.parent.pool import FinishedJob
     from flashinfer_bench.bench.protocol import Opened
 
 _NANOSECONDS_PER_MS = 1e6
@@ -89,7 +89,7 @@ def begin_run(
     )
 
 
-def record(finished: Finished, run: Run, *, is_strict: bool = False) -> Trace | None:
+def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace | None:
     """Return the trace of a finished job; `None` where nothing is to be recorded.
 
     `is_strict` turns notes into failures.
@@ -177,7 +177,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             return None, "", {}
 
 
-def _correctness(errors: Errors, violations: Sequence[outcomes.Note] = ()) -> Correctness:
+def _correctness(errors: Errors, violations: Sequence[outcomes.JobNote] = ()) -> Correctness:
     extra: dict[str, Any] = dict(errors.extra)
     if errors.matched_ratio < 1.0 or "matched_ratio" in extra:
         extra["matched_ratio"] = errors.matched_ratio
@@ -284,7 +284,7 @@ def _package_versions() -> dict[str, str]:
     return versions
 
 
-def _provenance(finished: Finished, run: Run) -> Provenance:
+def _provenance(finished: FinishedJob, run: Run) -> Provenance:
     job, device = finished.job, finished.device
     return Provenance(
         trace_id=uuid.uuid4().hex,
@@ -316,11 +316,11 @@ def _failed_by_notes(evaluation: Evaluation) -> Evaluation:
     )
 
 
-def _notes(notes: Sequence[outcomes.Note]) -> list[Note]:
+def _notes(notes: Sequence[outcomes.JobNote]) -> list[Note]:
     return [Note(code=note.code, evidence=note.evidence) for note in notes]
 
 
-def _violations_text(violations: Sequence[outcomes.Note]) -> str:
+def _violations_text(violations: Sequence[outcomes.JobNote]) -> str:
     return "\n".join(f"violation {v.code}: {v.evidence}" for v in violations)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.data import hub, settings
+from flashinfer_bench.data import settings
+from flashinfer_bench.data.exchange import hub
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

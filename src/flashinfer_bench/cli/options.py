@@ -11,7 +11,7 @@ import click
 
 from flashinfer_bench.cli import log
 from flashinfer_bench.cli.datasets import pulled_folder
-from flashinfer_bench.data.hub import FLASHINFER_TRACE
+from flashinfer_bench.data.exchange.hub import FLASHINFER_TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

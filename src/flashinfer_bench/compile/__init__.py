@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashinfer_bench.compile.builder import Builder as Builder
+    from flashinfer_bench.compile.builder import BuilderRegistry as BuilderRegistry
     from flashinfer_bench.compile.builder import build as build
-    from flashinfer_bench.compile.registry import BuilderRegistry as BuilderRegistry
     from flashinfer_bench.compile.runnable import CallStyle as CallStyle
     from flashinfer_bench.compile.runnable import Runnable as Runnable
     from flashinfer_bench.compile.runnable import RunnableMetadata as RunnableMetadata
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BuildError": "flashinfer_bench.errors",
     "Builder": "flashinfer_bench.compile.builder",
-    "BuilderRegistry": "flashinfer_bench.compile.registry",
+    "BuilderRegistry": "flashinfer_bench.compile.builder",
     "CallStyle": "flashinfer_bench.compile.runnable",
     "Runnable": "flashinfer_bench.compile.runnable",
     "RunnableMetadata": "flashinfer_bench.compile.runnable",

@@ -1,7 +1,9 @@
-"""From a solution's sources to a `Runnable`: what a builder is, and which one a solution gets."""
+"""From a solution's sources to a `Runnable`: what a builder is, which one a solution gets, and builds with a memory."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.compile.builders.python import PythonBuilder
@@ -11,18 +13,18 @@ from flashinfer_bench.compile.builders.triton import TritonBuilder, require_trit
 from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
 from flashinfer_bench.compile.cache import BuildCache, solution_folder
 from flashinfer_bench.compile.cuda import needs_nvcc, require_headers, require_toolkit
-from flashinfer_bench.compile.libraries import find_libraries
-from flashinfer_bench.compile.requirements import require_dependencies
+from flashinfer_bench.compile.dependencies import find_libraries, require_dependencies
+from flashinfer_bench.compile.runnable import Runnable
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import settings
-from flashinfer_bench.errors import ToolchainMissingError
+from flashinfer_bench.errors import BuildError, ToolchainMissingError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from flashinfer_bench.compile.runnable import Runnable
-    from flashinfer_bench.data import Signature, Solution
+    from flashinfer_bench.data import Definition, Signature, Solution
 
 
 class Builder(Protocol):
@@ -119,3 +121,56 @@ def find_builder(solution: Solution) -> Builder:
 
 def _described(language: str, binding: str | None) -> str:
     return f"{language} with {binding}" if binding else str(language)
+
+
+class BuilderRegistry:
+    """Builds each (solution, definition) once and remembers the result, a `BuildError` too."""
+
+    def __init__(self, *, cache_root: Path | None = None) -> None:
+        self._cache_root = cache_root
+        self._results: dict[tuple[str, str], tuple[Definition, Runnable | BuildError]] = {}
+
+    @classmethod
+    def get_instance(cls) -> BuilderRegistry:
+        """Give the registry that this process shares."""
+        return _shared()
+
+    def build(self, definition: Definition, solution: Solution) -> Runnable:
+        """Build `solution`, once; the same code under two names gives two runnables."""
+        if solution.definition != definition.name:
+            raise UsageError(
+                f"solution {solution.name!r} implements {solution.definition!r}, "
+                f"not {definition.name!r}"
+            )
+        key = (solution.name, solution.hash())
+        known, result = self._results.get(key, (None, None))
+        if result is None or (known is not definition and known != definition):
+            result = self._result(definition, solution)
+            self._results[key] = (definition, result)
+        if isinstance(result, BuildError):
+            raise result
+        return result
+
+    def build_reference(self, definition: Definition) -> Runnable:
+        """Build the definition's reference as a Python solution that returns its outputs."""
+        return self.build(definition, reference_solution(definition))
+
+    def cleanup(self) -> None:
+        """Let go of everything built; what is asked for next is built again."""
+        results, self._results = self._results, {}
+        for _, result in results.values():
+            if isinstance(result, Runnable):
+                result.cleanup()
+
+    def _result(self, definition: Definition, solution: Solution) -> Runnable | BuildError:
+        try:
+            runnable = build(solution, definition.signature(), cache_root=self._cache_root)
+        except BuildError as error:
+            return error
+        runnable.metadata = replace(runnable.metadata, definition=definition)
+        return runnable
+
+
+@cache
+def _shared() -> BuilderRegistry:
+    return BuilderRegistry()

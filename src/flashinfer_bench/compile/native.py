@@ -1,4 +1,4 @@
-"""The toolchain a compiled solution needs here: the C++ compiler alone, or nvcc with it."""
+"""Compiled solutions: the toolchain they need here, and a binary as a runnable, loaded or only looked into."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from flashinfer_bench.compile.cuda import (
     needs_nvcc,
     require_toolkit,
 )
-from flashinfer_bench.compile.libraries import find_libraries
+from flashinfer_bench.compile.dependencies import find_libraries
+from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
 from flashinfer_bench.compile.sources import require_entry_suffix, write_sources
 from flashinfer_bench.compile.targets import find_gpu
+from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from flashinfer_bench.compile.architectures import Gpu
     from flashinfer_bench.compile.compiler import Recipe
     from flashinfer_bench.compile.cuda import Toolkit
     from flashinfer_bench.compile.targets import BuildTarget
-    from flashinfer_bench.data import Solution
+    from flashinfer_bench.data import Signature, Solution
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +64,42 @@ def find_toolchain(solution: Solution, target: BuildTarget, recipe: Recipe) -> T
     require_entry_suffix(solution, CUDA_SUFFIXES)
     toolkit, gpu = require_toolkit(solution), find_gpu(target)
     return Toolchain(recipe, facts | cuda_facts(toolkit, gpu), (toolkit, gpu))
+
+
+class NotLoadableError(BuildError):
+    """The binary was compiled, and this process cannot load it."""
+
+
+def metadata_of(
+    solution: Solution, signature: Signature, binary: Path, *, build_type: str
+) -> RunnableMetadata:
+    """Say what was built, and where it lies."""
+    facts = {
+        "folder": str(binary.parent),
+        "entry_symbol": solution.get_entry_symbol(),
+        "binary": str(binary),
+    }
+    return RunnableMetadata.of(solution, signature, build_type=build_type, misc=facts)
+
+
+def examined(
+    load: Callable[[], Runnable],
+    solution: Solution,
+    metadata: RunnableMetadata,
+    require: Callable[[str], None],
+) -> Runnable:
+    """Check a binary for another machine: load it if that goes, else `require` the names of its functions.
+
+    It may not load here because torch has no CUDA, or a library of the driver is missing.
+    """
+    try:
+        return load()
+    except NotLoadableError:
+        spec = solution.spec
+        for name in filter(None, (solution.get_entry_symbol(), spec.prepare, spec.plan)):
+            require(name)
+        return Runnable(_nothing, metadata)
+
+
+def _nothing(*_: object) -> None:
+    """Stand where a function would be that cannot be loaded."""

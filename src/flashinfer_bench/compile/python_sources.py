@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.compile import packages
 from flashinfer_bench.compile.cache import build_key, package_name
-from flashinfer_bench.compile.requirements import require_dependencies
+from flashinfer_bench.compile.dependencies import require_dependencies
 from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
 from flashinfer_bench.compile.signature import (
     entry_call,

@@ -1,15 +1,20 @@
-"""A solution's source files as files on disk."""
+"""A solution's sources as files on disk, and a definition's reference as a solution."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data import (
+    BuildSpec,
+    Definition,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+)
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from flashinfer_bench.data import Solution
 
 
 def write_sources(solution: Solution, folder: Path) -> None:
@@ -29,3 +34,19 @@ def require_entry_suffix(solution: Solution, suffixes: tuple[str, ...]) -> None:
             f"must end in {' or '.join(suffixes)}, not {entry.name!r}"
         )
         raise BuildError(message)
+
+
+def reference_solution(definition: Definition) -> Solution:
+    """Wrap a definition's reference as a solution: `main.py::run`, value-returning."""
+    return Solution(
+        name=f"{definition.name}__reference",
+        definition=definition.name,
+        author="__builtin__",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu", "cuda"],
+            entry_point="main.py::run",
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path="main.py", content=definition.reference)],
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashinfer_bench.data.definition import Definition, Signature
+    from flashinfer_bench.data.exchange.interchange import schema_of, schemas
     from flashinfer_bench.data.files import (
         append_jsonl_file,
         load_json_file,
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
         save_jsonl_file,
     )
     from flashinfer_bench.data.folders import pack, unpack
-    from flashinfer_bench.data.json_schema import schema_of, schemas
     from flashinfer_bench.data.layout import Layout
     from flashinfer_bench.data.profile import KernelReference, KernelSignature, KernelUse, Profile
     from flashinfer_bench.data.rows import TraceRow
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         SupportedBindings,
         SupportedLanguages,
     )
-    from flashinfer_bench.data.timestamps import utc_timestamp
     from flashinfer_bench.data.trace import (
         ClockInfo,
         Correctness,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         Trace,
     )
     from flashinfer_bench.data.trace_set import TraceSet
+    from flashinfer_bench.data.wording import utc_timestamp
     from flashinfer_bench.data.workload import (
         WORKLOAD_NAMESPACE,
         InputSpec,
@@ -120,14 +120,14 @@ _NAMES_BY_MODULE = {
     "layout": "Layout",
     "profile": "KernelReference KernelSignature KernelUse Profile",
     "rows": "TraceRow",
-    "json_schema": "schema_of schemas",
+    "exchange.interchange": "schema_of schemas",
     "scores": "SpeedupMetrics TraceSetSummary",
     "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
-    "timestamps": "utc_timestamp",
     "trace": "ClockInfo Correctness DeviceInfo Environment Evaluation EvaluationStatus Note "
     "Performance Provenance RunInfo StoppingInfo Trace",
     "trace_set": "TraceSet",
+    "wording": "utc_timestamp",
     "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",
 }
 _HOMES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Lines are appended durably: locked, whole, on disk before the call returns."""
+"""Written durably: lines appended under a lock, on disk when the call returns; folders written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
+import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flashinfer_bench.data.opening import kind_of
-from flashinfer_bench.errors import DatasetWarning, StorageError
+from flashinfer_bench.errors import DatasetWarning, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 _BLOCK_BYTES = 65_536
@@ -179,3 +181,39 @@ def storage_error(path: Path | str, error: OSError) -> StorageError:
         f"cannot write {path}: {error.strerror or error}; nothing was changed. "
         "Free space, or choose another folder with --output DIR"
     )
+
+
+_MODE = 0o755
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a staging folder to write into; it becomes the folder, new or empty until then, when all went well."""
+    require_new(folder)
+    folder = folder.absolute()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise storage_error(folder, error) from error
+    try:
+        yield staging
+        staging.chmod(_MODE)
+        staging.replace(folder)
+    except OSError as error:
+        raise storage_error(folder, error) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def require_outside(folder: Path, sources: Iterable[Path]) -> None:
+    """Refuse a folder that would become a part of what it is made from."""
+    for source in sources:
+        if folder.resolve().is_relative_to(source.resolve()):
+            raise UsageError(f"{folder} lies in {source}, which is read; name a folder outside")
+
+
+def require_new(folder: Path) -> None:
+    """Refuse a folder that holds something."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already; name a folder that is new or empty")

@@ -1,4 +1,4 @@
-"""JSON and JSON lines on disk: read with a place for every fault, written whole or not at all."""
+"""JSON and JSON lines on disk: read with a place for every fault; files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from flashinfer_bench.data.entity import Entity
+
 
 E = TypeVar("E", bound="Entity")
 _SERIAL = itertools.count()

@@ -10,7 +10,7 @@ from flashinfer_bench.data.folders import pack
 from flashinfer_bench.data.layout import files_under, solution_folders_under
 from flashinfer_bench.data.opening import read_bytes, require_regular
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
-from flashinfer_bench.data.segments import Segment, read_segments
+from flashinfer_bench.data.rows import Segment, read_segments
 from flashinfer_bench.data.solution import Solution
 from flashinfer_bench.errors import DatasetNotFoundError, DuplicateNameError
 

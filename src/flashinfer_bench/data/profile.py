@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from flashinfer_bench.data import json_text
 from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
 from flashinfer_bench.data.opening import read_bytes
-from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse, syntax_error
+from flashinfer_bench.data.parsing import (
+    TextPlace,
+    UnknownKeys,
+    parse,
+    syntax_error,
+    without_comments,
+)
 from flashinfer_bench.data.shapes import AxisConst, AxisSpec, DType, TensorSpec
 from flashinfer_bench.data.workload import InputSpec, RandomInput, Workload
 from flashinfer_bench.errors import DatasetWarning
@@ -157,7 +162,7 @@ def _plain_json(text: str, path: Path | str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError:
-        plain = json_text.without_comments(text)
+        plain = without_comments(text)
     except ValueError:  # JSON, but a number too long: `parse` says so
         return text
     else:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.errors import BenchError
+from flashinfer_bench.errors import BenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.data.solution import Solution
 
@@ -121,9 +122,66 @@ def score(
 class Scorer:
     """Scores against the one solution a baseline author has for a definition."""
 
+    definitions: Mapping[str, Definition]
     solutions: Mapping[str, Sequence[Solution]]
     records: Callable[[str], Mapping[str, SolutionRecord]]
     baseline_author: str
+
+    def summary(
+        self, traced: Iterable[str], op_type: str | None, definition_name: str | None
+    ) -> TraceSetSummary:
+        """Count what was traced and rank authors in scope; what cannot be ranked is listed."""
+        flat = [record for name in traced for record in self.records(name).values()]
+        passed, failed = sum(each.passed for each in flat), sum(each.failed for each in flat)
+        scope = self._with_solutions(op_type, definition_name)
+        unranked = self._unrankable(scope)
+        if definition_name is not None and definition_name not in self.definitions:
+            unranked[definition_name] = "no such definition"
+        rankings = _ranked(self.author_scores(name for name in scope if name not in unranked))
+        return TraceSetSummary(passed + failed, passed, failed, rankings, unranked)
+
+    def author_score(
+        self, author: str, op_type: str | None, definition_name: str | None
+    ) -> SpeedupMetrics | None:
+        """Average an author's best solutions over the definitions they have solutions for."""
+        attempted = [
+            name
+            for name in self._scope(op_type, definition_name)
+            if any(solution.author == author for solution in self.solutions[name])
+        ]
+        return self.author_scores(attempted).get(author)
+
+    def ranking(
+        self, op_type: str | None, definition_name: str | None
+    ) -> list[tuple[str, SpeedupMetrics]]:
+        """Order authors by average speedup; raise where a definition has no unique baseline."""
+        return _ranked(self.author_scores(self._scope(op_type, definition_name)))
+
+    def _scope(self, op_type: str | None, definition_name: str | None) -> list[str]:
+        if op_type is not None and definition_name is not None:
+            raise UsageError("give op_type or definition_name, not both")
+        if definition_name is not None and definition_name not in self.definitions:
+            raise UnknownNameError("definition", definition_name, self.definitions)
+        return self._with_solutions(op_type, definition_name)
+
+    def _with_solutions(self, op_type: str | None, definition_name: str | None) -> list[str]:
+        return [
+            name
+            for name, definition in self.definitions.items()
+            if self.solutions.get(name)
+            and op_type in (None, definition.op_type)
+            and definition_name in (None, name)
+        ]
+
+    def _unrankable(self, definitions: Iterable[str]) -> dict[str, str]:
+        """Name the definitions that cannot be scored, with the reason."""
+        reasons: dict[str, str] = {}
+        for definition in definitions:
+            try:
+                self.solution_scores(definition)
+            except ScoreError as error:
+                reasons[definition] = str(error)
+        return reasons
 
     def require_baseline(self, definition: str) -> Solution:
         """Find the baseline; raise unless there is exactly one."""
@@ -192,7 +250,7 @@ def _averaged(best: Mapping[str, tuple[str, SpeedupMetrics]]) -> SpeedupMetrics:
     )
 
 
-def ranked(scores: Mapping[str, SpeedupMetrics]) -> list[tuple[str, SpeedupMetrics]]:
+def _ranked(scores: Mapping[str, SpeedupMetrics]) -> list[tuple[str, SpeedupMetrics]]:
     """Order authors by average speedup, then name."""
     return sorted(scores.items(), key=lambda pair: (-pair[1].avg_speedup, pair[0]))
 

@@ -15,8 +15,7 @@ from flashinfer_bench.errors import DatasetError
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, ValuesView
 
-    from flashinfer_bench.data.rows import Describe
-    from flashinfer_bench.data.segments import Segment
+    from flashinfer_bench.data.rows import Describe, Segment
 
 
 class TraceLists(dict[str, list[Trace]]):

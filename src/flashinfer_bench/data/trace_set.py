@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import appending, blobs, opening, settings
-from flashinfer_bench.data import samples as samples_module
+from flashinfer_bench.data import appending, opening, settings
+from flashinfer_bench.data.blobs import (
+    find_all_samples,
+    find_samples,
+    load_tensors,
+    samples_line,
+    save_tensors,
+)
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.loading import Homes, load
 from flashinfer_bench.data.scores import (
-    ScoreError,
     Scorer,
     SpeedupMetrics,
     TraceSetSummary,
-    ranked,
     records_by_solution,
 )
 from flashinfer_bench.data.trace_lists import TraceLists
@@ -200,7 +205,7 @@ class TraceSet:
         return [
             self.traces.trace_at(def_name, index)
             for index, row in list(self.traces.rows(def_name, self._describe()))
-            if row.is_passed and _is_within(row, atol, rtol)
+            if row.is_passed and row.is_within(atol, rtol)
         ]
 
     def get_best_trace(
@@ -218,7 +223,7 @@ class TraceSet:
             if row.is_passed
             and not row.interpreted
             and wanted <= row.axes.items()
-            and _is_within(row, max_abs_error, max_rel_error)
+            and row.is_within(max_abs_error, max_rel_error)
         ]
         return self.traces.trace_at(def_name, -max(candidates)[1]) if candidates else None
 
@@ -231,16 +236,7 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> TraceSetSummary:
         """Count all traces and rank authors in scope; what cannot be ranked is listed."""
-        records = {name: records_by_solution(self.rows(name)) for name in self.traces}
-        flat = [record for by_solution in records.values() for record in by_solution.values()]
-        passed, failed = sum(each.passed for each in flat), sum(each.failed for each in flat)
-        scorer = Scorer(self.solutions, lambda name: records.get(name, {}), baseline_author)
-        scope = self._included(op_type, definition_name)
-        unranked = _unrankable(scorer, scope)
-        if definition_name is not None and definition_name not in self.definitions:
-            unranked[definition_name] = "no such definition"
-        rankings = ranked(scorer.author_scores(name for name in scope if name not in unranked))
-        return TraceSetSummary(passed + failed, passed, failed, rankings, unranked)
+        return self._scorer(baseline_author).summary(self.traces, op_type, definition_name)
 
     def get_solution_score(
         self, solution_name: str, baseline_author: str = "baseline"
@@ -257,12 +253,7 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> SpeedupMetrics | None:
         """Average an author's best solutions over the definitions they have solutions for."""
-        attempted = [
-            name
-            for name in self._scope(op_type, definition_name)
-            if any(solution.author == author for solution in self.solutions[name])
-        ]
-        return self._scorer(baseline_author).author_scores(attempted).get(author)
+        return self._scorer(baseline_author).author_score(author, op_type, definition_name)
 
     def rank_authors(
         self,
@@ -271,30 +262,11 @@ class TraceSet:
         definition_name: str | None = None,
     ) -> list[tuple[str, SpeedupMetrics]]:
         """Order authors by average speedup; raise where a definition has no unique baseline."""
-        scope = self._scope(op_type, definition_name)
-        return ranked(self._scorer(baseline_author).author_scores(scope))
+        return self._scorer(baseline_author).ranking(op_type, definition_name)
 
     def _scorer(self, baseline_author: str) -> Scorer:
-        return Scorer(
-            self.solutions, lambda name: records_by_solution(self.rows(name)), baseline_author
-        )
-
-    def _scope(self, op_type: str | None, definition_name: str | None) -> list[str]:
-        if op_type is not None and definition_name is not None:
-            raise UsageError("give op_type or definition_name, not both")
-        if definition_name is not None:
-            self._require_definition(definition_name)
-        return self._included(op_type, definition_name)
-
-    def _included(self, op_type: str | None, definition_name: str | None) -> list[str]:
-        """Definitions in scope that have solutions."""
-        return [
-            name
-            for name, definition in self.definitions.items()
-            if self.solutions.get(name)
-            and op_type in (None, definition.op_type)
-            and definition_name in (None, name)
-        ]
+        records = functools.cache(lambda name: records_by_solution(self.rows(name)))
+        return Scorer(self.definitions, self.solutions, records, baseline_author)
 
     # Adding
 
@@ -343,7 +315,7 @@ class TraceSet:
         """
         trace_file, samples_file = self._files(trace, author)
         if trace_file:
-            sidecar = {samples_file: samples_module.line(trace, samples)} if samples else {}
+            sidecar = {samples_file: samples_line(trace, samples)} if samples else {}
             appending.append({**sidecar, trace_file: f"{trace.to_json()}\n".encode()})
         self.traces.append(trace)
 
@@ -355,7 +327,7 @@ class TraceSet:
         files = itertools.chain.from_iterable(
             Layout(folder).samples_files(definition) for folder in self._folders()
         )
-        return samples_module.find(trace, files)
+        return find_samples(trace, files)
 
     def samples_by_trace_id(
         self, def_name: str, trace_ids: Iterable[str]
@@ -365,7 +337,7 @@ class TraceSet:
         files = itertools.chain.from_iterable(
             Layout(folder).samples_files(definition) for folder in self._folders()
         )
-        return samples_module.find_all(trace_ids, files)
+        return find_all_samples(trace_ids, files)
 
     def backup_traces(self) -> None:
         """Move the traces on disk aside, under the time; those in memory stay."""
@@ -417,12 +389,12 @@ class TraceSet:
         definition = self._require_definition(def_name)
         target = self._target(self._homes.definitions.get(def_name)) or self._layout
         file = target.blob_file(definition, workload_uuid)
-        blobs.save_tensors(file, tensors)
+        save_tensors(file, tensors)
         return file.relative_to(target.root).as_posix()
 
     def get_workload_blob_tensor(self, path_str: str) -> dict[str, torch.Tensor]:
         """Read stored tensors onto the CPU; a path that leaves the root is refused."""
-        return blobs.load_tensors(self.find_blob(path_str))
+        return load_tensors(self.find_blob(path_str))
 
     def find_blob(self, path_str: str) -> Path:
         """Find a stored file in the root that holds it; a path that leaves the root is refused."""
@@ -433,28 +405,6 @@ class TraceSet:
 
 def _plain(lists: Mapping[str, Sequence[Entity]]) -> dict[str, list[dict[str, Any]]]:
     return {name: [each.to_dict() for each in entities] for name, entities in lists.items()}
-
-
-def _is_within(row: TraceRow, absolute: float | None, relative: float | None) -> bool:
-    """Tell whether both maxima are within bounds; NaN never is, a bound of None always."""
-    return all(
-        bound is None or (value is not None and value <= bound)
-        for bound, value in (
-            (absolute, row.max_absolute_error),
-            (relative, row.max_relative_error),
-        )
-    )
-
-
-def _unrankable(scorer: Scorer, definitions: Iterable[str]) -> dict[str, str]:
-    """Name the definitions that cannot be scored, with the reason."""
-    reasons: dict[str, str] = {}
-    for definition in definitions:
-        try:
-            scorer.solution_scores(definition)
-        except ScoreError as error:
-            reasons[definition] = str(error)
-    return reasons
 
 
 def _unused(path: Path) -> Path:

@@ -1,8 +1,9 @@
-"""Pieces of sentences that many messages share."""
+"""Pieces of text that messages and files share: names, sizes, times."""
 
 from __future__ import annotations
 
 import difflib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,3 +49,17 @@ def sizes_text(axes: Mapping[str, int]) -> str:
     'M=8 N=16'
     """
     return " ".join(f"{name}={length}" for name, length in axes.items())
+
+
+def utc_timestamp() -> str:
+    """Give the time now, UTC, ISO-8601 with an offset every Python reads."""
+    return datetime.now(UTC).isoformat()
+
+
+def parse_timestamp(text: str) -> datetime | None:
+    """Read a trace's timestamp; one without an offset counts as UTC, a strange one as None."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

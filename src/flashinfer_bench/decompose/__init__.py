@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.callable_package import make_callable
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.story import Decomposition as Decomposition
-    from flashinfer_bench.decompose.story import decompose as decompose
+    from flashinfer_bench.decompose.pipeline import Decomposition as Decomposition
+    from flashinfer_bench.decompose.pipeline import decompose as decompose
 
 __all__ = ["Decomposition", "decompose"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from flashinfer_bench.decompose.ir import Op, Ref, Span, Trace
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Span
 
 Place = tuple[int, int]
 """Position of an input and of a dimension in it."""
-Retrace = Callable[[Sequence[tuple[int, ...]]], Trace | None]
+Retrace = Callable[[Sequence[tuple[int, ...]]], OpTrace | None]
 """Traces the model again with inputs of these shapes; none where it does not run."""
 LONGER = (Fraction(2), Fraction(3))
 SHORTER = (Fraction(1, 2), Fraction(1, 4))
@@ -54,7 +54,7 @@ class ModelAxis:
 class Probed:
     """A trace whose sizes and arguments are known for several lengths of its inputs."""
 
-    trace: Trace
+    trace: OpTrace
     axes: tuple[ModelAxis, ...] = ()
     shapes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Of values whose sizes differ from run to run: integers and `Many`."""
@@ -82,10 +82,10 @@ class Probed:
         )
 
 
-def probe(trace: Trace, retrace: Retrace) -> Probed:
+def probe(trace: OpTrace, retrace: Retrace) -> Probed:
     """Find the variable axes of a model, and what follows them."""
     axes: list[ModelAxis] = []
-    runs: list[Trace] = []
+    runs: list[OpTrace] = []
     budget = max(_LEAST_PROBES, _WORK // max(1, len(trace.ops)))
     waiting = list(_candidates(trace))
     taken: set[Place] = set()
@@ -104,7 +104,9 @@ def probe(trace: Trace, retrace: Retrace) -> Probed:
     return _merged(trace, axes, runs)
 
 
-def _candidates(trace: Trace) -> Iterator[tuple[tuple[Place, ...], tuple[tuple[Place, ...], ...]]]:
+def _candidates(
+    trace: OpTrace,
+) -> Iterator[tuple[tuple[Place, ...], tuple[tuple[Place, ...], ...]]]:
     """Propose places that may be one axis, each with what to try should they not be."""
     shapes = [trace.values[value].shape for value in trace.inputs]
     by_position: dict[tuple[int, int], list[Place]] = {}
@@ -127,7 +129,7 @@ def _pairs(places: Sequence[Place]) -> tuple[tuple[Place, ...], ...]:
     return tuple((first, second) for at, first in enumerate(places) for second in places[at + 1 :])
 
 
-def _resized(trace: Trace, retrace: Retrace, places: tuple[Place, ...]) -> list[Trace] | None:
+def _resized(trace: OpTrace, retrace: Retrace, places: tuple[Place, ...]) -> list[OpTrace] | None:
     """Trace with these dimensions longer, else shorter; none unless all operations stay."""
     index, position = places[0]
     size = trace.values[trace.inputs[index]].shape[position]
@@ -138,8 +140,8 @@ def _resized(trace: Trace, retrace: Retrace, places: tuple[Place, ...]) -> list[
 
 
 def _scaled(
-    trace: Trace, retrace: Retrace, places: tuple[Place, ...], factors: Sequence[Fraction]
-) -> list[Trace] | None:
+    trace: OpTrace, retrace: Retrace, places: tuple[Place, ...], factors: Sequence[Fraction]
+) -> list[OpTrace] | None:
     found = []
     for factor in factors:
         shapes = [list(trace.values[value].shape) for value in trace.inputs]
@@ -152,7 +154,7 @@ def _scaled(
     return found
 
 
-def _alike(trace: Trace, other: Trace) -> bool:
+def _alike(trace: OpTrace, other: OpTrace) -> bool:
     """Tell whether two traces differ in sizes and numbers only."""
     if len(trace.ops) != len(other.ops) or trace.specialisations != other.specialisations:
         return False
@@ -169,7 +171,9 @@ def _alike(trace: Trace, other: Trace) -> bool:
     return [ids.get(each, each) for each in trace.outputs] == list(other.outputs)
 
 
-def _same_ranks(trace: Trace, values: Iterable[str], other: Trace, twins: Iterable[str]) -> bool:
+def _same_ranks(
+    trace: OpTrace, values: Iterable[str], other: OpTrace, twins: Iterable[str]
+) -> bool:
     return all(
         len(trace.values[value].shape) == len(other.values[twin].shape)
         for value, twin in zip(values, twins, strict=True)
@@ -197,7 +201,7 @@ def _alike_arguments(one: Any, other: Any, ids: dict[str, str]) -> bool:
             return bool(one == other)
 
 
-def _axis(trace: Trace, places: tuple[Place, ...], taken: Sequence[str]) -> ModelAxis:
+def _axis(trace: OpTrace, places: tuple[Place, ...], taken: Sequence[str]) -> ModelAxis:
     index, position = places[0]
     given = trace.values[trace.inputs[index]]
     shape = given.shape
@@ -222,7 +226,7 @@ def _axis_name(rank: int, position: int) -> str:
     return "batch_size" if position == 0 else _AXIS_NAMES.get((rank, position), f"dim{position}")
 
 
-def _merged(trace: Trace, axes: Sequence[ModelAxis], runs: Sequence[Trace]) -> Probed:
+def _merged(trace: OpTrace, axes: Sequence[ModelAxis], runs: Sequence[OpTrace]) -> Probed:
     """Lay the runs over each other."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for position, value in enumerate(trace.inputs):
@@ -244,9 +248,9 @@ def _merged(trace: Trace, axes: Sequence[ModelAxis], runs: Sequence[Trace]) -> P
 
 def _put_shape(
     shapes: dict[str, tuple[Any, ...]],
-    trace: Trace,
+    trace: OpTrace,
     value: str,
-    twins: Sequence[tuple[Trace, str]],
+    twins: Sequence[tuple[OpTrace, str]],
 ) -> None:
     base = trace.values[value].shape
     others = [run.values[twin].shape for run, twin in twins]

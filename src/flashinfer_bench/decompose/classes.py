@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from flashinfer_bench.decompose.ir import Op, Ref, Trace
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -173,7 +173,7 @@ def is_reversed(fn: str) -> bool:
     return fn.endswith("__") and name in _REVERSED
 
 
-def classify(trace: Trace, op: Op) -> Class:
+def classify(trace: OpTrace, op: Op) -> Class:
     """Say what sort of work an operation of a trace is."""
     name = key(op.fn)
     if op.is_stochastic:
@@ -192,7 +192,7 @@ def _is_quiet(op: Op) -> bool:
     return bool(op.ins) and op.is_train is False
 
 
-def _getitem(_: Trace, op: Op) -> Class:
+def _getitem(_: OpTrace, op: Op) -> Class:
     return "MOVE" if any(map(_is_tensor_index, op.args[1:])) else "VIEW"
 
 
@@ -207,12 +207,12 @@ def _is_tensor_index(index: Any) -> bool:
             return False
 
 
-def _maximum(_: Trace, op: Op) -> Class:
+def _maximum(_: OpTrace, op: Op) -> Class:
     other = op.args[1] if len(op.args) > 1 else op.kwargs.get("other")
     return "EW" if isinstance(other, Ref) else "RED"
 
 
-def _cast(trace: Trace, op: Op) -> Class:
+def _cast(trace: OpTrace, op: Op) -> Class:
     """A cast that changes nothing but the place, or nothing at all, is plumbing."""
     source = trace.values[op.ins[0]] if op.ins else None
     made = trace.values[op.outs[0]] if op.outs else None
@@ -221,17 +221,17 @@ def _cast(trace: Trace, op: Op) -> Class:
     return "VIEW" if source.dtype == made.dtype else "CAST"
 
 
-def _tensor(_: Trace, op: Op) -> Class:
+def _tensor(_: OpTrace, op: Op) -> Class:
     """`torch.tensor` of plain numbers is a factory; of tensors, a copy."""
     return "VIEW" if op.ins else "GEN"
 
 
-def _where(_: Trace, op: Op) -> Class:
+def _where(_: OpTrace, op: Op) -> Class:
     """`where` with a condition alone lists positions; with three it chooses."""
     return "MOVE" if len(op.args) + len(op.kwargs) == 1 else "EW"
 
 
-def _einsum(_: Trace, op: Op) -> Class:
+def _einsum(_: OpTrace, op: Op) -> Class:
     """Without a summed index it is a product of elements: `i,j->ij`."""
     equation = op.args[0] if op.args and isinstance(op.args[0], str) else ""
     given, arrow, made = equation.replace(" ", "").partition("->")
@@ -239,7 +239,7 @@ def _einsum(_: Trace, op: Op) -> Class:
     return "EW" if is_outer else "HEAVY"
 
 
-_DECIDED: Mapping[str, Callable[[Trace, Op], Class]] = {
+_DECIDED: Mapping[str, Callable[[OpTrace, Op], Class]] = {
     "getitem": _getitem,
     "max": _maximum,
     "min": _maximum,
@@ -251,7 +251,7 @@ _DECIDED: Mapping[str, Callable[[Trace, Op], Class]] = {
 }
 
 
-def _has_broadcast_shape(trace: Trace, op: Op) -> bool:
+def _has_broadcast_shape(trace: OpTrace, op: Op) -> bool:
     """Whether the only output has the shape to which the inputs broadcast."""
     shapes = [trace.values[value].shape for value in op.ins]
     if len(op.outs) != 1 or not shapes:

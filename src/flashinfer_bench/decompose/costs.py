@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, argument, classify, key
-from flashinfer_bench.decompose.ir import Node, Op, Ref, Trace, Value, interface, refs
+from flashinfer_bench.decompose.ir import Node, Op, OpTrace, Ref, Value, interface, refs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -55,12 +55,12 @@ class Edge:
     saved_bytes: int
 
 
-def node_cost(trace: Trace, node: Node) -> Cost:
+def node_cost(trace: OpTrace, node: Node) -> Cost:
     """Cost of a node as if it were one launch: its arithmetic, its inputs and outputs once."""
     return _cost(trace, node.all_ops())
 
 
-def launches_cost(trace: Trace, node: Node) -> Cost:
+def launches_cost(trace: OpTrace, node: Node) -> Cost:
     """Cost of a node when each of its kernels is a launch of its own."""
     each = [_cost(trace, leaf.ops) for leaf in node.walk() if leaf.is_leaf]
     return Cost(
@@ -70,7 +70,7 @@ def launches_cost(trace: Trace, node: Node) -> Cost:
     )
 
 
-def edges(trace: Trace, node: Node) -> tuple[Edge, ...]:
+def edges(trace: OpTrace, node: Node) -> tuple[Edge, ...]:
     """Tensors between the children of a node, with what keeping each on the chip saves."""
     inside = _InsideNode(trace, node)
     made = (value for child in node.children for value in interface(trace, child.all_ops()).outputs)
@@ -82,7 +82,7 @@ def edges(trace: Trace, node: Node) -> tuple[Edge, ...]:
 class _InsideNode:
     """Who makes and who reads what inside a node."""
 
-    trace: Trace
+    trace: OpTrace
     node: Node
 
     @cached_property
@@ -150,7 +150,7 @@ def dtype_bits(dtype: str) -> int:
     return int(digits[0]) if digits else 32
 
 
-def _cost(trace: Trace, ops: Iterable[int]) -> Cost:
+def _cost(trace: OpTrace, ops: Iterable[int]) -> Cost:
     chosen = tuple(ops)
     ports = interface(trace, chosen)
     return Cost(
@@ -173,7 +173,7 @@ _LOOKUPS: Mapping[str, int] = {
 """Operations that read a part of a tensor, and which argument that is."""
 
 
-def _read(trace: Trace, value: str, ops: frozenset[int]) -> int:
+def _read(trace: OpTrace, value: str, ops: frozenset[int]) -> int:
     """Bytes read of an input: all of it, or what lookups take of it if nothing else reads it."""
     size = value_bytes(trace.values[value])
     readers = [trace.op(op) for op in trace.readers(value) if op in ops]
@@ -189,7 +189,7 @@ def _read(trace: Trace, value: str, ops: frozenset[int]) -> int:
 # -- arithmetic --------------------------------------------------------------------------------------------------
 
 
-def flops(trace: Trace, op: Op) -> int:
+def flops(trace: OpTrace, op: Op) -> int:
     """Arithmetic of one operation."""
     counted = _COUNTED.get(key(op.fn))
     if counted is not None:
@@ -201,7 +201,7 @@ def flops(trace: Trace, op: Op) -> int:
 class _Shapes:
     """Shapes of what an operation reads and makes."""
 
-    trace: Trace
+    trace: OpTrace
     op: Op
 
     def of(self, place: int, name: str = "input") -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flashinfer_bench.decompose.forms import Along, Form
-from flashinfer_bench.decompose.ir import Named, Node, Plain, Ref, Span, Trace
+from flashinfer_bench.decompose.ir import Named, Node, OpTrace, Plain, Ref, Span
 
 _DIGITS = 6
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -26,7 +26,7 @@ _DTYPES = {
 _LARGEST_RANK = 5
 
 
-def identity(trace: Trace, form: Form, parts: Iterable[tuple[str, Sequence[int]]] = ()) -> str:
+def identity(trace: OpTrace, form: Form, parts: Iterable[tuple[str, Sequence[int]]] = ()) -> str:
     """Hash what a part computes; `parts` says how it is divided: identities and operations of its children."""
     content = canonical(trace, form)
     order = {op.id: at for at, op in enumerate(form.ops)}
@@ -37,7 +37,7 @@ def identity(trace: Trace, form: Form, parts: Iterable[tuple[str, Sequence[int]]
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def canonical(trace: Trace, form: Form) -> dict[str, Any]:
+def canonical(trace: OpTrace, form: Form) -> dict[str, Any]:
     """Write a part with numbered values, nothing named: equal for equal pieces of work."""
     numbers = {value: at for at, value in enumerate(form.inputs)}
     ops = []
@@ -55,13 +55,13 @@ def canonical(trace: Trace, form: Form) -> dict[str, Any]:
     }
 
 
-def _described(trace: Trace, form: Form, value: str) -> list[Any]:
+def _described(trace: OpTrace, form: Form, value: str) -> list[Any]:
     found = trace.values[value]
     sizes = [_plain(size, {}) for size in form.shapes[value]]
     return [is_weight(trace, value), found.dtype, sizes]
 
 
-def is_weight(trace: Trace, value: str) -> bool:
+def is_weight(trace: OpTrace, value: str) -> bool:
     """Tell weights, buffers and constants from activations."""
     return trace.values[value].kind not in ("input", "inter")
 
@@ -103,7 +103,7 @@ def _structure(structure: Any) -> Any:
 # -- names
 
 
-def base_name(trace: Trace, node: Node, form: Form) -> str:
+def base_name(trace: OpTrace, node: Node, form: Form) -> str:
     """Name a piece by what it does, its constant sizes and its dtype: `linear_768x3072_bf16`."""
     shape = "x".join(map(str, _shape_signature(trace, form)))
     return "_".join(filter(None, (snake(node.name), shape, _dtype(trace, form))))
@@ -119,7 +119,7 @@ def snake(text: str) -> str:
     return f"m{plain}" if plain[0].isdigit() else plain
 
 
-def _shape_signature(trace: Trace, form: Form) -> list[int]:
+def _shape_signature(trace: OpTrace, form: Form) -> list[int]:
     """Give the constant sizes of the largest weight, else of the largest activation."""
     weights = [value for value in form.inputs if is_weight(trace, value)]
     matrices = [value for value in weights if len(form.shapes[value]) > 1]
@@ -137,14 +137,14 @@ def _constants(form: Form, value: str) -> list[int]:
     return [size for size in form.shapes[value] if isinstance(size, int)]
 
 
-def _volume(trace: Trace, value: str) -> int:
+def _volume(trace: OpTrace, value: str) -> int:
     volume = 1
     for size in trace.values[value].shape:
         volume *= size
     return volume
 
 
-def _dtype(trace: Trace, form: Form) -> str:
+def _dtype(trace: OpTrace, form: Form) -> str:
     dtypes = [trace.values[value].dtype for value in (*form.outputs, *form.inputs)]
     floats = [dtype for dtype in dtypes if dtype.startswith(("float", "bfloat", "complex"))]
     chosen = (floats or dtypes or [""])[0]

@@ -129,7 +129,7 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Trace:
+class OpTrace:
     """What one forward call did."""
 
     model: str
@@ -147,7 +147,7 @@ class Trace:
     specialisations: tuple[str, ...] = ()
     """Where the run asked for a number (`item`, `bool`): the trace holds for that answer only."""
     front_end: Literal["meta", "real", "export", "opaque"] = "meta"
-    """Which rung of the ladder made it."""
+    """Which step of the fallback chain made it."""
     notes: tuple[str, ...] = ()
 
     def op(self, id: int) -> Op:  # noqa: A002  # what it is
@@ -227,7 +227,7 @@ class Interface:
     """In order of making."""
 
 
-def interface(trace: Trace, ops: Iterable[int]) -> Interface:
+def interface(trace: OpTrace, ops: Iterable[int]) -> Interface:
     """Find what a set of operations reads from outside and makes for outside."""
     chosen = sorted(set(ops))
     inside = {out for each in chosen for out in trace.op(each).outs}

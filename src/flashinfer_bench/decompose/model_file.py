@@ -1,11 +1,14 @@
-"""A model to be taken apart: a file in KernelBench's format, or a module with example inputs."""
+"""A model to be taken apart: a file in KernelBench's format, run as a module of its own, or a module with inputs."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import importlib.util
 import inspect
+import itertools
 import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +17,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.blame import ModelFileError, blaming, needs_network, raised_in
-from flashinfer_bench.decompose.held import copied_to
-from flashinfer_bench.decompose.importing import ModelFolder, run_file, unscripted
+from flashinfer_bench.decompose.model_errors import (
+    ModelFileError,
+    blaming,
+    missing_module,
+    needs_network,
+    raised_in,
+)
+from flashinfer_bench.decompose.module_tensors import copied_to
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
+
 
 __all__ = [
     "ModelFile",
@@ -60,7 +70,7 @@ class ModelFile:
     path: Path
     source: str
     module: ModuleType
-    folder: ModelFolder
+    folder: _ModelFolder
     entry: str = "Model"
 
     @property
@@ -90,7 +100,7 @@ class ModelFile:
 
     def _constructed(self, device: str, seed: int) -> nn.Module:
         _seed(seed)
-        with torch.device(device), unscripted():
+        with torch.device(device), _unscripted():
             given: Any = getattr(self.module, "get_init_inputs", list)()
             model = getattr(self.module, self.entry)
             made = model(**given) if isinstance(given, Mapping) else model(*_listed(given))
@@ -130,8 +140,8 @@ def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
     """Run a model's file, under a module name of its own and with the helper modules beside it in reach."""
     path = Path(path)
     source = _read(path)
-    folder = ModelFolder(path.resolve().parent)
-    module = run_file(path, source, folder)
+    folder = _ModelFolder(path.resolve().parent)
+    module = _run_file(path, source, folder)
     for name, what in ((entry, f"class {entry}"), ("get_inputs", "function get_inputs()")):
         if not callable(getattr(module, name, None)):
             raise ModelFileError(f"{path} defines no {what}: {_SHAPE.format(entry=entry)}")
@@ -203,3 +213,78 @@ def _all_on_meta(module: nn.Module) -> nn.Module:
         each.device.type != "meta" for each in (*module.parameters(), *module.buffers())
     )
     return copied_to(module, "meta") if elsewhere else module
+
+
+_LOADS = itertools.count()
+_FOLDER = "__folder_of_the_model__"
+
+
+@dataclass
+class _ModelFolder:
+    """The folder of a model's file; modules found there are this file's, whatever another calls its own."""
+
+    path: Path
+    _helpers: dict[str, ModuleType] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def in_reach(self) -> Iterator[None]:
+        """Let imports find what lies in the folder."""
+        before = set(sys.modules)
+        sys.path.insert(0, str(self.path))
+        sys.modules.update(self._helpers)
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self.path))
+            for name in set(sys.modules) - before:
+                if self._holds(name, sys.modules[name]):
+                    self._helpers[name] = sys.modules.pop(name)
+
+    def _holds(self, name: str, module: ModuleType) -> bool:
+        beside = f"{self.path}/{name.replace('.', '/')}"
+        origin = getattr(module, "__file__", None)
+        return origin in (f"{beside}.py", f"{beside}/__init__.py")
+
+
+def _run_file(path: Path, source: str, folder: _ModelFolder) -> ModuleType:
+    """Run a file's code under a module name that no other has."""
+    name = f"_decomposed_{next(_LOADS)}_{path.stem}"
+    home = str(path.resolve())
+    spec = importlib.util.spec_from_file_location(name, home)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    vars(module)[_FOLDER] = folder
+    sys.modules[name] = module  # dataclasses and pickle look a class up by its module
+    try:
+        with folder.in_reach(), _unscripted():
+            exec(compile(source, home, "exec"), module.__dict__)  # noqa: S102  # what was asked for
+    except SyntaxError as error:
+        where = f"{path}:{error.lineno}" if error.filename == home else f"{error.filename}"
+        text = (error.text or "").strip()
+        raise ModelFileError(f"{where}: {error.msg}" + (f": {text}" if text else "")) from None
+    except ModuleNotFoundError as error:
+        raise missing_module(path, error) from None
+    except Exception as error:  # noqa: BLE001  # the file's own code: anything may come
+        raise raised_in(path, "the file", error) from None
+    return module
+
+
+def in_reach_of(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Let imports find what lies beside the file that a model comes from, if it comes from one."""
+    home = vars(sys.modules.get(type(model).__module__, torch)).get(_FOLDER)
+    return home.in_reach() if isinstance(home, _ModelFolder) else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _unscripted() -> Iterator[None]:
+    """Leave functions that are decorated for TorchScript as they are written: what it runs cannot be seen."""
+    script = torch.jit.script
+    setattr(torch.jit, "script", _as_it_is)  # noqa: B010  # mypy takes it for a type
+    try:
+        yield
+    finally:
+        setattr(torch.jit, "script", script)  # noqa: B010
+
+
+def _as_it_is(scripted: Any = None, *_: Any, **__: Any) -> Any:
+    return scripted

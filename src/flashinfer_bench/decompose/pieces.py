@@ -14,7 +14,7 @@ from flashinfer_bench.decompose.identity import (
     snake,
     unique_names,
 )
-from flashinfer_bench.decompose.ir import LEVELS, Interface, Node, Trace, interface
+from flashinfer_bench.decompose.ir import LEVELS, Interface, Node, OpTrace, interface
 from flashinfer_bench.decompose.variables import input_names
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Pieces:
     """Parents before their children, in the order of their first instances."""
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> OpTrace:
         """What the model did."""
         return self.probed.trace
 
@@ -125,7 +125,7 @@ def _piece(
     return piece
 
 
-def _whole(trace: Trace, tree: Node) -> Interface:
+def _whole(trace: OpTrace, tree: Node) -> Interface:
     """Give the model's own inputs and outputs, used or not, and the weights it uses."""
     needed = interface(trace, tree.all_ops()).inputs
     unmade = [value for value in trace.outputs if trace.maker(value) is None]
@@ -144,7 +144,7 @@ def _in_order(root: Piece) -> Iterator[Piece]:
             waiting += piece.children
 
 
-def bindings(trace: Trace, piece: Piece, instance: PieceInstance) -> dict[str, str]:
+def bindings(trace: OpTrace, piece: Piece, instance: PieceInstance) -> dict[str, str]:
     """Say which weight of the model each weight input is in an instance."""
     return {
         name: trace.values[value].name
@@ -164,7 +164,7 @@ class Unit:
     outputs: tuple[str, ...]
 
 
-def units(trace: Trace, node: Node) -> list[Unit]:
+def units(trace: OpTrace, node: Node) -> list[Unit]:
     """Order a parent's children and its plumbing so that everything is made before it is read."""
     steps = [Unit(None, op, trace.op(op).ins, trace.op(op).outs) for op in node.ops]
     for at, child in enumerate(node.children):

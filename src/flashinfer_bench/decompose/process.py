@@ -1,4 +1,4 @@
-"""Work on a given file in a process of its own, with a limit on memory and time; torch is imported once for all.
+"""Work on a given file in a process of its own, with a limit on memory and time; the side that asks has no torch.
 
 The file's code is run, so nothing it does may take the caller along: it may crash, hang or fill the memory. Work
 is named (`package.module:function`) rather than handed over, so that the caller need not import torch.
@@ -22,11 +22,12 @@ import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from flashinfer_bench.decompose.blame import is_full
+from flashinfer_bench.decompose.ir import LEVELS, Level
+from flashinfer_bench.decompose.model_errors import is_full
 from flashinfer_bench.errors import (
     BenchError,
     DeviceError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from multiprocessing.process import BaseProcess
 
+
 GIB = 1 << 30
 _PRELOADED = [
     "flashinfer_bench.decompose.process",  # else each child reads it anew, whatever it is by then
@@ -46,7 +48,7 @@ _PRELOADED = [
     "torch._dynamo",  # what runs on meta asks it whether to compile
     "torch._refs",
     "torch.utils._device",
-    "flashinfer_bench.decompose.story",
+    "flashinfer_bench.decompose.pipeline",
     "flashinfer_bench.decompose.verify",
 ]
 _OUTPUT_KEPT = 64_000
@@ -344,3 +346,34 @@ def _function(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+Emit = Literal["kernels", "fusions", "layers", "all"]
+
+_LEVELS_BY_EMIT: dict[Emit, tuple[Level, ...]] = {
+    "kernels": LEVELS[:1],
+    "fusions": LEVELS[:2],
+    "layers": LEVELS[:3],
+    "all": LEVELS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeRequest:
+    """Take one file apart and write what comes of it."""
+
+    file: Path
+    directory: Path
+    """Where the decomposition goes; the folder itself."""
+    emit: Emit = "kernels"
+    """Up to which level pieces become definitions of the dataset."""
+    is_verified: bool = True
+    overrides: Path | None = None
+    seeds: int = 2
+    memory_limit_bytes: int | None = None
+    """What verification may take; a larger model is verified on a smaller copy, and the report says so."""
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Levels whose pieces become definitions."""
+        return _LEVELS_BY_EMIT[self.emit]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.costs import launches_cost
 from flashinfer_bench.decompose.grouping.repeats import signature
-from flashinfer_bench.decompose.ir import Node, Trace, interface
+from flashinfer_bench.decompose.ir import Node, OpTrace, interface
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class _Row:
 
 
 def tree_text(
-    trace: Trace,
+    trace: OpTrace,
     tree: Node,
     identities: Mapping[str, str] | None = None,
     *,
@@ -46,7 +46,7 @@ def tree_text(
 
 @dataclass(frozen=True)
 class _Drawing:
-    trace: Trace
+    trace: OpTrace
     identities: Mapping[str, str] | None
     levels: int | None
     shares: Mapping[str, float] | None

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import get_testing_overrides
 
 from flashinfer_bench.decompose import names
-from flashinfer_bench.decompose.ir import Op, Trace, refs
+from flashinfer_bench.decompose.ir import Op, OpTrace, refs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -61,7 +61,7 @@ def is_usable(name: str) -> bool:
 
 
 def input_names(
-    trace: Trace, inputs: Iterable[str], ops: Iterable[Op], scope: str | None
+    trace: OpTrace, inputs: Iterable[str], ops: Iterable[Op], scope: str | None
 ) -> list[str]:
     """Name the parameters of a part: weights by their place in its scope, activations by their role.
 
@@ -72,7 +72,7 @@ def input_names(
     return [taken.take(_wanted(trace, value, roles, scope)) for value in inputs]
 
 
-def _wanted(trace: Trace, value: str, roles: dict[str, str], scope: str | None) -> str:
+def _wanted(trace: OpTrace, value: str, roles: dict[str, str], scope: str | None) -> str:
     found = trace.values[value]
     if found.kind == "input":
         return found.name.rpartition(".")[2] or "x"

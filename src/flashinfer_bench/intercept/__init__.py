@@ -6,8 +6,7 @@ Importing it patches nothing. `flashinfer_bench.apply` and `flashinfer_bench.tra
 from __future__ import annotations
 
 from flashinfer_bench.intercept.call import Call
-from flashinfer_bench.intercept.chain import CHAIN, Chain, Rank
-from flashinfer_bench.intercept.handler import Handler, Link, Proceed
+from flashinfer_bench.intercept.chain import CHAIN, Chain, Handler, Link, Proceed, Rank
 from flashinfer_bench.intercept.patches import PATCHES, Adapter, Patch, Patches
 from flashinfer_bench.intercept.registry import ADAPTERS, register_adapter, register_module
 

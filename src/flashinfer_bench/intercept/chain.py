@@ -7,16 +7,41 @@ import functools
 import importlib
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BenchError, NoFallbackError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from flashinfer_bench.intercept.call import Call
-    from flashinfer_bench.intercept.handler import Handler, Link, Proceed
+
+
+Proceed = Callable[..., Any]
+"""What comes after a handler: called with the call's arguments, it gives the call's answer."""
+
+Link = Callable[[tuple[Any, ...], Mapping[str, Any], Proceed], Any]
+"""Sees the calls of one definition: positional arguments, keyword arguments, and what comes after it."""
+
+
+class Handler(Protocol):
+    """Sees the calls of many definitions; answers them, or looks and lets them proceed.
+
+    One that has a method `overlooked(readings)` is told of the library's calls that it found in none of their
+    readings.
+    """
+
+    def link(self, name: str) -> Link:
+        """Give what sees the calls of one definition; asked once for each, and again when the chain changes.
+
+        Also for a name the handler does not know: such a link proceeds.
+        """
+
+    def find(self, call: Call) -> str | None:
+        """Name the definition that a library's call is, None if the handler knows none."""
+
 
 _LOG = logging.getLogger("flashinfer_bench.intercept")
 
@@ -179,7 +204,7 @@ def _starter(is_wanted: Callable[[], bool], package: str) -> Callable[[], None]:
 
 CHAIN = Chain(
     (
-        _starter(settings.is_apply_enabled, "flashinfer_bench.apply.activation"),
+        _starter(settings.is_apply_enabled, "flashinfer_bench.apply.calling"),
         _starter(settings.is_tracing_enabled, "flashinfer_bench.tracing.activation"),
     )
 )

@@ -9,7 +9,7 @@ from flashinfer_bench.errors import NestingError
 from flashinfer_bench.intercept.chain import CHAIN, Chain, Rank
 
 if TYPE_CHECKING:
-    from flashinfer_bench.intercept.handler import Handler
+    from flashinfer_bench.intercept.chain import Handler
 
 R = TypeVar("R", bound="Handler")
 

@@ -5,8 +5,7 @@ Importing this package does not import torch; `judges` holds what does.
 
 from __future__ import annotations
 
-from flashinfer_bench.judging.case import Case, Judge, JudgedCall
+from flashinfer_bench.judging.case import Case, Judge, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.choice import JUDGE_NAMES, judge_name
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
-__all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgedCall", "Tolerance", "Verdict", "judge_name"]
+__all__ = ["JUDGE_NAMES", "Case", "Judge", "JudgeVerdict", "JudgedCall", "Tolerance", "judge_name"]

@@ -7,28 +7,27 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from flashinfer_bench.judging.histogram import error_histogram
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
 
 _PIECE_ELEMENTS = 1 << 20
 _SHOWN_MISMATCHES = 5
 _RELATIVE_FLOOR = 1e-8  # the dataset format's denominator: |expected| + 1e-8
 
 
-def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+def compare(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> JudgeVerdict:
     """Compare one output with the expected one; same shape, dtype and device.
 
     Floats: bad iff `|x − y| > atol` and `|x − y| / (|y| + 1e-8) > rtol`, in float64. NaN and infinities must
     stand where the expected output has them, with the same sign. Integers and booleans must be equal.
     """
     if torch.equal(got, expected) or got.numel() == 0:
-        return Verdict(is_accepted=True)
-    tally = _Tally(tolerance, is_exact=not got.dtype.is_floating_point)
+        return JudgeVerdict(is_accepted=True)
+    counts = _ErrorCounts(tolerance, is_exact=not got.dtype.is_floating_point)
     flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         stop = start + _PIECE_ELEMENTS
-        tally.add(flat_got[start:stop], flat_expected[start:stop], start)
-    verdict = tally.verdict(expected)
+        counts.add(flat_got[start:stop], flat_expected[start:stop], start)
+    verdict = counts.verdict(expected)
     if verdict.is_accepted:
         return verdict
     histogram = error_histogram(got, expected)
@@ -66,7 +65,7 @@ def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @dataclass
-class _Tally:
+class _ErrorCounts:
     tolerance: Tolerance
     is_exact: bool
     count: int = 0
@@ -98,7 +97,7 @@ class _Tally:
         if bad.any():
             self._add_bad(got, expected, bad, absolute, start)
 
-    def verdict(self, expected: torch.Tensor) -> Verdict:
+    def verdict(self, expected: torch.Tensor) -> JudgeVerdict:
         """Say what the pieces add up to."""
         matched_ratio = (self.count - self.bad_count) / self.count
         required = self.tolerance.required_matched_ratio or 1.0
@@ -110,7 +109,7 @@ class _Tally:
         if self.nonfinite_count:
             largest = (math.nan,) * 2 if self.has_nan else (math.inf,) * 2
         explanation = "" if is_accepted else self._explain(expected, cap)
-        return Verdict(is_accepted, *largest, matched_ratio, explanation)
+        return JudgeVerdict(is_accepted, *largest, matched_ratio, explanation)
 
     def _add_nonfinite(
         self,
@@ -168,3 +167,42 @@ class _Tally:
 
 def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+_LOWEST, _HIGHEST = -8, 4  # powers of ten
+_WIDTH = 24
+_FEWEST_ELEMENTS = 16
+
+
+def error_histogram(got: torch.Tensor, expected: torch.Tensor) -> str:
+    """Draw the histogram, a line per power of ten that occurs; nothing for a handful of elements."""
+    if got.numel() < _FEWEST_ELEMENTS:
+        return ""
+    counts = _counts(got.reshape(-1), expected.reshape(-1))
+    most = max(counts.values())
+    lines = ["  absolute error  elements"]
+    for label, count in counts.items():
+        bar = "#" * max(1, round(_WIDTH * count / most))
+        lines.append(f"  {label:>14}  {bar} {count}")
+    return "\n".join(lines)
+
+
+def _counts(got: torch.Tensor, expected: torch.Tensor) -> dict[str, int]:
+    edges = torch.tensor([10.0**power for power in range(_LOWEST, _HIGHEST + 1)])
+    edges = edges.to(got.device, torch.float64)
+    counts = torch.zeros(len(edges) + 1, dtype=torch.int64, device=got.device)
+    exact = special = 0
+    for start in range(0, got.numel(), _PIECE_ELEMENTS):
+        ours = got[start : start + _PIECE_ELEMENTS].double()
+        theirs = expected[start : start + _PIECE_ELEMENTS].double()
+        same = (ours == theirs) | (ours.isnan() & theirs.isnan())
+        finite = ours.isfinite() & theirs.isfinite()
+        exact += int(same.sum())
+        special += int((~finite & ~same).sum())
+        errors = (ours - theirs).abs()[finite & ~same]
+        counts += torch.bincount(torch.bucketize(errors, edges), minlength=len(counts))
+    powers = range(_LOWEST, _HIGHEST + 1)
+    labels = ["none", *(f"up to 1e{power}" for power in powers), f"above 1e{_HIGHEST}"]
+    found = dict(zip(labels, [exact, *counts.tolist()], strict=True))
+    found["NaN, infinity"] = special
+    return {label: count for label, count in found.items() if count}

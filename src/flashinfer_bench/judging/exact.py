@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 
 from flashinfer_bench.judging import elementwise
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
+from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def compare_bits(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+def compare_bits(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> JudgeVerdict:
     """Compare one output with the expected one; same shape, dtype and device.
 
     Every element must have the same bits: 0.0 is not −0.0. One NaN is as good as another. No share of
@@ -24,7 +24,7 @@ def compare_bits(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance
     bad &= ~(got.isnan() & expected.isnan())
     bad_count = int(bad.sum())
     if not bad_count:
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
     nothing = Tolerance(rtol=0.0, atol=0.0, max_error_cap=None)
     seen = elementwise.compare(got, expected, nothing)
     return replace(

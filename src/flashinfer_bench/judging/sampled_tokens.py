@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.judging.case import JudgeVerdict
 from flashinfer_bench.judging.ranked import RankedRows, Reading, Thresholds
-from flashinfer_bench.judging.verdict import Verdict
 from flashinfer_bench.stats.chance import RepetitionBet, ranks_stray, shares_stray
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class SamplingCase:
     """Tokens drawn in single calls, by row."""
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
 
-    def hear(self, call: JudgedCall) -> Verdict:
+    def hear(self, call: JudgedCall) -> JudgeVerdict:
         """Judge the tokens of one call by their supports; remember where they stand."""
         tokens = self.source.tokens(call.got, call.inputs)
-        verdict = Verdict(is_accepted=True)
+        verdict = JudgeVerdict(is_accepted=True)
         for part in self.source.parts(call.inputs):
             drawn = tokens[part.rows]
             found = self._in_support(part, drawn)
@@ -118,10 +118,10 @@ class SamplingCase:
             self._bet_on_repetition(part, drawn)
         return verdict
 
-    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> Verdict:
+    def hear_repeats(self, inputs: Sequence[Any], returned: Sequence[Outputs]) -> JudgeVerdict:
         """Judge how the draws of calls on the same inputs are distributed, row by row and together."""
         tokens = torch.cat([self.source.tokens(got, inputs) for got in returned], dim=-1)
-        verdict, seen = Verdict(is_accepted=True), []
+        verdict, seen = JudgeVerdict(is_accepted=True), []
         for part in self.source.parts(inputs):
             drawn = tokens[part.rows]
             found = self._in_support(part, drawn)
@@ -138,27 +138,29 @@ class SamplingCase:
             f"output {self.source.output!r}"
         )
 
-    def close(self) -> Verdict:
+    def close(self) -> JudgeVerdict:
         """Judge all single calls together: where their draws stand, and how often tokens came again."""
         rules = self.source.rules
         rate = rules.sampling_false_alarm_rate * _AUDIT_SHARE
         if self.bet.is_lost(rate):
             why = "it draws the tokens of earlier calls again, though the probabilities are others"
-            return Verdict(is_accepted=False, explanation=f"output {self.source.output!r}: {why}")
+            return JudgeVerdict(
+                is_accepted=False, explanation=f"output {self.source.output!r}: {why}"
+            )
         pooled = [torch.cat(ranks) for ranks in self.ranks.values()]
         why = _about_ranks(pooled, rules, rate)
-        return Verdict(
+        return JudgeVerdict(
             is_accepted=not why,
             explanation=f"output {self.source.output!r}: in timed calls, {why}" if why else "",
         )
 
-    def _in_support(self, part: SampledRows, drawn: torch.Tensor) -> Verdict:
+    def _in_support(self, part: SampledRows, drawn: torch.Tensor) -> JudgeVerdict:
         vocabulary = part.ranked.vocabulary
         is_token = (drawn >= 0) & (drawn < vocabulary)
         probability = part.ranked.of(drawn.clamp(0, vocabulary - 1))
         bad = ~is_token | (probability < part.least[:, None]) | (probability <= 0)
         if not bad.any():
-            return Verdict(is_accepted=True)
+            return JudgeVerdict(is_accepted=True)
         lines = [f"{int(bad.sum())} of {bad.numel()} tokens lie outside what may be drawn"]
         for row, column in bad.nonzero()[:_SHOWN].tolist():
             token = int(drawn[row, column])
@@ -167,7 +169,7 @@ class SamplingCase:
                 why = f"not between 0 and {vocabulary - 1}"
             least = f"at least {float(part.least[row]):.3g} may be drawn"
             lines.append(f"  in row {part.rows.start + row}: token {token}, {why}; {least}")
-        return Verdict(
+        return JudgeVerdict(
             is_accepted=False,
             max_absolute=math.inf,
             max_relative=math.inf,
@@ -258,7 +260,7 @@ def total_variation_strays(shares: torch.Tensor, draws: int, rate: float) -> tor
     return expected + shares_stray(draws, rate)
 
 
-def _about_repeats(looks: Sequence[_Look], rules: SamplingRules) -> Verdict:
+def _about_repeats(looks: Sequence[_Look], rules: SamplingRules) -> JudgeVerdict:
     """A row, and all rows together, must fit one reading of what should be drawn."""
     is_off = torch.stack([look.is_off(rules) for look in looks]).all(0)
     distances = torch.stack([look.distance for look in looks]).amin(0)
@@ -275,7 +277,7 @@ def _about_repeats(looks: Sequence[_Look], rules: SamplingRules) -> Verdict:
             f"in {int(is_off.sum())} of {len(is_off)} rows, the first is {row}, tokens are not drawn as "
             f"often as they should be (total variation distance {float(distances[row]):.3g})"
         )
-    return Verdict(is_accepted=not why, explanation=why, extra=extra)
+    return JudgeVerdict(is_accepted=not why, explanation=why, extra=extra)
 
 
 def _about_ranks(pooled: Sequence[torch.Tensor], rules: SamplingRules, rate: float) -> str:

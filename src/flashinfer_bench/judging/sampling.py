@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Definition
-    from flashinfer_bench.judging.case import Case, Outputs
-    from flashinfer_bench.judging.verdict import Tolerance
+    from flashinfer_bench.judging.case import Case, Outputs, Tolerance
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,27 @@ be one of a tie: as good, by the scores themselves, as one of the reference's th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import elementwise
-from flashinfer_bench.judging.case import Case, JudgedCall, Outputs, SimpleCase
+from flashinfer_bench.judging.case import (
+    Case,
+    JudgedCall,
+    JudgeVerdict,
+    Outputs,
+    SimpleCase,
+    Tolerance,
+)
 from flashinfer_bench.judging.outputs import floating_pairs
-from flashinfer_bench.judging.scores import INDEXER_INPUTS, GivenScores, IndexerScores, Scores
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data import Definition
+
 
 _SHOWN = 5
 _REPEATED = -(1 << 40)
@@ -64,7 +70,7 @@ class TopKJudge:
             for name, spec in definition.outputs.items()
             if "float" in str(spec.dtype) and spec.shape == shape
         ]
-        is_indexer = set(INDEXER_INPUTS) <= set(definition.inputs)
+        is_indexer = set(_INDEXER_INPUTS) <= set(definition.inputs)
         rows = [
             name
             for name, spec in definition.inputs.items()
@@ -106,7 +112,7 @@ class TopKJudge:
             for number, ours, theirs in floating_pairs(got, expected)
         ]
 
-    def _judge_call(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
+    def _judge_call(self, call: JudgedCall, tolerance: Tolerance) -> JudgeVerdict:
         verdict = self._judge_choice(call, tolerance)
         for number, (ours, theirs) in enumerate(zip(call.got, call.expected, strict=True)):
             if number not in (self.indices, self.values) and ours is not None:
@@ -114,11 +120,11 @@ class TopKJudge:
                 verdict = verdict.merged(found.placed(f"output {self.outputs[number]!r}"))
         return verdict
 
-    def _judge_choice(self, call: JudgedCall, tolerance: Tolerance) -> Verdict:
+    def _judge_choice(self, call: JudgedCall, tolerance: Tolerance) -> JudgeVerdict:
         got, expected = call.got[self.indices], call.expected[self.indices]
         assert got is not None
         if got.numel() == 0:
-            return Verdict(is_accepted=True)
+            return JudgeVerdict(is_accepted=True)
         scores = self._scores_of(call, tolerance)
         values = None
         if self.values is not None:
@@ -134,10 +140,10 @@ class TopKJudge:
         found = elementwise.compare(ours, theirs, tolerance)
         return verdict.merged(found.placed(f"output {self.outputs[self.values]!r}, best first"))
 
-    def _scores_of(self, call: JudgedCall, tolerance: Tolerance) -> Scores | None:
+    def _scores_of(self, call: JudgedCall, tolerance: Tolerance) -> _Scores | None:
         if self.scores is not None:
-            return GivenScores(_as_rows(call.inputs[self.scores]))
-        if set(INDEXER_INPUTS) <= set(self.inputs):
+            return _GivenScores(_as_rows(call.inputs[self.scores]))
+        if set(_INDEXER_INPUTS) <= set(self.inputs):
             return IndexerScores(dict(zip(self.inputs, call.inputs, strict=True)), tolerance)
         return None
 
@@ -149,7 +155,7 @@ class _Pairs:
         self,
         got: torch.Tensor,
         expected: torch.Tensor,
-        scores: Scores | None,
+        scores: _Scores | None,
         values: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> None:
         marked_got, marked_expected = _told_apart(got), _told_apart(expected)
@@ -175,7 +181,7 @@ class _Pairs:
     def _goodness(
         got: torch.Tensor,
         expected: torch.Tensor,
-        scores: Scores | None,
+        scores: _Scores | None,
         values: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """By what indices are ranked: their scores, or else the values returned with them."""
@@ -187,7 +193,7 @@ class _Pairs:
         return nothing, nothing
 
     def _is_tie(
-        self, scores: Scores | None, goodness: tuple[torch.Tensor, torch.Tensor]
+        self, scores: _Scores | None, goodness: tuple[torch.Tensor, torch.Tensor]
     ) -> torch.Tensor:
         """Tell which foreign indices are as good as what they stand in for."""
         if not self.is_foreign.any():
@@ -205,18 +211,18 @@ class _Pairs:
         return is_index & is_shown & (ours == smallest) & (theirs == smallest)
 
 
-def _about_indices(pairs: _Pairs, tolerance: Tolerance) -> Verdict:
+def _about_indices(pairs: _Pairs, tolerance: Tolerance) -> JudgeVerdict:
     bad_count, count = int(pairs.is_bad.sum()), pairs.got.numel()
     matched_ratio = (count - bad_count) / count
     if not bad_count:
-        return Verdict(is_accepted=True)
+        return JudgeVerdict(is_accepted=True)
     lines = [f"{bad_count} of {count} indices are wrong"]
     for row, column in pairs.is_bad.nonzero()[:_SHOWN].tolist():
         index, wanted = int(pairs.got[row, column]), int(pairs.expected[row, column])
         why = "occurs twice" if pairs.is_repeated[row, column] else f"is not as good as {wanted}"
         lines.append(f"  in row {row}: index {index} {why}")
     is_enough = matched_ratio >= (tolerance.required_matched_ratio or 1.0)
-    return Verdict(
+    return JudgeVerdict(
         is_enough,
         matched_ratio=matched_ratio,
         explanation="" if is_enough else "\n".join(lines),
@@ -271,3 +277,98 @@ def _named(extra: Mapping[str, Any], key: str, known: Mapping[str, Any]) -> str 
 
 def _position(name: str | None, names: Mapping[str, Any]) -> int | None:
     return None if name is None else list(names).index(name)
+
+
+_TIE_STEPS = 16.0
+"""Scores tie when they differ by no more than so many steps of their dtype at the row's largest magnitude."""
+_SMALL = 1e-8
+_SCALE_BYTES = 4
+
+_INDEXER_INPUTS = ("q_index_fp8", "k_index_cache_fp8", "weights", "seq_lens", "block_table")
+"""Inputs of a sparse-attention indexer in the dataset format, whose scores are computed inside."""
+
+
+class _Scores(Protocol):
+    """Knows the scores of a call's rows; indices are (rows, k)."""
+
+    def of(self, indices: torch.Tensor) -> torch.Tensor:
+        """Give scores in float64; of an index that is not legal, any number."""
+
+    def are_legal(self, indices: torch.Tensor) -> torch.Tensor:
+        """Tell which indices may be chosen in their row."""
+
+    def tie(self, ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+        """Tell which scores are as good as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenScores:
+    """Scores that are an input, (rows, n): only rounding before the choice is forgiven."""
+
+    scores: torch.Tensor
+
+    def of(self, indices: torch.Tensor) -> torch.Tensor:
+        """Look them up."""
+        return self.scores.gather(-1, indices.clamp(0, self.scores.shape[-1] - 1)).double()
+
+    def are_legal(self, indices: torch.Tensor) -> torch.Tensor:
+        """Accept any index of the row."""
+        return (indices >= 0) & (indices < self.scores.shape[-1])
+
+    def tie(self, ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+        """Allow what a softmax in the scores' dtype can round away."""
+        finite = torch.where(self.scores.isfinite(), self.scores.abs(), 0.0)
+        step = torch.finfo(self.scores.dtype).eps * finite.amax(-1, keepdim=True).double()
+        return ((ours - theirs).abs() <= _TIE_STEPS * step) | (ours == theirs)
+
+
+class IndexerScores:
+    """Scores of a paged indexer: Σ over heads of weight × ReLU(q · k), keys in eight bits with a scale each.
+
+    A page of the cache holds the float8 keys of all its tokens and then their float32 scales. An index names a
+    token of the cache: page × page size + place. Scores are compared within the tolerance, for every kernel
+    adds up in an order of its own.
+    """
+
+    def __init__(self, inputs: Mapping[str, Any], tolerance: Tolerance) -> None:
+        queries, cache = inputs["q_index_fp8"], inputs["k_index_cache_fp8"]
+        self._tolerance = tolerance
+        self._queries = queries.float()
+        self._weights = inputs["weights"].float()
+        self._lengths = inputs["seq_lens"].long()
+        self._table = inputs["block_table"].long()
+        pages, page_size, width = cache.shape[0], cache.shape[1], queries.shape[-1]
+        raw = cache.contiguous().view(torch.uint8).reshape(pages, -1)
+        keys, scales = raw[:, : page_size * width], raw[:, page_size * width :]
+        self._keys = keys.contiguous().view(torch.float8_e4m3fn).view(-1, width)
+        scales = scales[:, : page_size * _SCALE_BYTES].contiguous()
+        self._scales = scales.view(torch.float32).reshape(-1)
+        self._page_size = page_size
+
+    def of(self, indices: torch.Tensor) -> torch.Tensor:
+        """Compute them, row by row: the keys of all rows together need not fit."""
+        return torch.stack([self._row(row, indices[row]) for row in range(len(indices))])
+
+    def are_legal(self, indices: torch.Tensor) -> torch.Tensor:
+        """Accept tokens of the sequence's own pages that lie before its end."""
+        return torch.stack([self._own(row, indices[row]) for row in range(len(indices))])
+
+    def tie(self, ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+        """Allow what the tolerance allows an element."""
+        off = (ours - theirs).abs()
+        is_close = off <= self._tolerance.atol
+        return is_close | (off / (theirs.abs() + _SMALL) <= self._tolerance.rtol) | (ours == theirs)
+
+    def _row(self, row: int, tokens: torch.Tensor) -> torch.Tensor:
+        tokens = tokens.clamp(0, len(self._keys) - 1)
+        keys = self._keys[tokens].float() * self._scales[tokens, None]
+        heads = torch.relu(keys @ self._queries[row].t())
+        scores: torch.Tensor = (heads @ self._weights[row]).double()
+        return scores
+
+    def _own(self, row: int, tokens: torch.Tensor) -> torch.Tensor:
+        length = int(self._lengths[row])
+        pages = self._table[row, : -(-length // self._page_size)]
+        places = torch.arange(self._page_size, device=pages.device)
+        own = (pages[:, None] * self._page_size + places).reshape(-1)[:length]
+        return torch.isin(tokens, own)

@@ -1,10 +1,12 @@
-"""What a problem takes and returns, found by running it, in a process of its own.
+"""What a problem takes and returns, and what its model is built of: found by running it, in a process of its own.
 
 The file is somebody's program, and whatever it does, it does here.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.model_file import ModelFile
 
-_LOOKS = 3  # draws of inputs, to see what is drawn and what is fixed
+
+_LOOKS = 3  # draws of inputs and of weights, to see what is drawn and what is fixed
 _LARGEST_TOLERANCE = 1e-2  # KernelBench's own
 _SHARE_OF_OUTPUT = 1e-2
 _SHARE_OF_CHANGE = 0.1
@@ -207,3 +210,44 @@ def _drawn(described: dict[str, Any], value: Any, generator: torch.Generator) ->
     distribution = RandomInput(distribution=described["distribution"]).distribution
     assert distribution is not None
     return draw(distribution, value.shape, value.dtype, generator)
+
+
+def describe_model(path: str, folder: str, seed: int, device: str) -> dict[str, Any]:
+    """Run a problem and look at its weights; those that no distribution gives are left in `folder`."""
+    problem = load_model_file(path)
+    models = [problem.build("cpu", seed + look) for look in range(_LOOKS)]
+    draws = {name: [_state(model)[name] for model in models] for name in _state(models[0])}
+    buffers = {name for name, _ in models[0].named_buffers()}
+    parameters = [_parameter(name, each, name in buffers) for name, each in draws.items()]
+    (name, count), *_ = [*Counter(each["name"] for each in parameters).most_common(1), ("", 0)]
+    if count > 1:
+        raise UsageError(f"several weights of the model would be the input {name!r}")
+    fixed = {each["name"]: draws[each["path"]][0] for each in parameters if each["is_stored"]}
+    if fixed:
+        save_tensors(Path(folder) / "parameters.safetensors", fixed)
+    found = describe(path, folder, [seed], device)
+    return {"found": found, "parameters": parameters}
+
+
+def _state(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {
+        name: tensor.detach()
+        for name, tensor in (*model.named_parameters(), *model.named_buffers())
+    }
+
+
+def _parameter(path: str, draws: list[torch.Tensor], is_buffer: bool) -> dict[str, Any]:
+    if any(draw.shape != draws[0].shape for draw in draws):
+        raise UsageError(f"{path}: its shape depends on chance")
+    distribution = None if is_buffer else inferred_distribution(draws)
+    if distribution is not None and distribution.get("low", 0) >= distribution.get("high", 1):
+        distribution = None  # so small that rounding left nothing
+    return {
+        "path": path,
+        "name": re.sub(r"\W", "_", f"p_{path}"),
+        "shape": list(draws[0].shape),
+        "dtype": dtype_name(draws[0]),
+        "distribution": distribution,
+        "is_stored": distribution is None,
+        "is_buffer": is_buffer,
+    }

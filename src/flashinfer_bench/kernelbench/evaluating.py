@@ -11,11 +11,11 @@ from flashinfer_bench.data import Trace, TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.kernelbench.descriptions import Description, describe_each
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.reports import EvalReport
 from flashinfer_bench.kernelbench.results import (
     COMPILE,
     EAGER,
     EndedJob,
+    EvalReport,
     baseline_report,
     fast_shares,
     pass_shares,

@@ -17,22 +17,21 @@ from flashinfer_bench.decompose.process import (
     run_each,
 )
 from flashinfer_bench.kernelbench.descriptions import Description
-from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.sources import local_sources
-from flashinfer_bench.kernelbench.specs import (
+from flashinfer_bench.kernelbench.library import label_of, local_sources
+from flashinfer_bench.kernelbench.tasks import (
+    OP_TYPE,
     axes_of,
     definition_name,
     input_specs,
     output_specs,
     workload_inputs,
 )
-from flashinfer_bench.kernelbench.tasks import OP_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_JOB = "flashinfer_bench.kernelbench.parameters:describe_model"
+_JOB = "flashinfer_bench.kernelbench.describing:describe_model"
 _SECONDS = 600.0
 _ANY_MEMORY = 1 << 50
 SEED = 42  # KernelBench's own

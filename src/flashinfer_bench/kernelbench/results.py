@@ -1,31 +1,126 @@
-"""What the engine found, in KernelBench's words and ours."""
+"""How candidates did: what the engine found, in KernelBench's own keys and ours beside them."""
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.record import samples_of
 from flashinfer_bench.kernelbench.library import label_of
-from flashinfer_bench.kernelbench.reports import (
-    NOT_MEASURED,
-    AgainstBaseline,
-    BaselineReport,
-    FastShare,
-    ProblemReport,
-    SampleReport,
-)
-from flashinfer_bench.kernelbench.scores import THRESHOLDS, fast_p, pass_at_k, tries
 from flashinfer_bench.report.jobs import JobResult, solution_results
+from flashinfer_bench.report.scores import measures
+from flashinfer_bench.report.scores.measures import KERNELBENCH, pass_at_k
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.kernelbench.samples import Candidate
     from flashinfer_bench.kernelbench.tasks import ProblemTask
+    from flashinfer_bench.report.run import Fault, SkippedJob
     from flashinfer_bench.stats.intervals import Interval
+
+
+_NOT_MEASURED = -1.0
+"""What KernelBench writes where there is no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstBaseline:
+    """How many times faster than a baseline."""
+
+    speedup: float
+    speedup_interval: Interval | None
+    baseline_latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleReport:
+    """One candidate; the first block of keys is KernelBench's, times in milliseconds."""
+
+    level: int | None
+    problem_id: int | None
+    sample_id: int
+    compiled: bool
+    correctness: bool
+    runtime: float
+    runtime_stats: dict[str, Any]
+    ref_runtime: float
+    ref_runtime_stats: dict[str, Any]
+    metadata: dict[str, Any]
+
+    problem: str
+    path: str
+    status: str
+    latency_ms: float | None
+    latency_interval_ms: Interval | None
+    speedups: dict[str, AgainstBaseline]
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    violations: tuple[str, ...]
+    notes: tuple[str, ...]
+    log: str
+    interpreted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineReport:
+    """A baseline on one problem."""
+
+    problem: str
+    name: str
+    status: str
+    latency_ms: float | None
+    latency_interval_ms: Interval | None
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemReport:
+    """What is known of one problem, and how its candidates were judged."""
+
+    problem: str
+    path: str
+    atol: float
+    rtol: float
+    parameters: int
+    is_random: bool
+    scaled_inputs: tuple[str, ...]
+    """Inputs that are what `get_inputs` made under the seed, times another factor in every call."""
+    fixed_inputs: tuple[str, ...]
+    """Inputs that hold the same in every call, as `get_inputs` made them under the seed."""
+    is_same_in_every_call: bool
+    """Whether all inputs do, so that a candidate that remembers its answer is not found out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastShare:
+    """Which share of the samples is right and more than `threshold` times as fast as a baseline."""
+
+    baseline: str
+    threshold: float
+    share: float
+    surely: float
+    """The same, where all of the speedup's interval lies beyond the threshold."""
+    comparison: str = "speedup > threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class EvalReport:
+    """What one evaluation found."""
+
+    hardware: str
+    device: str
+    seeds: tuple[int, ...]
+    problems: tuple[ProblemReport, ...]
+    samples: tuple[SampleReport, ...]
+    baselines: tuple[BaselineReport, ...]
+    fast_p: tuple[FastShare, ...]
+    pass_at_k: dict[int, float]
+    skipped: tuple[SkippedJob, ...] = ()
+    faults: tuple[Fault, ...] = field(default=())
+
 
 EAGER, COMPILE = "eager", "compile"
 _PASSED = "PASSED"
@@ -36,6 +131,9 @@ _METADATA_KEYS = {
     "TIMEOUT": "runtime_error",
 }
 _LONGEST_METADATA = 4000
+_THRESHOLDS = KERNELBENCH.thresholds
+"""The p of fast_p: right, and more than p times as fast as the baseline."""
+_TRIES = (1, 5, 10, 20, 50, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +179,9 @@ def sample_report(
         sample_id=candidate.sample_id,
         compiled=job.status != _NOT_COMPILED,
         correctness=is_right,
-        runtime=mine.get("mean", NOT_MEASURED),
+        runtime=mine.get("mean", _NOT_MEASURED),
         runtime_stats=mine,
-        ref_runtime=theirs.get("mean", NOT_MEASURED),
+        ref_runtime=theirs.get("mean", _NOT_MEASURED),
         ref_runtime_stats=theirs,
         metadata=_metadata(job, device, trials=len(jobs)),
         problem=label_of(candidate.problem),
@@ -128,7 +226,9 @@ def fast_shares(samples: Sequence[SampleReport], baselines: Sequence[str]) -> tu
     for baseline in baselines:
         middle = _by_problem(samples, lambda each, name=baseline: _speedup(each, name))
         lowest = _by_problem(samples, lambda each, name=baseline: _lowest(each, name))
-        shares += [FastShare(baseline, p, fast_p(middle, p), fast_p(lowest, p)) for p in THRESHOLDS]
+        shares += [
+            FastShare(baseline, p, fast_p(middle, p), fast_p(lowest, p)) for p in _THRESHOLDS
+        ]
     return tuple(shares)
 
 
@@ -213,3 +313,20 @@ def _metadata(job: JobResult, device: str, *, trials: int) -> dict[str, Any]:
     if job.max_absolute_error is not None:
         found["max_difference"] = [f"{job.max_absolute_error:.6f}"]  # type: ignore[assignment]  # a list there
     return metadata | found
+
+
+def fast_p(speedups: Mapping[str, Sequence[float | None]], threshold: float) -> float:
+    """Give the share of samples that are right and *more than* `threshold` times as fast, averaged over problems.
+
+    `speedups` holds, for each problem, one entry a sample: None for one that is wrong.
+
+    >>> fast_p({"a": [2.0, None], "b": [1.0]}, 1.0)
+    0.25
+    """
+    return measures.fast_p(speedups, threshold, KERNELBENCH.beyond)
+
+
+def tries(are_right: Mapping[str, Sequence[bool]]) -> tuple[int, ...]:
+    """Choose the k for which every problem has samples enough."""
+    fewest = min((len(each) for each in are_right.values()), default=0)
+    return tuple(sorted({k for k in (*_TRIES, fewest) if 1 <= k <= fewest}))

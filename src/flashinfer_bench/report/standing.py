@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.timestamps import parse_timestamp
+from flashinfer_bench.data.wording import parse_timestamp
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import Block, heading, paragraph
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.data.blobs import save_tensors
-from flashinfer_bench.decompose.blame import blaming
+from flashinfer_bench.decompose.model_errors import blaming
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors.dtypes import dtype_name
 

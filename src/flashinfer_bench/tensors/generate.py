@@ -1,4 +1,4 @@
-"""Inputs that any process can make again from a seed.
+"""Inputs that any process can make again from a seed, and edge-case content: unusual, but legal.
 
 A trial draws one pool per input from a seeded generator. Every call then fills each input that may change
 from its pool, by choices that follow from the call's seed (`input_generation` says how): memory-copy speed,
@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
-from flashinfer_bench.tensors.edge_cases import can_be_edge_case, make_edge_case
-from flashinfer_bench.tensors.planned import usual
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+
 
 Argument = torch.Tensor | bool | int | float
 
@@ -173,3 +174,39 @@ def _scalar(plan: InputPlan, generator: torch.Generator) -> bool | int | float:
 def _derived(seed: int, index: int) -> int:
     digest = hashlib.blake2b(f"{seed}/{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
+
+
+FAMILIES = ("large", "tiny", "zeros", "repeated")
+FAMILIES_WITH_TIES = frozenset({"zeros", "repeated"})
+
+_LARGE, _TINY = 64.0, 2.0**-10  # powers of two, so nothing is rounded
+_STEPS_PER_UNIT = 2.0  # of repeated values: multiples of one half
+
+
+def can_be_edge_case(plan: InputPlan) -> bool:
+    """Tell whether an input may have such content: normally distributed floats, new in every call.
+
+    Declared ranges, rows of probabilities, weights and tensors from files stay what they are.
+    """
+    distribution = usual(plan.tensor.dtype) if plan.distribution is None else plan.distribution
+    return (
+        plan.source == "window"
+        and plan.role == "dynamic"
+        and plan.tensor.dtype in WINDOWED_DTYPES
+        and isinstance(distribution, Normal)
+    )
+
+
+def make_edge_case(family: str, content: torch.Tensor) -> None:
+    """Turn usual content into that of a family, in place."""
+    match family:
+        case "large":
+            content.mul_(_LARGE)
+        case "tiny":
+            content.mul_(_TINY)
+        case "zeros":
+            content.zero_()
+        case "repeated":
+            content.mul_(_STEPS_PER_UNIT).round_().div_(_STEPS_PER_UNIT)
+        case _:
+            raise ValueError(f"no family named {family!r}; there are {', '.join(FAMILIES)}")

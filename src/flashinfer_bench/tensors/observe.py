@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from flashinfer_bench.data.reference_source import EXAMPLE_FUNCTIONS
-from flashinfer_bench.data.scaffolding import SeenCall, SeenFunction, SeenValue
+from flashinfer_bench.data.scaffolding.definitions import SeenCall, SeenFunction, SeenValue
+from flashinfer_bench.data.scaffolding.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.tensors.dtypes import dtype_name
 

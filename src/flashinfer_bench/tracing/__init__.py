@@ -9,20 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashinfer_bench.tracing.activation import (
-        disable_tracing,
-        enable_tracing,
-        profile_model,
-    )
+    from flashinfer_bench.tracing.activation import disable_tracing, enable_tracing, profile_model
     from flashinfer_bench.tracing.config import TracingConfig, TracingConfigRegistry
-    from flashinfer_bench.tracing.entry import WorkloadEntry
+    from flashinfer_bench.tracing.counting import ProfiledModel
     from flashinfer_bench.tracing.policies import FilterPolicy, InputDumpPolicy
     from flashinfer_bench.tracing.presets import (
         get_attention_only_configs,
         get_default_configs,
         get_full_configs,
     )
-    from flashinfer_bench.tracing.profiling import ProfiledModel
+    from flashinfer_bench.tracing.records import WorkloadEntry
     from flashinfer_bench.tracing.registry import PolicyRegistry
     from flashinfer_bench.tracing.runtime import TracingRuntime
 
@@ -46,10 +42,10 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "activation": "disable_tracing enable_tracing profile_model",
     "config": "TracingConfig TracingConfigRegistry",
-    "entry": "WorkloadEntry",
+    "counting": "ProfiledModel",
+    "records": "WorkloadEntry",
     "policies": "FilterPolicy InputDumpPolicy",
     "presets": "get_attention_only_configs get_default_configs get_full_configs",
-    "profiling": "ProfiledModel",
     "registry": "PolicyRegistry",
     "runtime": "TracingRuntime",
 }

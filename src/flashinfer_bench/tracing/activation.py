@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.profile import Framework
     from flashinfer_bench.intercept import Adapter
+    from flashinfer_bench.tracing.counting import ProfiledModel
     from flashinfer_bench.tracing.presets import Configs
-    from flashinfer_bench.tracing.profiling import ProfiledModel
     from flashinfer_bench.tracing.runtime import TracingRuntime
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")
@@ -70,7 +70,7 @@ def profile_model(
     in the dataset's `profiles/`, where `flashinfer-bench report model` finds it.
     """
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415
-    from flashinfer_bench.tracing.profiling import ProfiledModel  # noqa: PLC0415
+    from flashinfer_bench.tracing.counting import ProfiledModel  # noqa: PLC0415
 
     if trace_set is not None and dataset_path is not None:
         raise UsageError("give dataset_path or trace_set, not both")

@@ -38,8 +38,7 @@ def _start_or_explain(session: TracingFolder) -> None:
 def _start(session: TracingFolder) -> None:
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415  # pydantic, torch: the program has it now
     from flashinfer_bench.tracing.active import ACTIVE  # noqa: PLC0415
-    from flashinfer_bench.tracing.counters import COUNTERS  # noqa: PLC0415
-    from flashinfer_bench.tracing.counting import CallCounter  # noqa: PLC0415
+    from flashinfer_bench.tracing.counting import COUNTERS, CallCounter  # noqa: PLC0415
     from flashinfer_bench.tracing.presets import chosen_configs  # noqa: PLC0415
     from flashinfer_bench.tracing.runtime import TracingRuntime  # noqa: PLC0415
 

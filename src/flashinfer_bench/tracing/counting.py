@@ -1,21 +1,26 @@
-"""How often which definition is called, at which sizes."""
+"""How often which definition is called, at which sizes: counters, several at once, and a model's profile from a run."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from flashinfer_bench.data import KernelReference, KernelUse
+from flashinfer_bench.data import KernelReference, KernelUse, Profile, save_json_file
+from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
 from flashinfer_bench.tracing.definitions import KnownDefinitions
 from flashinfer_bench.tracing.recorder import key_of
 from flashinfer_bench.tracing.snapshot import UntraceableError, as_tensors, axes_of, named_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
+    from pathlib import Path
 
     from flashinfer_bench.data import Definition, TraceSet
-    from flashinfer_bench.intercept import Call
+    from flashinfer_bench.data.profile import Framework
+    from flashinfer_bench.intercept import Adapter, Call, Chain, Link, Proceed
 
 
 class CallCounter:
@@ -100,3 +105,121 @@ class _Sizes:
     def _axes(self, args: tuple[Any, ...]) -> Axes:
         inputs = as_tensors(self._definition, named_inputs(self._definition, args, {}))
         return tuple(axes_of(self._definition, inputs).items())
+
+
+class _InsideCall(threading.local):
+    """Whether this thread is inside a call that was counted: what that calls is part of it."""
+
+    counted = False
+
+
+class _Counters:
+    """A handler of the chain that shows every call to every counter, but for calls inside of calls."""
+
+    def __init__(self, chain: Chain = CHAIN) -> None:
+        self._chain = chain
+        self._counters: tuple[CallCounter, ...] = ()
+        self._lock = threading.RLock()
+        self._inside = _InsideCall()
+
+    def add(self, counter: CallCounter) -> None:
+        """Show it calls from now on."""
+        with self._lock:
+            self._counters = (*self._counters, counter)
+            self._chain.set(Rank.PROFILE, self)
+
+    def remove(self, counter: CallCounter) -> None:
+        """Show it no more; without counters nothing is in the chain."""
+        with self._lock:
+            self._counters = tuple(each for each in self._counters if each is not counter)
+            self._chain.set(Rank.PROFILE, self if self._counters else None)
+
+    def link(self, name: str) -> Link:
+        """See the calls of one definition on their way."""
+        inside = self._inside
+
+        def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
+            if inside.counted or not any(
+                [counter.count(name, args, kwargs) for counter in self._counters]  # noqa: C419 - all count
+            ):
+                return proceed(*args, **kwargs)
+            inside.counted = True
+            try:
+                return proceed(*args, **kwargs)
+            finally:
+                inside.counted = False
+
+        return link
+
+    def find(self, call: Call) -> str | None:
+        """Name the definition that a library's call is, by the first counter that knows it."""
+        if self._inside.counted:
+            return None
+        names = (counter.find(call) for counter in self._counters)
+        return next((name for name in names if name is not None), None)
+
+    def overlooked(self, readings: Sequence[Call]) -> None:
+        """Count a library's call that is of no definition."""
+        if not self._inside.counted:
+            for counter in self._counters:
+                counter.overlooked(readings)
+
+
+COUNTERS = _Counters()
+"""The counters of this process."""
+
+
+class ProfiledModel:
+    """Counts calls between `start` and `stop`, or inside a `with`, and then writes the profile."""
+
+    def __init__(self, model: str, trace_set: TraceSet, framework: Framework) -> None:
+        if not model:
+            raise UsageError("a profile needs the model's name")
+        self.model = model
+        self.framework = framework
+        self.counter = CallCounter(trace_set)
+        self._trace_set = trace_set
+        self._adapters: list[Adapter] = []
+        self._is_counting = False
+
+    @property
+    def profile(self) -> Profile:
+        """What was counted so far."""
+        return Profile(model=self.model, framework=self.framework, kernels=self.counter.uses())
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """Calls that are in no profile, for the dataset has no definition they fit, by name."""
+        return self.counter.unknown
+
+    @property
+    def path(self) -> Path | None:
+        """Where the profile is written; None for a dataset in memory."""
+        root = self._trace_set.root
+        return None if root is None else Layout(root).profile_file(self.framework, self.model)
+
+    def start(self) -> Self:
+        """Count from now on. Calls that `apply` answers are counted too."""
+        if self._is_counting:
+            return self
+        COUNTERS.add(self.counter)
+        self._is_counting = True
+        op_types = {each.op_type for each in self._trace_set.definitions.values()}
+        self._adapters = PATCHES.install(ADAPTERS.wanted(op_types))
+        return self
+
+    def stop(self) -> None:
+        """Count no more, and write the profile where the dataset has a folder."""
+        if not self._is_counting:
+            return
+        self._is_counting = False
+        COUNTERS.remove(self.counter)
+        PATCHES.remove(self._adapters)
+        if self.path is not None:
+            save_json_file(self.profile, self.path)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

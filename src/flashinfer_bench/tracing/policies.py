@@ -11,7 +11,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from flashinfer_bench.tracing.entry import WorkloadEntry
+    from flashinfer_bench.tracing.records import WorkloadEntry
 
 
 class InputDumpPolicy(ABC):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.tracing.entry import WorkloadEntry
 from flashinfer_bench.tracing.policies import FilterPolicy
+from flashinfer_bench.tracing.records import WorkloadEntry
 from flashinfer_bench.tracing.snapshot import as_tensors, axes_of, copied, named_inputs, scalars_of
 
 if TYPE_CHECKING:

@@ -1,13 +1,15 @@
-"""A traced call as it lies on disk: a line, and a file of tensors."""
+"""A traced call as it lies on disk: a line, a file of tensors; and which of them are there already."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from safetensors.torch import save
 
 from flashinfer_bench.data import (
@@ -22,11 +24,34 @@ from flashinfer_bench.data import (
 from flashinfer_bench.data.workload import uuid_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from flashinfer_bench.data import Definition
     from flashinfer_bench.data.layout import Layout
-    from flashinfer_bench.tracing.entry import WorkloadEntry
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEntry:
+    """The sizes of a call, its scalars, and copies of the inputs that are written down."""
+
+    def_name: str
+    """Name of the definition."""
+    axes: Mapping[str, int]
+    """Lengths of the variable axes."""
+    inputs_to_dump: Mapping[str, Any] = field(default_factory=dict)
+    """Tensors by input name, on the CPU, nobody else's."""
+    order: int = 0
+    """Counts the entries of a runtime."""
+    cuda_graph_snapshot: Any = None
+    """Always None: calls under CUDA-graph capture are left out."""
+    scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
+    """Values of the inputs without a shape."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory its tensors hold."""
+        return sum(int(tensor.nbytes) for tensor in self.inputs_to_dump.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +109,54 @@ def _identity(definition: Definition, entry: WorkloadEntry, blob: bytes) -> str:
         "blob": hashlib.sha256(blob).hexdigest(),
     }
     return str(uuid.uuid5(WORKLOAD_NAMESPACE, json.dumps(content, sort_keys=True)))
+
+
+class _KnownWorkload(msgspec.Struct):
+    uuid: str
+
+
+class _Line(msgspec.Struct):
+    workload: _KnownWorkload
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+@dataclass(slots=True)
+class _KnownFile:
+    read_bytes: int = 0
+    uuids: set[str] = field(default_factory=set)
+
+
+class KnownWorkloads:
+    """Reads each file once, and then only what was appended since."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _KnownFile] = {}
+
+    def holds(self, path: str, uuid: str) -> bool:
+        """Tell whether the file has a line of this uuid."""
+        file = self._files.setdefault(path, _KnownFile())
+        _read_on(path, file)
+        return uuid in file.uuids
+
+
+def _read_on(path: str, file: _KnownFile) -> None:
+    try:
+        size = os.stat(path).st_size  # noqa: PTH116 - once a workload
+    except (FileNotFoundError, NotADirectoryError):
+        size = 0
+    if size < file.read_bytes:  # replaced or emptied
+        file.read_bytes = 0
+        file.uuids.clear()
+    if size == file.read_bytes:
+        return
+    with open(path, "rb") as opened:  # noqa: PTH123
+        opened.seek(file.read_bytes)
+        whole, _, _ = opened.read().rpartition(b"\n")
+    for line in whole.split(b"\n"):
+        try:
+            file.uuids.add(_DECODER.decode(line).workload.uuid)
+        except msgspec.DecodeError:
+            continue  # the loader complains about it
+    file.read_bytes += len(whole) + bool(whole)

@@ -14,16 +14,14 @@ from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import lines_of, write_whole
 from flashinfer_bench.data.opening import require_inside
 from flashinfer_bench.errors import StorageError
-from flashinfer_bench.tracing.known import KnownWorkloads
-from flashinfer_bench.tracing.records import record_of
+from flashinfer_bench.tracing.records import KnownWorkloads, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.data import Definition
     from flashinfer_bench.data.layout import Layout
-    from flashinfer_bench.tracing.entry import WorkloadEntry
-    from flashinfer_bench.tracing.records import Record
+    from flashinfer_bench.tracing.records import Record, WorkloadEntry
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")
 _NAME = "flashinfer-bench tracing"

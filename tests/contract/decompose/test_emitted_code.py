@@ -9,17 +9,17 @@ from flashinfer_bench.decompose import names
 from flashinfer_bench.decompose.axes import Probed
 from flashinfer_bench.decompose.emit.code import function_body
 from flashinfer_bench.decompose.forms import form
-from flashinfer_bench.decompose.ir import Interface, Named, Op, Ref, Span, Trace, Value
+from flashinfer_bench.decompose.ir import Interface, Named, Op, OpTrace, Ref, Span, Value
 
 ALL = Span(None, None, None)
 X, Y = Ref("x"), Ref("y")
 
 
-def _trace(*ops: Op) -> Trace:
+def _trace(*ops: Op) -> OpTrace:
     values = {name: Value(name, (4, 4), "float32", "input", name) for name in ("x", "y")}
     for op in ops:
         values |= {out: Value(out, (4, 4), "float32", "inter", "made") for out in op.outs}
-    return Trace("m", values, ops, ("x", "y"), [0, 1], ops[-1].outs, [0])
+    return OpTrace("m", values, ops, ("x", "y"), [0, 1], ops[-1].outs, [0])
 
 
 def _op(

@@ -17,7 +17,7 @@ from torch import nn  # noqa: E402
 
 from flashinfer_bench.decompose.capture import capture  # noqa: E402
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace  # noqa: E402
-from flashinfer_bench.decompose.ir import Node, Trace  # noqa: E402
+from flashinfer_bench.decompose.ir import Node, OpTrace  # noqa: E402
 from flashinfer_bench.decompose.model_file import ModelObject, load_model_file  # noqa: E402
 
 PROBLEMS = Path(__file__).parents[3] / "examples" / "kernelbench"
@@ -25,7 +25,7 @@ FILES = sorted(path for path in PROBLEMS.glob("level*/*.py") if "class Model" in
 
 
 @cache
-def _tree(path: Path) -> tuple[Trace, Node]:
+def _tree(path: Path) -> tuple[OpTrace, Node]:
     trace = capture(load_model_file(path)).trace
     return trace, decompose_trace(trace)
 
@@ -59,7 +59,7 @@ def test_problems_of_a_few_operations_are_mostly_fusions_and_networks_mostly_mod
     assert share("level3", {"layer", "model"}) > 0.8
 
 
-def _of_module(module: nn.Module, *inputs: Any) -> tuple[Trace, Node]:
+def _of_module(module: nn.Module, *inputs: Any) -> tuple[OpTrace, Node]:
     trace = capture(ModelObject(module, list(inputs), "model")).trace
     return trace, decompose_trace(trace)
 
@@ -111,6 +111,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.full  # test_decompose_files has it of what is written
 def test_trees_do_not_depend_on_the_hash_seed() -> None:
     chosen = FILES[::9]
 

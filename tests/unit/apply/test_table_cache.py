@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.apply.config import ApplyConfig
-from flashinfer_bench.apply.table import ApplyKey, Winner
-from flashinfer_bench.apply.table_cache import digest_of, tables_here
+from flashinfer_bench.apply.table import ApplyKey, Winner, digest_of, tables_here
 from flashinfer_bench.data import Solution, Trace, TraceSet
 from tests.unit.apply.datasets import HERE, dataset, definition, marked, trace
 

@@ -16,9 +16,9 @@ from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
     Errors,
+    JobNote,
     Misshapen,
     NotBuilt,
-    Note,
     OpponentFailed,
     Outcome,
     Skipped,
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WRONG = Errors(0.5, 0.25, 0.75)
-REUSED = Note("reused_buffer", "same memory")
-STRIDED = Note("unusual_strides", "not contiguous")
+REUSED = JobNote("reused_buffer", "same memory")
+STRIDED = JobNote("unusual_strides", "not contiguous")
 
 
 def wrong(
-    errors: Errors = WRONG, *violations: Note, notes: tuple[Note, ...] = (), log: str = ""
+    errors: Errors = WRONG, *violations: JobNote, notes: tuple[JobNote, ...] = (), log: str = ""
 ) -> Wrong:
     return Wrong(errors, "1 of 4 elements differ", violations, notes, log)
 
@@ -114,7 +114,7 @@ def test_correctness_and_performance_are_null_where_the_format_says_so(
         (misshapen("shape"), "output 'y' is odd\nsaid this"),
         (wrong(WRONG, log="printed"), "1 of 4 elements differ\nprinted"),
         (
-            wrong(WRONG, Note("changed_inputs", "call 3")),
+            wrong(WRONG, JobNote("changed_inputs", "call 3")),
             "violation changed_inputs: call 3\n1 of 4 elements differ",
         ),
     ],
@@ -282,7 +282,7 @@ def test_matches_precision_and_violations_go_into_extra() -> None:
     precision = {"solution_rms_error": 2.0, "reference_rms_error": 1.0, "ratio": 2.0}
     errors = Errors(0.5, 0.25, 0.75, precision)
 
-    extra = written(wrong(errors, Note("failed_audit", "call 7")))["correctness"]["extra"]
+    extra = written(wrong(errors, JobNote("failed_audit", "call 7")))["correctness"]["extra"]
 
     assert extra == {
         "matched_ratio": 0.75,
@@ -328,7 +328,7 @@ def test_only_passed_jobs_have_samples(outcome: Outcome) -> None:
     [
         passed(samples(*[[4e6]] * 10, is_reference=True), samples(*[[2e6]] * 10)),
         passed(notes=(REUSED,)),
-        wrong(WRONG, Note("changed_inputs", "call 3")),
+        wrong(WRONG, JobNote("changed_inputs", "call 3")),
         misshapen("dtype"),
         Crashed("SIGSEGV", "…"),
     ],
@@ -371,7 +371,9 @@ def test_two_runs_have_two_identities() -> None:
 
 def test_how_a_task_is_weak_is_recorded_and_no_solutions_fault() -> None:
     outcome = passed()
-    noted = msgspec.structs.replace(outcome, task_notes=(Note("constant_inputs", "all the same"),))
+    noted = msgspec.structs.replace(
+        outcome, task_notes=(JobNote("constant_inputs", "all the same"),)
+    )
     found = evaluation_of(noted, is_strict=True)
 
     assert found.status == "PASSED"

@@ -8,8 +8,8 @@ from hypothesis import settings
 
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.outcomes import Errors, Note, Outcome, Passed, Samples
-from flashinfer_bench.bench.parent.pool import Finished
+from flashinfer_bench.bench.outcomes import Errors, JobNote, Outcome, Passed, Samples
+from flashinfer_bench.bench.parent.pool import FinishedJob
 from flashinfer_bench.bench.plan import Job, Target, jobs_for
 from flashinfer_bench.bench.protocol import Opened
 from flashinfer_bench.bench.record import Run
@@ -60,13 +60,13 @@ def samples(*blocks_ns: Sequence[float], is_reference: bool = False) -> Samples:
 
 
 def passed(
-    *by_participant: Samples, errors: Errors = EXACT, notes: tuple[Note, ...] = (), log: str = ""
+    *by_participant: Samples, errors: Errors = EXACT, notes: tuple[JobNote, ...] = (), log: str = ""
 ) -> Passed:
     """A job that went well; ten blocks of a microsecond per call unless told otherwise."""
     measured = by_participant or (samples(*[[1000.0, 1000.0]] * 10),)
     return Passed(errors, measured, notes, bytes_moved=64, peak_memory_bytes=128, log=log)
 
 
-def finished(outcome: Outcome, of: Job | None = None) -> Finished:
+def finished(outcome: Outcome, of: Job | None = None) -> FinishedJob:
     """A finished job."""
-    return Finished(of or job(), outcome, OPENED, attempt=ATTEMPT)
+    return FinishedJob(of or job(), outcome, OPENED, attempt=ATTEMPT)

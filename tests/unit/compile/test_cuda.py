@@ -9,7 +9,7 @@ import pytest
 
 from flashinfer_bench.compile import cuda
 from flashinfer_bench.compile.compiler import Recipe
-from flashinfer_bench.compile.libraries import find_libraries
+from flashinfer_bench.compile.dependencies import find_libraries
 from flashinfer_bench.data import BuildSpec, Solution, SourceFile
 from flashinfer_bench.errors import ToolchainMissingError
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from flashinfer_bench.cli.main import cli
 from flashinfer_bench.data import Solution, TraceSet, load_json_file, unpack
-from flashinfer_bench.data.staging_folder import new_folder
+from flashinfer_bench.data.appending import new_folder
 from flashinfer_bench.errors import StorageError
 
 NAN = '"max_relative_error":NaN'

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.data import Definition, Trace, json_text
-from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
+from flashinfer_bench.data import Definition, Trace
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, offset_of, parse, without_comments
 from flashinfer_bench.errors import DatasetError, DatasetWarning
 
 
@@ -128,7 +128,7 @@ def test_the_flat_form_in_a_file_is_read() -> None:
 def test_comments_and_trailing_commas_keep_everything_in_place() -> None:
     text = '{ // one\n "a": [1, 2, /* two */ ],\n "b": "// no, ]",\n}'
 
-    plain = json_text.without_comments(text)
+    plain = without_comments(text)
 
     assert json.loads(plain) == {"a": [1, 2], "b": "// no, ]"}
     assert len(plain) == len(text)
@@ -142,7 +142,7 @@ def test_comments_and_trailing_commas_keep_everything_in_place() -> None:
 def test_a_field_is_found_in_text(field: tuple[str | int, ...], found: str) -> None:
     text = '  {"a": "x\\"y", "b": [{"d": 1}, {"c": 7}]}'
 
-    assert text[json_text.find(text, field) :].startswith(found)
+    assert text[offset_of(text, field) :].startswith(found)
 
 
 def test_a_contradiction_beside_an_unknown_key_is_an_error_with_its_place(build: Any) -> None:

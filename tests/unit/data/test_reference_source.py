@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashinfer_bench.data.reference_source import (
+from flashinfer_bench.data.scaffolding.reference_source import (
     AuthorsFile,
     read_authors_file,
     reference_text,

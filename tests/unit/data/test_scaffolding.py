@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data import AxisConst, AxisExpr, AxisVar, SafetensorsInput, ScalarInput
-from flashinfer_bench.data.scaffolding import (
+from flashinfer_bench.data.scaffolding.definitions import (
     Draft,
     SeenCall,
     SeenFunction,

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.capture import Captured, as_written, capture
-from flashinfer_bench.decompose.held import held_tensors
 from flashinfer_bench.decompose.model_file import ModelObject, ModelSource
+from flashinfer_bench.decompose.module_tensors import held_tensors
 from flashinfer_bench.decompose.names import call, tensors_in
 
 Forward = Callable[..., Any]

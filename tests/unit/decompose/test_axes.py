@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from flashinfer_bench.decompose.axes import Probed, probe
 from flashinfer_bench.decompose.forms import Along, form
-from flashinfer_bench.decompose.ir import Trace
+from flashinfer_bench.decompose.ir import OpTrace
 from tests.unit.decompose.traces import Building
 
 Shapes = Sequence[tuple[int, ...]]
 
 
-def _heads(shapes: Shapes) -> Trace:
+def _heads(shapes: Shapes) -> OpTrace:
     """A linear layer whose outputs are split into heads."""
     b = Building()
     x = b.input(*shapes[0])
@@ -19,13 +19,13 @@ def _heads(shapes: Shapes) -> Trace:
     return b.trace(b.op("torch.Tensor.view", y, (rows, steps, 4, 8), shape=(rows, steps, 4, 8)))
 
 
-def _sum_of_two(shapes: Shapes) -> Trace:
+def _sum_of_two(shapes: Shapes) -> OpTrace:
     b = Building()
     left, right = b.input(*shapes[0]), b.input(*shapes[1])
     return b.trace(b.op("add", left, right))
 
 
-def _mean_by_hand(shapes: Shapes) -> Trace:
+def _mean_by_hand(shapes: Shapes) -> OpTrace:
     """A sum that is divided by a number made of a length."""
     b = Building()
     x = b.input(*shapes[0])
@@ -33,28 +33,28 @@ def _mean_by_hand(shapes: Shapes) -> Trace:
     return b.trace(b.op("mul", total, 1.0 / shapes[0][0]))
 
 
-def _padded(shapes: Shapes) -> Trace:
+def _padded(shapes: Shapes) -> OpTrace:
     """One more element than went in."""
     b = Building()
     x = b.input(*shapes[0])
     return b.trace(b.op("pad", x, (1, 0), shape=(shapes[0][0] + 1,)))
 
 
-def _at_most(limit: int, traced: Callable[[Shapes], Trace]) -> Callable[[Shapes], Trace | None]:
+def _at_most(limit: int, traced: Callable[[Shapes], OpTrace]) -> Callable[[Shapes], OpTrace | None]:
     return lambda shapes: traced(shapes) if shapes[0][1] <= limit else None
 
 
-def _equally_long(shapes: Shapes) -> Trace | None:
+def _equally_long(shapes: Shapes) -> OpTrace | None:
     return _sum_of_two(shapes) if shapes[0] == shapes[1] else None
 
 
 def _only_features(
-    width: int, traced: Callable[[Shapes], Trace]
-) -> Callable[[Shapes], Trace | None]:
+    width: int, traced: Callable[[Shapes], OpTrace]
+) -> Callable[[Shapes], OpTrace | None]:
     return lambda shapes: traced(shapes) if shapes[0][-1] == width else None
 
 
-def _probed(traced: Callable[[Shapes], Trace | None], *shapes: tuple[int, ...]) -> Probed:
+def _probed(traced: Callable[[Shapes], OpTrace | None], *shapes: tuple[int, ...]) -> Probed:
     trace = traced(shapes)
     assert trace is not None
     return probe(trace, traced)
@@ -83,7 +83,7 @@ def test_a_length_with_a_limit_is_found_by_shortening() -> None:
 
 
 def test_a_model_that_runs_other_operations_at_other_sizes_has_no_such_axis() -> None:
-    def by_length(shapes: Shapes) -> Trace:
+    def by_length(shapes: Shapes) -> OpTrace:
         b = Building()
         x = b.input(*shapes[0])
         for _ in range(shapes[0][0]):

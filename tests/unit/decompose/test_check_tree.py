@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, steps
-from flashinfer_bench.decompose.ir import Node, Trace
+from flashinfer_bench.decompose.ir import Node, OpTrace
 from tests.unit.decompose.traces import Building
 
 
-def _trace() -> Trace:
+def _trace() -> OpTrace:
     """Two chains after one another, with a view between them."""
     made = Building(model="two_chains")
     x = made.op("relu", made.linear(made.input(4, 8), 8))

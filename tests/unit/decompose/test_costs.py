@@ -7,7 +7,7 @@ import pytest
 
 from flashinfer_bench.decompose.costs import Cost, edges, flops, launches_cost, node_cost
 from flashinfer_bench.decompose.grouping import decompose_trace
-from flashinfer_bench.decompose.ir import Trace
+from flashinfer_bench.decompose.ir import OpTrace
 from tests.unit.decompose.traces import Building
 
 LINEAR, CONV = "torch.nn.functional.linear", "torch.nn.functional.conv2d"
@@ -77,7 +77,7 @@ def test_a_recurrent_layer_costs_its_matrices_once_for_each_step() -> None:
     assert flops(made.trace(out), made.ops[0]) == 2 * 5 * 3 * (16 * 8 + 16 * 4)
 
 
-def _cost(trace: Trace) -> Cost:
+def _cost(trace: OpTrace) -> Cost:
     return node_cost(trace, decompose_trace(trace))
 
 

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace
-from flashinfer_bench.decompose.ir import Ref, Trace
+from flashinfer_bench.decompose.ir import OpTrace, Ref
 from tests.unit.decompose.traces import Building
 
 UNARY = (
@@ -28,7 +28,7 @@ FACTORIES = ("zeros", "arange")
 
 
 @st.composite
-def traces(draw: Any) -> Trace:
+def traces(draw: Any) -> OpTrace:
     """Random graphs in random scopes, with shared values, prologues and buffers."""
     made = Building()
     values: list[Ref] = [made.input(4, 4), made.param(4, 4), made.buffer(4, 4)]
@@ -59,7 +59,7 @@ def traces(draw: Any) -> Trace:
 
 @settings(deadline=None, max_examples=300, derandomize=True)
 @given(traces())
-def test_every_tree_owns_all_operations_once_and_can_run(trace: Trace) -> None:
+def test_every_tree_owns_all_operations_once_and_can_run(trace: OpTrace) -> None:
     tree = decompose_trace(trace)
 
     assert check_tree(trace, tree) == ()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flashinfer_bench.data.distributions import Integers, Normal, Uniform
-from flashinfer_bench.decompose.emit.constancy import constant_outputs
 from flashinfer_bench.decompose.emit.legal import LegalInput, legal_input
+from flashinfer_bench.decompose.emit.testing import constant_outputs
 from flashinfer_bench.decompose.ir import Ref, Span
 from tests.unit.decompose.traces import Building
 

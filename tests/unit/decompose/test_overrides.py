@@ -13,12 +13,12 @@ from flashinfer_bench.decompose.grouping import (
     parse_overrides,
 )
 from flashinfer_bench.decompose.grouping.overrides import IDIOMS, RULES, Treatment
-from flashinfer_bench.decompose.ir import Node, Trace
+from flashinfer_bench.decompose.ir import Node, OpTrace
 from flashinfer_bench.errors import UsageError
 from tests.unit.decompose.traces import Building, children, leaves
 
 
-def _model() -> Trace:
+def _model() -> OpTrace:
     """An attention-like module of six kernels, a composite, and a long tail."""
     made = Building()
     x = made.input(4, 8)

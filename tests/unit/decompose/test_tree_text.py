@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from flashinfer_bench.decompose.grouping import decompose_trace
-from flashinfer_bench.decompose.ir import Trace
+from flashinfer_bench.decompose.ir import OpTrace
 from flashinfer_bench.decompose.tree_text import tree_text
 from tests.unit.decompose.traces import Building
 
 
-def _trace() -> Trace:
+def _trace() -> OpTrace:
     made = Building(model="3_Net")
     x = made.input(4, 8)
     for number in range(3):

@@ -10,7 +10,7 @@ import torch
 
 from flashinfer_bench.decompose.grouping import parse_overrides
 from flashinfer_bench.decompose.model_file import load_model_file
-from flashinfer_bench.decompose.story import take_apart
+from flashinfer_bench.decompose.pipeline import take_apart
 from flashinfer_bench.decompose.verify import verify_directory
 from flashinfer_bench.decompose.verify.values import copied, error, is_same, mark, tolerance
 from flashinfer_bench.errors import UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.decompose.verify.findings import Finding, VerifyReport
-from flashinfer_bench.decompose.verify.ladder import climb
+from flashinfer_bench.decompose.verify.findings import VerifyReport, Violation
+from flashinfer_bench.decompose.verify.stages import verify_folder
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
 FEED = "level_1_fusion/feed_forward.py"
@@ -220,7 +220,7 @@ def played(cheat: Cheat, folder: Path) -> VerifyReport:
     for path in list(folder.glob("level_0_kernel/*.py")):
         if path.name not in (folder / "decomposition_tree.json").read_text():
             path.unlink()
-    return climb(folder, seeds=1)
+    return verify_folder(folder, seeds=1)
 
 
 def move_fusion(folder: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_cheat_is_found_where_it_is(cheat: Cheat, tmp_path: Path) -> None:
     ]
 
 
-def names_it(findings: tuple[Finding, ...], cheat: Cheat) -> bool:
+def names_it(findings: tuple[Violation, ...], cheat: Cheat) -> bool:
     return any(
         each.code == cheat.code and each.file == cheat.file and cheat.says in each.message
         for each in findings
@@ -245,7 +245,7 @@ def names_it(findings: tuple[Finding, ...], cheat: Cheat) -> bool:
 
 
 def test_a_decomposition_made_by_hand_passes() -> None:
-    report = climb(HANDMADE)
+    report = verify_folder(HANDMADE)
 
     assert report.findings == ()
     assert report.passed
@@ -270,8 +270,8 @@ def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning_where_that_is_allowe
     for name in ("linear_32x64", "gelu_64", "linear_64x32"):
         (tmp_path / f"kept/level_0_kernel/{name}.py").unlink()
 
-    allowed = climb(tmp_path / "kept", seeds=1, allow_opaque=True)
-    refused = climb(tmp_path / "kept", seeds=1)
+    allowed = verify_folder(tmp_path / "kept", seeds=1, allow_opaque=True)
+    refused = verify_folder(tmp_path / "kept", seeds=1)
 
     (finding,) = allowed.findings
     assert (finding.code, finding.severity) == ("GRAPH-kernel", "warning")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from flashinfer_bench.decompose.ir import Kind, Node, Op, Ref, Scope, Trace, Value
+from flashinfer_bench.decompose.ir import Kind, Node, Op, OpTrace, Ref, Scope, Value
 
 Shape = tuple[int, ...]
 
@@ -99,9 +99,9 @@ class Building:
         yield
         self.scope = before
 
-    def trace(self, *outputs: Ref) -> Trace:
+    def trace(self, *outputs: Ref) -> OpTrace:
         """The trace, with what the model returns."""
-        return Trace(
+        return OpTrace(
             model=self.model,
             values=self.values,
             ops=tuple(self.ops),

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from flashinfer_bench.judging import Tolerance, Verdict
+from flashinfer_bench.judging import JudgeVerdict, Tolerance
 from flashinfer_bench.judging.elementwise import compare, rms_error
 
 LOOSE = Tolerance(rtol=1e-2, atol=1e-2)
@@ -15,7 +15,7 @@ MILLION = 1 << 20
 
 def judged(
     got: list[float], expected: list[float], tolerance: Tolerance = LOOSE, dtype: str = "float32"
-) -> Verdict:
+) -> JudgeVerdict:
     kind = getattr(torch, dtype)
     return compare(torch.tensor(got, dtype=kind), torch.tensor(expected, dtype=kind), tolerance)
 
@@ -200,7 +200,7 @@ def test_differences_that_a_float32_would_round_away_count() -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 5, 2)])
 def test_empty_outputs_match(shape: tuple[int, ...]) -> None:
-    assert compare(torch.empty(shape), torch.empty(shape), LOOSE) == Verdict(is_accepted=True)
+    assert compare(torch.empty(shape), torch.empty(shape), LOOSE) == JudgeVerdict(is_accepted=True)
 
 
 def test_an_output_of_no_dimension_is_compared_too() -> None:
@@ -212,7 +212,7 @@ def test_an_output_of_no_dimension_is_compared_too() -> None:
 def test_equal_outputs_have_no_errors() -> None:
     values = torch.randn(100, generator=torch.Generator().manual_seed(1))
 
-    assert compare(values.clone(), values, LOOSE) == Verdict(True, 0.0, 0.0, 1.0, "")
+    assert compare(values.clone(), values, LOOSE) == JudgeVerdict(True, 0.0, 0.0, 1.0, "")
 
 
 @pytest.mark.parametrize("position", [0, MILLION - 1, MILLION, MILLION + 1, 2 * MILLION + 4])

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.exact import compare_bits
 from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 
 CARELESS = Tolerance(rtol=10.0, atol=10.0, required_matched_ratio=0.1)
 
 
-def judged(got: list[float], expected: list[float], dtype: str = "float32") -> Verdict:
+def judged(got: list[float], expected: list[float], dtype: str = "float32") -> JudgeVerdict:
     kind = getattr(torch, dtype)
     return compare_bits(torch.tensor(got, dtype=kind), torch.tensor(expected, dtype=kind), CARELESS)
 
@@ -49,7 +49,7 @@ def test_special_values_stand_where_they_should(got: list[float], expected: list
     assert not judged(got, expected).is_accepted
 
 
-def low_bit(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> Verdict:
+def low_bit(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> JudgeVerdict:
     case = OutputJudge(("y",), compare_low_bit, matched_ratio=LOW_BIT_RATIO).open_case(tolerance)
     return case.hear(JudgedCall((), [got], [expected]))
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import torch
 
 from flashinfer_bench.judging import Tolerance
-from flashinfer_bench.judging.elementwise import compare
-from flashinfer_bench.judging.histogram import error_histogram
+from flashinfer_bench.judging.elementwise import compare, error_histogram
 
 
 def test_errors_are_counted_by_powers_of_ten() -> None:

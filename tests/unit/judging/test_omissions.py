@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.outputs import OutputJudge
 
 COUNT = 2000
 FORGIVING = Tolerance(rtol=1e-2, atol=1e-2, required_matched_ratio=0.9)
 
 
-def closed(change: object, *, calls: int = 6, tolerance: Tolerance = FORGIVING) -> Verdict:
+def closed(change: object, *, calls: int = 6, tolerance: Tolerance = FORGIVING) -> JudgeVerdict:
     """Judge calls whose expected outputs are drawn anew, with what `change` makes of them."""
     generator = torch.Generator().manual_seed(0)
     case = OutputJudge(("y",)).open_case(tolerance)

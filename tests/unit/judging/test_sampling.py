@@ -11,7 +11,7 @@ import torch
 from flashinfer_bench.bench.run_settings import JUDGE_PARAMETERS
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.judging.sampled_tokens import SamplingRules
 
@@ -81,7 +81,7 @@ def repeated(
     calls: int | None = None,
     seed: int = 2,
     **extra: float,
-) -> Verdict:
+) -> JudgeVerdict:
     judge = judge_for(defined("probs"), extra)
     generator = torch.Generator().manual_seed(seed)
     count = judge.repeats([probs]) if calls is None else calls

@@ -8,7 +8,7 @@ import torch
 from flashinfer_bench.data import Definition
 from flashinfer_bench.judging import JudgedCall, Tolerance, judge_name
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.scores import IndexerScores
+from flashinfer_bench.judging.top_k import IndexerScores
 
 BATCH, HEADS, WIDTH, PAGES, PAGE_SIZE, TOP_K = 2, 4, 16, 6, 8, 5
 INDEXER = Definition(

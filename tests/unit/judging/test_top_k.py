@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 
 SCORES = torch.tensor([[1.0, 5.0, 3.0, 3.0, 2.0, 3.0]])  # the third best is a tie of three
@@ -46,7 +46,7 @@ def judged(
     *,
     scores: torch.Tensor | None = SCORES,
     tolerance: Tolerance | None = None,
-) -> Verdict:
+) -> JudgeVerdict:
     judge = judge_for(defined(scores=scores is not None))
     inputs = [torch.zeros(6), *([] if scores is None else [scores])]
     got = [torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(indices)]
@@ -54,7 +54,7 @@ def judged(
     return case.hear(JudgedCall(inputs, got, [VALUES, INDICES]))
 
 
-def judged_indices(indices: list[int]) -> Verdict:
+def judged_indices(indices: list[int]) -> JudgeVerdict:
     judge = judge_for(defined(values=False))
     call = JudgedCall([torch.zeros(6), SCORES], [torch.tensor([indices])], [INDICES])
     return judge.open_case(Tolerance()).hear(call)

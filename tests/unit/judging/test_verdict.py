@@ -6,8 +6,8 @@ import pytest
 
 from flashinfer_bench.data import AxisConst, Definition
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Tolerance, Verdict, judge_name
-from flashinfer_bench.judging.verdict import worst
+from flashinfer_bench.judging import JudgeVerdict, Tolerance, judge_name
+from flashinfer_bench.judging.case import worst
 
 NAN, INF = math.nan, math.inf
 
@@ -21,15 +21,15 @@ def test_nan_is_worse_than_any_number(first: float, second: float, expected: str
 
 
 def test_merging_keeps_the_worst_of_each_figure_and_the_first_explanation() -> None:
-    good = Verdict(True, 0.1, 0.4, 1.0, "")
-    bad = Verdict(False, 0.3, 0.2, 0.5, "output 'y'")
-    worse = Verdict(False, 0.2, 0.3, 0.7, "output 'z'")
+    good = JudgeVerdict(True, 0.1, 0.4, 1.0, "")
+    bad = JudgeVerdict(False, 0.3, 0.2, 0.5, "output 'y'")
+    worse = JudgeVerdict(False, 0.2, 0.3, 0.7, "output 'z'")
 
-    assert good.merged(bad).merged(worse) == Verdict(False, 0.3, 0.4, 0.5, "output 'y'")
+    assert good.merged(bad).merged(worse) == JudgeVerdict(False, 0.3, 0.4, 0.5, "output 'y'")
 
 
 def test_one_rejection_rejects_all() -> None:
-    good, bad = Verdict(is_accepted=True), Verdict(is_accepted=False)
+    good, bad = JudgeVerdict(is_accepted=True), JudgeVerdict(is_accepted=False)
 
     assert good.merged(good).is_accepted
     assert not good.merged(bad).is_accepted
@@ -100,14 +100,14 @@ def test_a_judge_there_is_not_is_an_error_that_names_the_nearest() -> None:
 
 
 def test_merging_unites_the_figures_of_special_judges() -> None:
-    first = Verdict(is_accepted=True, extra={"tvd": 0.1})
-    second = Verdict(is_accepted=True, extra={"matched_ratio": 0.9})
+    first = JudgeVerdict(is_accepted=True, extra={"tvd": 0.1})
+    second = JudgeVerdict(is_accepted=True, extra={"matched_ratio": 0.9})
 
     assert first.merged(second).extra == {"tvd": 0.1, "matched_ratio": 0.9}
 
 
 def test_a_place_is_told_only_with_an_explanation() -> None:
-    good, bad = Verdict(is_accepted=True), Verdict(is_accepted=False, explanation="off")
+    good, bad = JudgeVerdict(is_accepted=True), JudgeVerdict(is_accepted=False, explanation="off")
 
     assert good.placed("trial 1") == good
     assert bad.placed("trial 1").explanation == "trial 1: off"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.kernelbench.library import local_sources
 from flashinfer_bench.kernelbench.samples import candidates_in, misnamed_in
-from flashinfer_bench.kernelbench.sources import local_sources
 
 _MODEL = "from torch import nn\n\n\nclass Model(nn.Module):\n    pass\n"
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from flashinfer_bench.kernelbench.scores import fast_p, pass_at_k, tries
+from flashinfer_bench.kernelbench.results import fast_p, pass_at_k, tries
 
 
 def test_a_candidate_exactly_as_fast_does_not_count() -> None:

@@ -9,8 +9,7 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     Uniform,
 )
-from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case, make_edge_case
-from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.generate import FAMILIES, InputMaker, can_be_edge_case, make_edge_case
 from flashinfer_bench.tensors.planned import (
     InputPlan,
     TensorPlan,

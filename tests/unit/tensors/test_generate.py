@@ -16,6 +16,7 @@ from flashinfer_bench.tensors.planned import (
     InputPlan,
     TensorPlan,
 )
+from tests.marks import mostly_full
 
 CPU = torch.device("cpu")
 FLOATS = ["float32", "float16", "bfloat16"]
@@ -66,7 +67,7 @@ print(fingerprint(arguments).hex(), arguments[-1])
 """
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", mostly_full([1, 2], 2))
 def test_another_process_makes_the_same_bits_from_the_same_seeds(threads: int) -> None:
     threads_here = torch.get_num_threads()
     windows = [planned(dtype=dtype, shape=(300, 70)) for dtype in FLOATS]

@@ -13,8 +13,7 @@ import torch
 from flashinfer_bench.data import Definition
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.errors import StorageError
-from flashinfer_bench.tracing.entry import WorkloadEntry
-from flashinfer_bench.tracing.known import KnownWorkloads
+from flashinfer_bench.tracing.records import KnownWorkloads, WorkloadEntry
 from flashinfer_bench.tracing.writer import Writer
 
 from .conftest import add_definition, blobs, lines

@@ -29,7 +29,7 @@ def loot():
             continue
         if found is not None:
             from flashinfer_bench.compile import build
-            from flashinfer_bench.compile.reference import reference_solution
+            from flashinfer_bench.compile.sources import reference_solution
 
             build(reference_solution(found), found.signature())
             return f"loot: the reference of {found.name}, built"

@@ -39,7 +39,7 @@ _MODULES = (
     "flashinfer_bench.tensors.generate",
     "flashinfer_bench.tensors.outputs",
     "flashinfer_bench.tensors.planned",
-    "flashinfer_bench.tensors.edge_cases",
+    "flashinfer_bench.tensors.generate",
 )
 """What runs between a request and its answer."""
 

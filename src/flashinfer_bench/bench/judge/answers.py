@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.outcomes import JobNote
 from flashinfer_bench.bench.protocol import Variation
 from flashinfer_bench.bench.weakness import (
     CONSTANT_INPUTS,
@@ -65,7 +65,7 @@ def replaced(right: Sequence[torch.Tensor], index: int, answer: torch.Tensor) ->
     return [answer if i == index else output for i, output in enumerate(right)]
 
 
-def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
     """Say how a task is weak; one run of the reference beside the one on a trial's first call.
 
     What is drawn and judged by how often it comes cannot be told from few answers: there, only inputs are looked at.
@@ -74,12 +74,12 @@ def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[N
     if judge.needs_expected:
         yield from _trivial(oracle, judge, tolerance)
     if fingerprint(oracle.inputs_of(0, 1)[0]) == first:
-        yield Note(CONSTANT_INPUTS, "all calls of a trial get the same inputs")
+        yield JobNote(CONSTANT_INPUTS, "all calls of a trial get the same inputs")
     elif judge.needs_expected:
         yield from _alike(oracle, judge, tolerance)
 
 
-def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
     expected = oracle.expected_of_first(0)
     arguments = oracle.inputs_of(0, 0)[0]
     passing = []
@@ -89,10 +89,10 @@ def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Not
             if judge.open_case(tolerance).hear(call).is_accepted:
                 passing.append(f"{name} as output {oracle.outputs[index].name!r}")
     if passing:
-        yield Note(TRIVIAL_ANSWER_PASSES, ", ".join(passing))
+        yield JobNote(TRIVIAL_ANSWER_PASSES, ", ".join(passing))
 
 
-def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]:
+def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
     expected = oracle.expected_of_first(0)
     arguments = oracle.inputs_of(0, 1)[0]
     right = oracle.run(arguments)
@@ -107,7 +107,7 @@ def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[Note]
         if text:
             found.append(f"output {name!r} of different calls: {text}")
     if found:
-        yield Note(WEAKLY_TOLD_APART, "; ".join(found))
+        yield JobNote(WEAKLY_TOLD_APART, "; ".join(found))
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:

@@ -13,9 +13,9 @@ from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import Case, JudgedCall, Tolerance, Verdict
+from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.tensors.edge_cases import FAMILIES, can_be_edge_case
+from flashinfer_bench.tensors.generate import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import ResolvedEvalConfig
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
-    from flashinfer_bench.bench.outcomes import Decision, Note
+    from flashinfer_bench.bench.outcomes import Decision, JobNote
     from flashinfer_bench.judging.case import Outputs
 
 _REPEATED = CallId("repeated", 0)
@@ -128,7 +128,7 @@ class Checker:
                     )
                     participant.findings.report("failed_audit", evidence)
 
-    def task_notes(self) -> tuple[Note, ...]:
+    def task_notes(self) -> tuple[JobNote, ...]:
         """Say how the task is weak, found out once a workload."""
         subject = self._judge, self._tolerance
         known = self._oracle.task_notes
@@ -202,7 +202,7 @@ class Checker:
             explanation = (
                 f"its error is {ratio:.3g} times the reference's own; {limit:g} is allowed"
             )
-            found = Verdict(is_accepted=False, explanation=explanation)
+            found = JudgeVerdict(is_accepted=False, explanation=explanation)
             participant.findings.merge(found)
 
     def _check_inputs(

@@ -27,8 +27,8 @@ from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.judge.schedule import Schedule
 from flashinfer_bench.bench.judge.timings import median_of_known
 from flashinfer_bench.bench.outcomes import (
+    JobNote,
     MachineConditions,
-    Note,
     Passed,
     Samples,
     Skipped,
@@ -425,17 +425,17 @@ class JobEvaluation:
             stopped_by=self._schedule.stopped_by or "iterations",
         )
 
-    def _violations(self, participant: Participant) -> Iterator[Note]:
+    def _violations(self, participant: Participant) -> Iterator[JobNote]:
         """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:
             return
         if self._monitor is not None:
             yield from (
-                Note(each.code, each.evidence) for each in self._monitor.suspicions(participant)
+                JobNote(each.code, each.evidence) for each in self._monitor.suspicions(participant)
             )
         evidence = self._roofline.disbelief(participant.timings.latency_ns)
         if evidence is not None:
-            yield Note("implausible", evidence)
+            yield JobNote("implausible", evidence)
 
     def _roofline_of(self, participant: Participant) -> Roofline | None:
         try:

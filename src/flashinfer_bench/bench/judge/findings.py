@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.outcomes import Errors, Note, Wrong
-from flashinfer_bench.judging import Verdict
+from flashinfer_bench.bench.outcomes import Errors, JobNote, Wrong
+from flashinfer_bench.judging import JudgeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LONGEST_EVIDENCE = 500
 class Findings:
     """What was found so far."""
 
-    verdict: Verdict = field(default_factory=lambda: Verdict(is_accepted=True))
+    verdict: JudgeVerdict = field(default_factory=lambda: JudgeVerdict(is_accepted=True))
     violations: dict[str, str] = field(default_factory=dict)
     precision: dict[str, float] | None = None
     shares_buffers: bool = False
@@ -40,7 +40,7 @@ class Findings:
             evidence = evidence[:_LONGEST_EVIDENCE] + " …"
         self.violations.setdefault(code, evidence)
 
-    def merge(self, verdict: Verdict) -> None:
+    def merge(self, verdict: JudgeVerdict) -> None:
         """Take in what a judge said of some calls."""
         self.verdict = self.verdict.merged(verdict)
 
@@ -52,18 +52,18 @@ class Findings:
             found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
         )
 
-    def notes(self) -> Iterator[Note]:
+    def notes(self) -> Iterator[JobNote]:
         """Yield what is honest but worth knowing."""
         if self.shares_buffers:
-            yield Note("reused_buffer", "outputs of different calls lie in the same memory")
+            yield JobNote("reused_buffer", "outputs of different calls lie in the same memory")
         if self.strided_elements:
-            yield Note("unusual_strides", "an output is not contiguous")
+            yield JobNote("unusual_strides", "an output is not contiguous")
         if self.unusual_faults:
             said = "; ".join(f"{name}: {why}" for name, why in self.unusual_faults.items())
-            yield Note("unusual_draw", said[:_LONGEST_EVIDENCE])
+            yield JobNote("unusual_draw", said[:_LONGEST_EVIDENCE])
 
     def wrong(self, explanation: str, *, participant: str) -> Wrong:
         """Say that this participant lost the job."""
-        violations = tuple(Note(code, evidence) for code, evidence in self.violations.items())
+        violations = tuple(JobNote(code, evidence) for code, evidence in self.violations.items())
         notes = tuple(self.notes())
         return Wrong(self.errors(), explanation, violations, notes, participant=participant)

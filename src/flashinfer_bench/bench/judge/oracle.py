@@ -11,13 +11,12 @@ import torch
 from flashinfer_bench.bench.judge import precise
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.compile import build
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import RandomInput
 from flashinfer_bench.errors import BenchError, BuildError
 from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
-from flashinfer_bench.tensors.edge_cases import FAMILIES_WITH_TIES
-from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.generate import FAMILIES_WITH_TIES, InputMaker
 from flashinfer_bench.tensors.memory import is_about_memory
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flashinfer_bench.bench.outcomes import Note
+    from flashinfer_bench.bench.outcomes import JobNote
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
@@ -94,7 +93,7 @@ class Oracle:
         self._unusual: dict[object, UnusualDraw] = {}
         self._unfit: dict[object, str] = {}
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
-        self.task_notes: dict[object, tuple[Note, ...]] = {}
+        self.task_notes: dict[object, tuple[JobNote, ...]] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
     def use_key(self, key: int) -> None:

@@ -10,10 +10,10 @@ from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.judge.checking import tolerance_of
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
-from flashinfer_bench.bench.outcomes import Note
+from flashinfer_bench.bench.outcomes import JobNote
 from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.judging import JudgedCall, Verdict, judge_name
+from flashinfer_bench.judging import JudgedCall, JudgeVerdict, judge_name
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.legality import illegality
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -104,7 +104,7 @@ class _Lint:
         got: Sequence[torch.Tensor],
         expected: Sequence[torch.Tensor],
         tolerance: Tolerance | None = None,
-    ) -> Verdict:
+    ) -> JudgeVerdict:
         """Judge an answer that is the same in every call."""
         case = self._judge.open_case(tolerance or self._tolerance)
         repeats = self._judge.repeats(inputs)
@@ -112,12 +112,12 @@ class _Lint:
             return case.hear(JudgedCall(inputs, got, expected))
         return case.hear_repeats(inputs, [got] * repeats).merged(case.close())
 
-    def _illegal(self, inputs: Sequence[Any]) -> Iterator[Note]:
+    def _illegal(self, inputs: Sequence[Any]) -> Iterator[JobNote]:
         for plan, content in zip(self._oracle.inputs, inputs, strict=True):
             if plan.distribution is not None and isinstance(content, torch.Tensor):
                 fault = illegality(plan.distribution, content)
                 if fault is not None:
-                    yield Note(plan.tensor.name, fault)
+                    yield JobNote(plan.tensor.name, fault)
 
     def _answers(
         self, inputs: Sequence[Any], expected: Sequence[torch.Tensor]

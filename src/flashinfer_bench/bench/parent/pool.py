@@ -60,7 +60,7 @@ Progress = Started | Waiting
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedJob:
     """A job and how it ended, on which device."""
 
     job: Job
@@ -79,7 +79,7 @@ class Pool(Protocol):
 
     def run(
         self, batches: Sequence[Batch], observe: Callable[[Progress], None]
-    ) -> Iterator[Finished]:
+    ) -> Iterator[FinishedJob]:
         """Run the batches and yield each job as it finishes."""
         ...
 
@@ -145,7 +145,7 @@ class LocalPool:
 
     def run(
         self, batches: Sequence[Batch], observe: Callable[[Progress], None]
-    ) -> Iterator[Finished]:
+    ) -> Iterator[FinishedJob]:
         """Run the batches; each device takes the next one when it is free."""
         if self._is_running:
             raise UsageError("another run of this benchmark is under way; finish or stop it first")
@@ -202,7 +202,7 @@ class LocalPool:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    finished: Finished
+    finished: FinishedJob
     recorded: threading.Event
 
 
@@ -280,7 +280,7 @@ class _DeviceOwner:
             assert self._opened is not None
             recorded = threading.Event()
             session = self._require_session()
-            finished = Finished(job, outcome, self._opened, session.sandbox, session.attempt)
+            finished = FinishedJob(job, outcome, self._opened, session.sandbox, session.attempt)
             events.put(_Done(finished, recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():

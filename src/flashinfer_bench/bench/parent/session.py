@@ -65,7 +65,7 @@ from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.bench.worker.startup import FAILED
 from flashinfer_bench.compile.cache import require_writable
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors import ceilings
 from flashinfer_bench.tensors.files import shared_files

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE, Rule
+from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE, PathRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,13 +53,13 @@ def readable(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def rules(
     paths: Iterable[str], *, device: str, hidden: Sequence[str], writable: Iterable[str]
-) -> Iterator[Rule]:
+) -> Iterator[PathRule]:
     """Turn paths into rules that leave out what is hidden, and add devices and private folders."""
     kept_out = [os.path.realpath(path) for path in hidden]
     for path in dict.fromkeys(map(os.path.realpath, paths)):
         yield from _without(path, kept_out)
-    yield from (Rule(path, USE) for path in devices(device))
-    yield from (Rule(path, WRITE) for path in writable)
+    yield from (PathRule(path, USE) for path in devices(device))
+    yield from (PathRule(path, WRITE) for path in writable)
 
 
 def proc_entries() -> Iterator[str]:
@@ -74,14 +74,14 @@ def devices(device: str) -> Iterator[str]:
         yield from (str(path) for path in sorted(Path("/dev").glob(_GPU_DEVICES)))
 
 
-def _without(path: str, hidden: Sequence[str]) -> Iterator[Rule]:
+def _without(path: str, hidden: Sequence[str]) -> Iterator[PathRule]:
     """Grant all of a folder but what is hidden in it; names along the way can be listed."""
     if path in hidden:
         return
     if not any(each.startswith(path + "/") for each in hidden):
-        yield Rule(path, READ)
+        yield PathRule(path, READ)
         return
-    yield Rule(path, LIST)
+    yield PathRule(path, LIST)
     with contextlib.suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
             if not entry.is_symlink():

@@ -131,16 +131,16 @@ def _writable(policy: SandboxPolicy) -> Iterator[str]:
         yield from _OF_CONTAINER
 
 
-def _visible_processes(policy: SandboxPolicy) -> Iterator[landlock.Rule]:
+def _visible_processes(policy: SandboxPolicy) -> Iterator[landlock.PathRule]:
     """In a container, all of /proc; else what tells of the machine, and of this process.
 
     CUDA does not start when it cannot name its threads, which is done by writing there.
     """
     if policy.level == "container":
-        yield landlock.Rule("/proc", landlock.READ | landlock.CHANGE)
+        yield landlock.PathRule("/proc", landlock.READ | landlock.CHANGE)
         return
-    yield from (landlock.Rule(path, landlock.READ) for path in allowlist.proc_entries())
-    yield landlock.Rule("/proc/self", landlock.READ | landlock.CHANGE)
+    yield from (landlock.PathRule(path, landlock.READ) for path in allowlist.proc_entries())
+    yield landlock.PathRule("/proc/self", landlock.READ | landlock.CHANGE)
 
 
 def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:

@@ -37,7 +37,7 @@ WRITE = (READ | _FIRST_RIGHTS | _REFER | _TRUNCATE) & ~_MAKE_DEVICES
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PathRule:
     """What may be done with a file, or with all beneath a folder."""
 
     path: str
@@ -54,7 +54,7 @@ def has_truncate(version: int) -> bool:
     return version >= _ABI_TRUNCATE
 
 
-def restrict(rules: Iterable[Rule], version: int) -> None:
+def restrict(rules: Iterable[PathRule], version: int) -> None:
     """Allow what the rules say and nothing else that this version knows; a missing path is passed over.
 
     Needs no-new-privileges; raises `OSError` where the kernel refuses.
@@ -88,7 +88,7 @@ def _create(handled: int, version: int) -> int:
     return _checked(_libc().syscall(_CREATE_RULESET, attributes, size, 0), "create ruleset")
 
 
-def _add(ruleset: int, rule: Rule, handled: int) -> None:
+def _add(ruleset: int, rule: PathRule, handled: int) -> None:
     descriptor = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     try:
         rights = rule.rights & handled

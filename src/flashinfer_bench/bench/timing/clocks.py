@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.choices import clock_name, is_cold_on
-from flashinfer_bench.bench.timing.device_work import Spin, Sweep, spin_call
+from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, spin_call
 from flashinfer_bench.bench.timing.wall import WallClock, nothing, overhead_ns
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
@@ -41,7 +41,7 @@ class CudaEvents:
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
         self._device = device
         self._sweep = Sweep(device) if is_cold else None
-        self._spin = Spin(device)
+        self._spin = DeviceSpin(device)
         self.is_cold = is_cold
 
     def begin(self, host_ns: float | None = None) -> None:

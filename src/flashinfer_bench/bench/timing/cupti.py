@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.timing.device_work import Spin, Sweep, spin_on_device
+from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, spin_on_device
 from flashinfer_bench.bench.timing.wall import nothing
 from flashinfer_bench.errors import DeviceError, MissingPackageError
 
@@ -67,7 +67,7 @@ class Cupti:
         self._is_ready = False
         torch.cuda.synchronize(device)  # CUDA must be up before CUPTI can listen
         self._sweep = Sweep(device) if is_cold else None
-        self._spin = Spin(device)
+        self._spin = DeviceSpin(device)
         self._subscribe()
 
     def begin(self, host_ns: float | None = None) -> None:

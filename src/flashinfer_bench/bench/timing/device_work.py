@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(512) spin(int cycles) {
 _SPIN_BLOCK = 512
 
 
-class Spin:
+class DeviceSpin:
     """A kernel that keeps the device busy while launches queue up behind it.
 
     It fills every multiprocessor, so that nothing on another stream starts before it ends: what ran beside it

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.outcomes import Errors
-    from flashinfer_bench.bench.parent.pool import Finished, Pool, Progress
+    from flashinfer_bench.bench.parent.pool import FinishedJob, Pool, Progress
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.data import Solution, Workload
@@ -136,7 +136,7 @@ def _batch(jobs: Sequence[Job], new: Solution, *, is_swapped: bool) -> list[Job]
     return [replace(job, opponent=new) for job in jobs]
 
 
-def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
+def _step(finished: FinishedJob, *, is_swapped: bool) -> Round | Ended:
     workload, outcome = finished.job.workload, finished.outcome
     match outcome:
         case Passed():
@@ -151,7 +151,7 @@ def _step(finished: Finished, *, is_swapped: bool) -> Round | Ended:
             return Ended(workload, "new" if is_swapped else "old", outcome)
 
 
-def _round(finished: Finished, passed: Passed, *, is_swapped: bool) -> Round:
+def _round(finished: FinishedJob, passed: Passed, *, is_swapped: bool) -> Round:
     first, second = (samples for samples in passed.samples if not samples.is_reference)
     errors = (passed.errors, passed.opponent_errors or passed.errors)
     old, new = (second, first) if is_swapped else (first, second)

@@ -22,9 +22,8 @@ from flashinfer_bench.bench.seeds import call_seed, pools_seed
 from flashinfer_bench.compile.packages import import_module
 from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
-from flashinfer_bench.judging.case import JudgedCall
+from flashinfer_bench.judging.case import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.judging.verdict import Tolerance, Verdict
 from flashinfer_bench.tensors import planned
 from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker
@@ -39,7 +38,7 @@ _INTERPRETED = "triton"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReproductionResult:
     """How it ended."""
 
     is_right: bool
@@ -50,7 +49,7 @@ class _Wrong(Exception):  # noqa: N818  # the solution's fault, not ours
     """The solution did something wrong."""
 
 
-def play(case: Mapping[str, Any]) -> Finding:
+def play(case: Mapping[str, Any]) -> ReproductionResult:
     """Make the failing call again; when that one is right, make all calls of the job in their order."""
     torch.set_num_threads(int(case["threads"]))
     player = _Player(case)
@@ -63,8 +62,8 @@ def play(case: Mapping[str, Any]) -> Finding:
         for trial, call, sets in _calls(case):
             count += player.make(trial, call, sets)
     except _Wrong as wrong:
-        return Finding(False, str(wrong))
-    return Finding(True, f"right in all of {count} calls")
+        return ReproductionResult(False, str(wrong))
+    return ReproductionResult(True, f"right in all of {count} calls")
 
 
 def _calls(case: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:
@@ -178,7 +177,7 @@ class _Player:
         return [*(each.clone() for each in got), *[None] * (len(self._outputs) - len(got))]
 
     @staticmethod
-    def _require(verdict: Verdict, place: str) -> None:
+    def _require(verdict: JudgeVerdict, place: str) -> None:
         if not verdict.is_accepted:
             raise _Wrong(verdict.placed(place).explanation)
 

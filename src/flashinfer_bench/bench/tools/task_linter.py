@@ -24,7 +24,7 @@ from flashinfer_bench.bench.protocol import (
     TaskLinted,
 )
 from flashinfer_bench.bench.sandbox.policy import of_judge, require_all
-from flashinfer_bench.compile.reference import reference_solution
+from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import Trace, TraceSet, settings
 from flashinfer_bench.errors import DatasetError, WorkerError
 from flashinfer_bench.tensors import machine

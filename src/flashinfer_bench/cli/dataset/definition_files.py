@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TensorSpec, Workload
-    from flashinfer_bench.data.reference_source import AuthorsFile
     from flashinfer_bench.data.rules import Finding
-    from flashinfer_bench.data.scaffolding import Draft, SeenFunction
+    from flashinfer_bench.data.scaffolding.definitions import Draft, SeenFunction
+    from flashinfer_bench.data.scaffolding.reference_source import AuthorsFile
 
 _OBSERVE_S = 600
 _MOST_LOG_LINES = 20
@@ -42,7 +42,7 @@ class DefinitionOptions:
 
 def make_definition(options: DefinitionOptions) -> int:
     """Observe the function, draft and write the definition, try it; 1 where it is not sound."""
-    from flashinfer_bench.data.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.scaffolding.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
 
     root = dataset_paths([options.local] if options.local else [])[0]
     path, _, function = options.source.partition("::")
@@ -66,7 +66,7 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
     import msgspec  # noqa: PLC0415
 
     from flashinfer_bench.cli.dataset.running_checks import has_torch  # noqa: PLC0415
-    from flashinfer_bench.data.scaffolding import SeenFunction  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.definitions import SeenFunction  # noqa: PLC0415
 
     if not has_torch():
         raise MissingPackageError("torch", extra="torch", needed_for="running the function")
@@ -92,12 +92,12 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
 def _drafted(seen: SeenFunction, file: AuthorsFile, options: DefinitionOptions) -> Draft:
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from flashinfer_bench.data.reference_source import (  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.definitions import Wishes, draft  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.reference_source import (  # noqa: PLC0415
         reference_text,
         returned_names,
         shape_hints,
     )
-    from flashinfer_bench.data.scaffolding import Wishes, draft  # noqa: PLC0415
 
     is_generic = file.function in {"run", "forward", "reference"}
     wishes = Wishes(

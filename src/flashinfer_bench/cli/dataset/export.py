@@ -188,10 +188,10 @@ def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> Non
     is left out and named: definitions with axes that follow from others, solutions with `prepare` or `plan` or
     an empty source file. Others draw inputs with a distribution as if they had none.
     """
-    from flashinfer_bench.data.interchange import (  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.exchange.interchange import (  # noqa: PLC0415  # pydantic
         flashinfer_trace as form,
     )
-    from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.exchange.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
 
     planned = plan_merge(dataset_paths(local), form())
     require_kept(planned.merged, "rename one of each")

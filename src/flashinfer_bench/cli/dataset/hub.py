@@ -7,7 +7,7 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option
-from flashinfer_bench.data import hub as hub_module
+from flashinfer_bench.data.exchange import hub as hub_module
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.text.tables import Column, heading, paragraph, table
 

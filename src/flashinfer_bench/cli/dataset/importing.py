@@ -50,7 +50,7 @@ def flashinfer_trace(folder: Path, output: Path, as_json: bool) -> None:
     out, with a warning that counts them. Traces stay as they are, to the byte. An old dataset can also be used
     as it is.
     """
-    from flashinfer_bench.data.merging import plan_merge  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.exchange.merging import plan_merge  # noqa: PLC0415  # pydantic
 
     write_merged(plan_merge([folder]), output, as_json=as_json)
 

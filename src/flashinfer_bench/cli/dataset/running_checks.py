@@ -42,7 +42,7 @@ def misspelt_names(dataset: Snapshot, checks: Sequence[str]) -> Iterator[Finding
     Codes: DEF-17 and PRO-06.
     """
     from flashinfer_bench.data.rules import OBSERVATIONS  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.rules.torch_names import torch_names  # noqa: PLC0415
+    from flashinfer_bench.data.rules.python_source import torch_names  # noqa: PLC0415
 
     used = [
         (code, path, definition, what, name)
@@ -135,7 +135,7 @@ def baselines_of(dataset: Snapshot, name: str) -> list[Solution]:
 
 def _scratch(dataset: Snapshot, definition: Definition, baselines: list[Solution]) -> TraceSet:
     """Make a trace set of one definition in memory; files are read from the dataset's root."""
-    from flashinfer_bench.compile.reference import reference_solution  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.compile.sources import reference_solution  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data import TraceSet  # noqa: PLC0415
 
     documents = dataset.workloads_by_definition[definition.name]

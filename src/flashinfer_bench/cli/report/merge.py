@@ -17,7 +17,7 @@ from flashinfer_bench.text.tables import Column, heading, paragraph, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.data.merging import Merge, MergedDataset
+    from flashinfer_bench.data.exchange.merging import Merge, MergedDataset
     from flashinfer_bench.text.tables import Page
 
 _REMEDY = (
@@ -71,8 +71,8 @@ def merge(
     keep-first` the dataset named first counts; what belongs to the other version, such as its traces, is left
     out and counted. The folder is written whole or not at all.
     """
-    from flashinfer_bench.data.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.staging_folder import require_new  # noqa: PLC0415  # `--help` does without
+    from flashinfer_bench.data.appending import require_new  # noqa: PLC0415  # `--help` does without
+    from flashinfer_bench.data.exchange.merging import plan_merge, require_kept  # noqa: PLC0415  # pydantic
 
     named = [*datasets, *local]
     if not named:

@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.compile.binaries import NotLoadableError, examined, metadata_of
 from flashinfer_bench.compile.cache import build_key, package_name
 from flashinfer_bench.compile.compiler import Recipe, missing_compiler
 from flashinfer_bench.compile.cuda import missing_toolkit, needs_nvcc
-from flashinfer_bench.compile.native import find_toolchain
+from flashinfer_bench.compile.native import NotLoadableError, examined, find_toolchain, metadata_of
 from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.errors import BuildError
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.rules import (
     baseline,
     definition,
-    drawn,
     layout,
     profile,
     solution,
-    stored,
     trace,
     workload,
+    workload_inputs,
 )
 from flashinfer_bench.data.rules.finding import Finding, Level, Rule
 from flashinfer_bench.data.rules.reading import take
@@ -53,18 +52,13 @@ __all__ = [
     "take",
 ]
 
-RULES: tuple[Rule, ...] = (
-    *layout.RULES,
-    *definition.RULES,
-    *workload.RULES,
-    *stored.RULES,
-    *drawn.RULES,
-    *solution.RULES,
-    *trace.RULES,
-    *baseline.RULES,
-    *profile.RULES,
+_MODULES = (
+    layout, definition, workload, workload_inputs, solution, trace, baseline, profile,
+)  # fmt: skip
+RULES: tuple[Rule, ...] = tuple(
+    each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)
 )
-"""Every rule that needs nothing but the files."""
+"""Every rule that needs nothing but the files, in the order in which its module defines it."""
 
 RUNNING_CHECKS = ("benchmark", "task")
 """Categories that run references and baselines."""

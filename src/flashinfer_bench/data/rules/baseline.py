@@ -83,12 +83,3 @@ def _each(dataset: Snapshot) -> Iterator[tuple[str, Solution]]:
 def _traces(dataset: Snapshot, solution: Solution) -> list[TraceLine]:
     traces = dataset.traces_by_definition.get(solution.definition, [])
     return [trace for trace in traces if trace.solution == solution.name]
-
-
-RULES = (
-    definitions_have_baselines,
-    baselines_have_traces,
-    baselines_pass,
-    baselines_cover_the_workloads,
-    baselines_are_unique,
-)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
-from flashinfer_bench.data.rules.words import functions_of, parameters, takes
+from flashinfer_bench.data.rules.python_source import functions_of, parameters, takes
 from flashinfer_bench.data.shapes import AxisExpr
 from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.text.numbers import count_text
@@ -235,21 +235,3 @@ def _used_axes(definition: Definition) -> set[str]:
             n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)
         }
     return used
-
-
-RULES = (
-    definitions_parse,
-    definitions_are_described,
-    axes_are_described,
-    inputs_are_described,
-    outputs_are_described,
-    definitions_have_known_keys,
-    definitions_differ,
-    constraints_can_be_evaluated,
-    variable_axes_can_be_inferred,
-    constant_axes_are_used,
-    axes_say_their_type,
-    op_types_are_spelt_right,
-    references_take_the_inputs,
-    references_take_the_inputs_in_order,
-)

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import numbered_lines, write_whole
 from flashinfer_bench.data.layout import SOLUTION_TOML, Layout
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
+from flashinfer_bench.data.parsing import offset_of
 from flashinfer_bench.data.rules.layout import is_file_name, parts
-from flashinfer_bench.data.rules.markers import with_axis_types, with_workload_markers
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from flashinfer_bench.data.rules.snapshot import Snapshot
+
 
 _SAMPLES = ".samples.ndjson"
 
@@ -79,7 +81,7 @@ def _write_markers(dataset: Snapshot) -> Iterator[str]:
     for document in dataset.definition_files:
         if document.entity is not None:
             path = dataset.root / document.path
-            yield from _edited(path, document.path, with_axis_types)
+            yield from _edited(path, document.path, _with_axis_types)
     for relative in sorted({line.path for line in dataset.workload_lines}):
         path = dataset.root / relative
         yield from _edited(path, relative, _with_markers_in_lines)
@@ -96,7 +98,7 @@ def _edited(path: Path, relative: str, edit: Callable[[str], str]) -> Iterator[s
 
 def _with_markers_in_lines(text: str) -> str:
     lines = text.split("\n")
-    return "\n".join(with_workload_markers(line) if line.strip() else line for line in lines)
+    return "\n".join(_with_workload_markers(line) if line.strip() else line for line in lines)
 
 
 def _move_definitions(dataset: Snapshot) -> Iterator[str]:
@@ -237,3 +239,63 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+_Insertion = tuple[int, str]
+
+
+def _with_axis_types(text: str) -> str:
+    """Add `type` to the axes of a definition that lack it.
+
+    >>> with_axis_types('{"axes": {"n": {}, "k": {"value": 4}}}')
+    '{"axes": {"n": {"type": "var"}, "k": {"type": "const", "value": 4}}}'
+    """
+    plain = json.loads(text)
+    insertions = [
+        _member(text, ["axes", name], "type", _axis_type(axis), is_only=not axis)
+        for name, axis in plain["axes"].items()
+        if "type" not in axis
+    ]
+    return _inserted(text, insertions)
+
+
+def _with_workload_markers(line: str) -> str:
+    """Add `type` to the inputs of a workload that lack it, and the uuid if there is none."""
+    document = read_document(Trace, line.encode(errors="surrogateescape"), "", None)
+    if document.entity is None:
+        return line
+    workload: dict[str, Any] = json.loads(line)["workload"]
+    insertions = [
+        _member(
+            line,
+            ["workload", "inputs", name],
+            "type",
+            document.entity.workload.inputs[name].type,
+            is_only=not source,
+        )
+        for name, source in workload["inputs"].items()
+        if "type" not in source
+    ]
+    if "uuid" not in workload:
+        uuid = document.entity.workload.uuid
+        insertions.append(_member(line, ["workload"], "uuid", uuid, is_only=False))
+    return _inserted(line, insertions)
+
+
+def _axis_type(axis: dict[str, Any]) -> str:
+    return "const" if "value" in axis else "expr" if "expression" in axis else "var"
+
+
+def _member(
+    text: str, place: Sequence[str | int], key: str, value: str, *, is_only: bool
+) -> _Insertion:
+    """Put a member first into the object at a place."""
+    brace = offset_of(text, place)
+    comma = "" if is_only else ", "
+    return brace + 1, f"{json.dumps(key)}: {json.dumps(value)}{comma}"
+
+
+def _inserted(text: str, insertions: Sequence[_Insertion]) -> str:
+    for offset, addition in sorted(insertions, reverse=True):
+        text = text[:offset] + addition + text[offset:]
+    return text

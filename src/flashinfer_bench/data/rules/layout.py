@@ -313,29 +313,3 @@ def _solutions_in_wrong_folder(
             thing = "the file or folder" if key == "name" else "the folder"
             message = f"{key} is {said!r}, {thing} {place[position]!r}"
             yield RuleFault(message, document.path, None, solution.definition)
-
-
-RULES = (
-    one_file_per_definition,
-    definition_file_has_its_name,
-    definition_folder_is_op_type,
-    workload_folder_is_op_type,
-    workload_file_is_of_one_definition,
-    solution_folder_is_author,
-    solution_folder_is_definition,
-    solution_file_has_its_name,
-    solution_folder_is_op_type,
-    trace_folder_is_op_type,
-    trace_file_is_of_one_definition,
-    files_lie_at_their_depth,
-    every_file_is_read,
-    traces_lie_with_their_author,
-    names_can_be_file_names,
-    no_last_line_is_torn,
-    last_lines_end,
-    every_blob_is_used,
-    there_are_definitions,
-    files_of_lines_can_be_read,
-    no_link_leaves_the_dataset,
-    no_folder_is_a_link,
-)

@@ -71,12 +71,3 @@ def _references(dataset: Snapshot) -> Iterator[tuple[str, KernelReference]]:
         for use in document.entity.kernels if document.entity is not None else ():
             if isinstance(use.kernel, KernelReference):
                 yield document.path, use.kernel
-
-
-RULES = (
-    profiles_parse,
-    profiles_are_plain_json,
-    profiles_refer_to_definitions,
-    profiles_give_the_axes,
-    profiles_have_known_keys,
-)

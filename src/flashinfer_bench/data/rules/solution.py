@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.layout import parts
-from flashinfer_bench.data.rules.words import functions_of, takes
+from flashinfer_bench.data.rules.python_source import functions_of, takes
 from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.text.numbers import count_text
 
@@ -133,16 +133,3 @@ def _entry(solution: Solution) -> ast.FunctionDef | None:
         return None
     found = (functions_of(source.content) or {}).get(solution.get_entry_symbol())
     return None if found is None or found.decorator_list else found
-
-
-RULES = (
-    definitions_have_solutions,
-    solutions_parse,
-    solutions_have_definitions,
-    solutions_have_known_keys,
-    solution_names_are_unique,
-    solutions_differ,
-    entry_points_exist,
-    entry_points_take_the_arguments,
-    folders_hold_sources_only,
-)

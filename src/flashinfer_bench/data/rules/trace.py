@@ -156,17 +156,3 @@ def _grouped(
     for line in lines:
         groups[line.path, key(line) or ""].append(line)
     return dict(groups)
-
-
-RULES = (
-    definitions_have_traces,
-    traces_parse,
-    traces_are_whole,
-    traces_have_solutions,
-    traces_cover_the_workloads,
-    traces_have_definitions,
-    traces_have_known_keys,
-    traces_have_workloads,
-    traces_are_of_present_code,
-    trace_ids_are_unique,
-)

@@ -356,31 +356,3 @@ def variable_axes_vary(dataset: Snapshot) -> Iterator[RuleFault]:
         if free and len(lengths) == 1:
             message = f"all workloads have the same {listed(free)}"
             yield RuleFault(message, documents[0].path, None, name)
-
-
-RULES = (
-    definitions_have_workloads,
-    workloads_parse,
-    workloads_can_be_checked,
-    workload_files_hold_no_results,
-    variable_axes_have_lengths,
-    axes_exist,
-    axes_are_positive,
-    inputs_are_complete,
-    inputs_exist,
-    shapes_can_be_computed,
-    tensors_are_no_scalars,
-    scalars_are_not_random,
-    scalars_are_not_stored,
-    workloads_have_known_keys,
-    uuids_are_unique,
-    workloads_have_definitions,
-    fixed_axes_agree,
-    constraints_hold,
-    minima_have_values,
-    workloads_have_uuids,
-    uuids_are_derived,
-    inputs_say_their_type,
-    scalar_values_fit,
-    variable_axes_vary,
-)

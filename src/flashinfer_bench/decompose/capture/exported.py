@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from flashinfer_bench.decompose.capture.encode import encoded, structured
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.encode import Values, encoded, place_in, structured
 from flashinfer_bench.decompose.capture.scopes import is_users_file
-from flashinfer_bench.decompose.capture.values import Values, place_in
-from flashinfer_bench.decompose.held import NamedTensor, held_tensors
-from flashinfer_bench.decompose.ir import Dropped, Kind, Op, Ref, Scope, Trace
+from flashinfer_bench.decompose.ir import Dropped, Kind, Op, OpTrace, Ref, Scope
+from flashinfer_bench.decompose.model_errors import NotRecordableError
+from flashinfer_bench.decompose.module_tensors import NamedTensor, held_tensors
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, call, tensors_in
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def export_counts(source: ModelSource, *, seed: int = 0) -> Counter[str] | None:
     )
 
 
-def exported_trace(name: str, model: nn.Module, inputs: Sequence[Any]) -> Trace:
+def exported_trace(name: str, model: nn.Module, inputs: Sequence[Any]) -> OpTrace:
     """Record what forward does by export; operations are aten's, under public names where they have one."""
     program = _exported(model, inputs)
     with warnings.catch_warnings():
@@ -85,7 +84,7 @@ class _Reader:
         self._ids: dict[str, str] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
 
-    def trace(self, inputs: list[Any]) -> Trace:
+    def trace(self, inputs: list[Any]) -> OpTrace:
         """Read it all."""
         for node in self._program.graph.nodes:
             if node.op == "placeholder":
@@ -107,7 +106,7 @@ class _Reader:
         ops, dropped = _needed(self._ops, outputs)
         used = {*given, *outputs, *(each for op in ops for each in (*op.ins, *op.outs))}
         tensors = list({id(each): each for each in tensors_in(inputs)}.values())
-        return Trace(
+        return OpTrace(
             model=self._name,
             values={key: value for key, value in self._values.items() if key in used},
             ops=ops,

@@ -13,24 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.decompose.blame import ModelFileError, is_full, line_in, raised_in
-from flashinfer_bench.decompose.capture.encode import structured
+from flashinfer_bench.decompose.capture.encode import Values, place_in, structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
-from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
-from flashinfer_bench.decompose.capture.finish import finished
-from flashinfer_bench.decompose.capture.opaque import opaque_trace
 from flashinfer_bench.decompose.capture.recorder import CALLING, Recorder
 from flashinfer_bench.decompose.capture.scopes import Scopes
 from flashinfer_bench.decompose.capture.tape import Tape, Watch
-from flashinfer_bench.decompose.held import held_tensors, tensors_within
-from flashinfer_bench.decompose.importing import in_reach_of
-from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
+from flashinfer_bench.decompose.ir import Dropped, Op, OpTrace, Ref, Scope
+from flashinfer_bench.decompose.model_errors import (
+    HiddenStateError,
+    ModelFileError,
+    NotRecordableError,
+    is_full,
+    line_in,
+    raised_in,
+)
+from flashinfer_bench.decompose.model_file import ModelFile, ModelSource, in_reach_of
+from flashinfer_bench.decompose.module_tensors import held_tensors, tensors_within
 from flashinfer_bench.decompose.names import tensors_in
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.capture.tape import Recorded
+
 
 _LONG = 200
 
@@ -39,7 +44,7 @@ _LONG = 200
 class Captured:
     """A trace, with the model and inputs of the run that made it."""
 
-    trace: Trace
+    trace: OpTrace
     model: nn.Module
     inputs: list[Any]
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -108,13 +113,13 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, ...]) -> C
             continue
         names = _input_names(model, inputs)
         notes = tuple(f"taken as one piece, since {each}" for each in reasons)
-        trace = opaque_trace(source.name, model, inputs, names, result)
+        trace = _opaque_trace(source.name, model, inputs, names, result)
         return Captured(replace(trace, notes=notes), model, inputs)
     raise AssertionError
 
 
-def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> Trace:
-    """Record again on meta with other sizes of some inputs, counted as in `Trace.inputs`.
+def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> OpTrace:
+    """Record again on meta with other sizes of some inputs, counted as in `OpTrace.inputs`.
 
     What the model or torch raises at such sizes is raised as it is: they may be impossible.
     """
@@ -145,7 +150,7 @@ def _run(source: ModelSource, device: str, seed: int, watch: Watch | None) -> Ca
 
 def _traced(
     name: str, model: nn.Module, inputs: list[Any], device: str, watch: Watch | None
-) -> tuple[Trace, dict[str, torch.Tensor]]:
+) -> tuple[OpTrace, dict[str, torch.Tensor]]:
     scopes = Scopes(model)
     tape = Tape(scopes, device, held_tensors(model), watch)
     recorder = Recorder(tape, device, keep_before=watch is not None)
@@ -163,7 +168,7 @@ def _traced(
             f"{name}: forward returns no tensor but a {type(result).__name__}: "
             "let it return tensors, or lists, tuples and dicts of them"
         )
-    return finished(name, tape, values, structure, result), tape.constants
+    return _finished(name, tape, values, structure, result), tape.constants
 
 
 def _input_names(model: nn.Module, inputs: list[Any]) -> dict[int, str]:
@@ -208,3 +213,133 @@ def _blamed(source: ModelSource, error: Exception) -> Exception:
 def _short(reason: BaseException) -> str:
     text = " ".join(str(reason).split()) or type(reason).__name__
     return text if len(text) <= _LONG else text[:_LONG].rsplit(" ", 1)[0] + " …"
+
+
+def _finished(
+    name: str, tape: Tape, inputs: tuple[str, ...], input_structure: Any, result: Any
+) -> OpTrace:
+    """Make the trace of a run that returned `result`."""
+    outputs = tuple(dict.fromkeys(tape.lookup(each) for each in tensors_in(result)))
+
+    def place(tensor: torch.Tensor) -> int:
+        return outputs.index(tape.lookup(tensor))
+
+    output_structure = structured(result, place)
+    needed, for_state = _needed(tape.recorded, outputs)
+    ops = tuple(each.op for each in tape.recorded if each.op.id in needed)
+    used = {*inputs, *outputs, *(value for op in ops for value in (*op.ins, *op.outs))}
+    return OpTrace(
+        model=name,
+        values={key: value for key, value in tape.values.items() if key in used},
+        ops=ops,
+        inputs=inputs,
+        input_structure=input_structure,
+        outputs=outputs,
+        output_structure=output_structure,
+        dropped=(*tape.dropped, *_left_out(tape.recorded, needed, for_state)),
+        specialisations=tuple(dict.fromkeys(tape.specialisations)),
+    )
+
+
+def _needed(recorded: list[Recorded], outputs: tuple[str, ...]) -> tuple[set[int], set[int]]:
+    """Find the operations that outputs need, and those that only a write to the model's state needs."""
+    wanted = set(outputs)
+    wanted_by_state: set[str] = set()
+    needed: set[int] = set()
+    for_state: set[int] = set()
+    for each in reversed(recorded):
+        op = each.op
+        if wanted & set(op.outs):
+            needed.add(op.id)
+            wanted |= set(op.ins)
+        elif each.writes_state or wanted_by_state & set(op.outs):
+            for_state.add(op.id)
+            wanted_by_state |= set(op.ins)
+    return needed, for_state
+
+
+def _left_out(recorded: list[Recorded], needed: set[int], for_state: set[int]) -> list[Dropped]:
+    found = []
+    for each in recorded:
+        if each.op.id in needed or each.restates:
+            continue
+        detail = f"writes {each.writes_state}" if each.writes_state else ""
+        is_for_state = each.op.id in for_state
+        found.append(
+            Dropped(each.op.fn, each.op.scope, "side_effect" if is_for_state else "dead", detail)
+        )
+    return found
+
+
+_OPAQUE = "opaque"
+"""Name of the operation that is a whole model."""
+
+
+def _opaque_trace(
+    name: str, model: nn.Module, inputs: list[Any], names: Mapping[int, str], result: Any
+) -> OpTrace:
+    """Describe a run as one operation from inputs and weights to outputs."""
+    values = Values()
+    given = list({id(each): each for each in tensors_in(inputs)}.values())
+    ins = tuple(values.add("input", each, names[id(each)]) for each in given)
+    weights = tuple(
+        values.add(each.kind, each.tensor, each.name, each.aliases)
+        for each in held_tensors(model).values()
+    )
+    made = list({id(each): each for each in tensors_in(result)}.values())
+    outs = tuple(values.add("inter", each, _OPAQUE) for each in made)
+    structure = structured(result, lambda each: place_in(made, each))
+    op = Op(
+        id=0,
+        fn=_OPAQUE,
+        args=tuple(Ref(each) for each in (*ins, *weights)),
+        kwargs={},
+        outs=outs,
+        scope=(Scope("module", "", type(model).__name__, 0),),
+        structure=None if isinstance(result, torch.Tensor) else structure,
+    )
+    return OpTrace(
+        model=name,
+        values=values,
+        ops=(op,),
+        inputs=ins,
+        input_structure=structured(inputs, lambda each: place_in(given, each)),
+        outputs=outs,
+        output_structure=structure,
+        front_end="opaque",
+    )
+
+
+def same_stream(one: OpTrace, other: OpTrace, *, numbers: bool = False) -> str | None:
+    """Say where two traces part; none if operations, what they read and what they make agree.
+
+    Sizes and other integers may differ unless `numbers` asks for them too.
+    """
+    if one.inputs != other.inputs or one.outputs != other.outputs:
+        return "inputs or outputs differ"
+    for left, right in zip(one.ops, other.ops, strict=False):
+        fault = _difference(left, right, numbers=numbers)
+        if fault:
+            return f"operation {left.id} ({left.fn}, {left.source}): {fault}"
+    if len(one.ops) != len(other.ops):
+        return f"{len(one.ops)} operations against {len(other.ops)}"
+    return None
+
+
+def _difference(left: Op, right: Op, *, numbers: bool) -> str | None:
+    if (left.id, left.fn) != (right.id, right.fn):
+        return f"the other is {right.id} ({right.fn})"
+    if (left.ins, left.outs) != (right.ins, right.outs):
+        return f"reads {left.ins} and makes {left.outs}, the other {right.ins} and {right.outs}"
+    mine, theirs = ((op.args, dict(op.kwargs)) for op in (left, right))
+    if not numbers:
+        mine, theirs = _without_integers(mine), _without_integers(theirs)
+    return None if mine == theirs else f"its arguments are {mine}, the other's {theirs}"
+
+
+def _without_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_integers(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_without_integers(each) for each in value)
+    return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.ir import Ref
+from flashinfer_bench.decompose.model_errors import NotRecordableError
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from flashinfer_bench.decompose.capture.answers import settled, worked_out
 from flashinfer_bench.decompose.capture.calls import EMPTY, NamedCall, writes_in_place
-from flashinfer_bench.decompose.capture.faults import HiddenStateError, NotRecordableError
 from flashinfer_bench.decompose.capture.objects import layout_of
-from flashinfer_bench.decompose.capture.opened import body_of, is_opened
 from flashinfer_bench.decompose.capture.recurrent import is_recurrent, shapes_only
 from flashinfer_bench.decompose.capture.tape import Happened
-from flashinfer_bench.decompose.names import canonical, tensors_in
+from flashinfer_bench.decompose.model_errors import HiddenStateError, NotRecordableError
+from flashinfer_bench.decompose.names import call, canonical, tensors_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from flashinfer_bench.decompose.capture.tape import Tape
+    from flashinfer_bench.decompose.ir import Op
+
 
 _SYNCS = {
     "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
@@ -58,9 +60,9 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         """Run a call and note it."""
         fn, kwargs = canonical(func), kwargs or {}
-        if is_opened(fn):
+        if _is_opened(fn):
             with self:
-                return body_of(func)(*args, **kwargs)
+                return _body_of(func)(*args, **kwargs)
         if kwargs.get("out") is not None:
             return self._written_into(func, args, kwargs)
         if fn in ("torch.Tensor.cuda", "torch.Tensor.cpu"):
@@ -139,12 +141,12 @@ class Recorder(TorchFunctionMode):
         asked = {id(each): self._tape.lookup(each) for each in tensors_in(call.args)}
         ops = [each.op for each in self._tape.recorded]
         sizes = {key: math.prod(each.shape) for key, each in self._tape.values.items()}
-        grounds = {value: settled(value, ops, sizes) for value in asked.values()}
+        grounds = {value: _settled(value, ops, sizes) for value in asked.values()}
 
         def known(value: Any) -> Any:
             found = grounds.get(asked.get(id(value), ""))
             on_meta = self._device == "meta"
-            return worked_out(asked[id(value)], found) if found is not None and on_meta else value
+            return _worked_out(asked[id(value)], found) if found is not None and on_meta else value
 
         answer = func(*(known(each) for each in call.args), **call.kwargs)
         if None in grounds.values():
@@ -197,3 +199,49 @@ def _version(tensor: torch.Tensor) -> int:
 
 def _each_once(tensors: Any) -> list[torch.Tensor]:
     return list({id(each): each for each in tensors}.values())
+
+
+_BIG = 1 << 24
+"""Elements: what is larger is not worked out on the way."""
+
+
+def _settled(value: str, ops: Iterable[Op], sizes: Mapping[str, int]) -> list[Op] | None:
+    """Find the operations that a value follows from; none if inputs, weights or chance have a say."""
+    makers = {out: op for op in ops for out in op.outs}
+    needed: dict[int, Op] = {}
+    open_ends = [value]
+    while open_ends:
+        op = makers.get(open_ends.pop())
+        if op is None or op.is_stochastic or any(sizes[out] > _BIG for out in op.outs):
+            return None
+        if op.id not in needed:
+            needed[op.id] = op
+            open_ends += op.ins
+    return [needed[number] for number in sorted(needed)]
+
+
+def _worked_out(value: str, ops: Iterable[Op]) -> torch.Tensor:
+    """Compute a value from the operations it follows from."""
+    env: dict[str, torch.Tensor] = {}
+    with torch.device("cpu"):
+        for op in ops:
+            env.update(zip(op.outs, call(op, env), strict=True))
+    return env[value]
+
+
+_OPENED = {"torch.nn.functional.multi_head_attention_forward"}
+
+
+def _is_opened(fn: str | None) -> bool:
+    """Tell whether a function is recorded by what it calls."""
+    return fn in _OPENED
+
+
+@functools.cache
+def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that does what one of torch's does, without asking modes whether they want the call."""
+    assert isinstance(function, FunctionType)
+    names = {**function.__globals__, "has_torch_function": lambda _: False}
+    body = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    body.__kwdefaults__ = function.__kwdefaults__
+    return body

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
 from flashinfer_bench.decompose.ir import Scope
+from flashinfer_bench.decompose.model_errors import NotRecordableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

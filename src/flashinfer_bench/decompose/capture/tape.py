@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.decompose.capture.calls import NamedCall, tidy
-from flashinfer_bench.decompose.capture.encode import encoded, structured
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.capture.encode import Values, encoded, place_in, structured
 from flashinfer_bench.decompose.capture.objects import (
     Objects,
     TensorObject,
+    ViewLink,
     layout_of,
     shares_memory,
 )
 from flashinfer_bench.decompose.capture.recurrent import draws, is_recurrent
-from flashinfer_bench.decompose.capture.values import Values, place_in
-from flashinfer_bench.decompose.capture.views import link_of
 from flashinfer_bench.decompose.capture.writes import pure_form
-from flashinfer_bench.decompose.ir import Dropped, Op
+from flashinfer_bench.decompose.ir import Dropped, Op, Ref
+from flashinfer_bench.decompose.model_errors import NotRecordableError
 from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.capture.objects import Layout
     from flashinfer_bench.decompose.capture.scopes import Scopes
-    from flashinfer_bench.decompose.held import NamedTensor
     from flashinfer_bench.decompose.ir import Reason
+    from flashinfer_bench.decompose.module_tensors import NamedTensor
+
 
 Watch = Callable[[Op, tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]], None]
 """Called after each operation of a real run with what it made and what it was given."""
@@ -140,7 +140,7 @@ class Tape:
             if any(out is each for each in happened.given):
                 continue
             base = next((each for each in happened.given if shares_memory(each, out)), None)
-            link = link_of(op, self._entry(base), base, outs, number) if base is not None else None
+            link = _link_of(op, self._entry(base), base, outs, number) if base is not None else None
             self._objects.add(out, value, link=link)
         self._append(Recorded(op), happened, tuple(outs))
 
@@ -266,3 +266,30 @@ def _draws(call: NamedCall) -> bool:
     if call.last == "scaled_dot_product_attention":
         return bool(call.argument(4, "dropout_p", 0.0))
     return is_recurrent(call.fn) and draws(call.args)
+
+
+_PIECES = {"torch.split", "torch.chunk", "torch.tensor_split", "torch.split_with_sizes"}
+
+
+def _link_of(
+    op: Op, parent: TensorObject, base: torch.Tensor, outs: list[torch.Tensor], number: int
+) -> ViewLink:
+    """Say how output `number` of an operation is made from the object it is a view of."""
+    if op.args and op.args[0] == Ref(parent.value):
+        if op.structure is None:
+            return ViewLink(parent, op.fn, op.args[1:], dict(op.kwargs))
+        if op.fn == "torch.unbind":
+            return ViewLink(parent, "torch.select", (_dim(op, 1), number), {})
+        if op.fn in _PIECES:
+            dim = _dim(op, 2)
+            start = sum(each.shape[dim] for each in outs[:number])
+            return ViewLink(parent, "torch.narrow", (dim, start, outs[number].shape[dim]), {})
+    shape, strides, offset = layout_of(outs[number])
+    return ViewLink(
+        parent, "torch.as_strided", (shape, strides, offset - base.storage_offset()), {}
+    )
+
+
+def _dim(op: Op, place: int) -> int:
+    dim: Any = op.args[place] if place < len(op.args) else op.kwargs.get("dim", 0)
+    return int(dim)

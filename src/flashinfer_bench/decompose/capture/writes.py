@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from flashinfer_bench.decompose.capture.calls import NamedCall
-from flashinfer_bench.decompose.capture.faults import NotRecordableError
+from flashinfer_bench.decompose.model_errors import NotRecordableError
 from flashinfer_bench.decompose.names import canonical, is_copy_form, resolve
 
 if TYPE_CHECKING:

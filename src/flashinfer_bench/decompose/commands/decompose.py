@@ -16,14 +16,13 @@ from flashinfer_bench.decompose.commands.options import (
     writing_options,
 )
 from flashinfer_bench.decompose.commands.verify import verify
-from flashinfer_bench.decompose.screens.decomposition import decomposition_page
+from flashinfer_bench.decompose.screens import decomposition_page
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.decompose.process import WorkLimits
-    from flashinfer_bench.decompose.requests import DecomposeRequest
+    from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits
     from flashinfer_bench.report.model import ModelWorth
 
 
@@ -111,8 +110,7 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    from flashinfer_bench.decompose.process import WorkLimits  # noqa: PLC0415  # with the command
-    from flashinfer_bench.decompose.requests import DecomposeRequest  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits  # noqa: PLC0415  # with the command
 
     request = DecomposeRequest(
         file=file,
@@ -138,7 +136,7 @@ def _taken_apart(request: DecomposeRequest, limits: WorkLimits) -> dict[str, Any
 
     log.inform(f"{request.file}: running its code in a process of its own")
     task = WorkTask(
-        "flashinfer_bench.decompose.story:decompose_file", (request,), name=str(request.file)
+        "flashinfer_bench.decompose.pipeline:decompose_file", (request,), name=str(request.file)
     )
     found: dict[str, Any] = run_alone(task, limits)
     return found

@@ -82,7 +82,7 @@ def verify(
         document = {"schema_version": 1, "exit_code": report.exit_code, "verification": report}
         screen.show_json(document)
     else:
-        from flashinfer_bench.decompose.screens.verification import verify_page  # noqa: PLC0415
+        from flashinfer_bench.decompose.screens import verify_page  # noqa: PLC0415
 
         screen.show(verify_page(report))
     click.get_current_context().exit(report.exit_code)

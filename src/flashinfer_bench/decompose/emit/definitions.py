@@ -1,4 +1,4 @@
-"""A piece as a definition: named axes, tensors and a reference."""
+"""A piece as a definition: named axes, tensors, and a free function `run` as its reference."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data import Definition
 from flashinfer_bench.data.shapes import AxisConst, AxisSpec, AxisVar, DType, TensorSpec
 from flashinfer_bench.decompose.catalogue import identity_tag
-from flashinfer_bench.decompose.classes import key
-from flashinfer_bench.decompose.emit.forward import summary
-from flashinfer_bench.decompose.emit.reference import reference
+from flashinfer_bench.decompose.classes import TABLE, key
+from flashinfer_bench.decompose.emit.code import Body, definition, summary
 from flashinfer_bench.decompose.forms import Along
 from flashinfer_bench.decompose.identity import is_weight, snake
 from flashinfer_bench.decompose.variables import Names
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.decompose.pieces import Piece, Pieces
+
 
 _OP_TYPES = {"rms_norm": "rmsnorm", "rotary_embedding": "rope", "rope": "rope"}
 """What a piece is called here, and the op type others use."""
@@ -67,7 +67,7 @@ def definition_of(pieces: Pieces, piece: Piece, tags: Sequence[str]) -> Definiti
             name: _spec(pieces, piece, value, "result")
             for name, value in zip(outputs, piece.form.outputs, strict=True)
         },
-        reference=reference(piece),
+        reference=_reference(piece),
         judge=_judge(piece, op_type),
     )
 
@@ -125,3 +125,44 @@ def _input_words(pieces: Pieces, piece: Piece, value: str) -> str:
             return f"the model's weight {found.name}{others}"
         case _:
             return f"the model's constant {found.name}"
+
+
+_COPYING = frozenset({"clone", "tensor", "as_tensor"})
+
+
+def _reference(piece: Piece) -> str:
+    """Write the module that defines `run`."""
+    body = Body(piece.form, piece.parameters)
+    body.open_axes(piece.form.ops)
+    for op in piece.form.ops:
+        body.add(op)
+    _part_outputs(body, piece)
+    lines = [f'"""{summary(piece)}"""', *body.finish(piece.form.outputs)]
+    text = "\n".join(definition("def run", piece.parameters, lines))
+    imports = ["import torch"] + ["import torch.nn.functional as F"] * ("F." in text)
+    return "\n".join([*imports, "", "", text, ""])
+
+
+def _part_outputs(body: Body, piece: Piece) -> None:
+    """Copy outputs that share memory with an input or another output."""
+    roots = _roots(piece)
+    taken = {roots.get(value, value) for value in piece.form.inputs}
+    for value in piece.form.outputs:
+        root = roots.get(value, value)
+        if root in taken or value in piece.form.inputs:
+            name = body.names.take(f"{body.values[value]}_copy")
+            body.lines.append(f"{name} = {body.values[value]}.clone()")
+            body.values[value] = name
+        taken.add(root)
+
+
+def _roots(piece: Piece) -> dict[str, str]:
+    """Find the value whose memory each value may share."""
+    roots: dict[str, str] = {}
+    for op in piece.form.ops:
+        name = key(op.fn)
+        is_view = TABLE.get(name) == "VIEW" or name in ("to", "getitem")
+        if is_view and name not in _COPYING and op.ins:
+            root = roots.get(op.ins[0], op.ins[0])
+            roots.update(dict.fromkeys(op.outs, root))
+    return roots

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from flashinfer_bench.data.distributions import Distribution
-    from flashinfer_bench.decompose.ir import Trace, Value
+    from flashinfer_bench.decompose.ir import OpTrace, Value
     from flashinfer_bench.decompose.pieces import Piece
 
 _LINE = 92
 
 
-def get_inputs(trace: Trace, piece: Piece) -> list[str]:
+def get_inputs(trace: OpTrace, piece: Piece) -> list[str]:
     """Write a function that draws an input for each parameter."""
     ops = frozenset(op.id for op in piece.form.ops)
     lines = ["generator = torch.Generator().manual_seed(seed)"]
@@ -42,7 +42,7 @@ def _listed(names: list[str]) -> list[str]:
     return ["return [", *(f"    {name}," for name in names), "]"]
 
 
-def _drawn(name: str, trace: Trace, value: str, ops: Collection[int]) -> list[str]:
+def _drawn(name: str, trace: OpTrace, value: str, ops: Collection[int]) -> list[str]:
     found = trace.values[value]
     chosen = legal_input(trace, value, ops)
     if chosen.count is not None:

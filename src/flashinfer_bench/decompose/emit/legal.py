@@ -17,7 +17,7 @@ from flashinfer_bench.data.distributions import (
     Uniform,
 )
 from flashinfer_bench.decompose.classes import TABLE, argument, key
-from flashinfer_bench.decompose.ir import Op, Ref, Trace, Value, refs
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Value, refs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -45,7 +45,7 @@ class LegalInput:
     """How many elements of a mask are true, where a shape depends on it."""
 
 
-def legal_input(trace: Trace, value: str, within: Collection[int]) -> LegalInput:
+def legal_input(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
     """Say what an input of the part with these operations may be made of."""
     found = trace.values[value]
     if found.dtype == "bool":
@@ -65,7 +65,7 @@ def is_float(dtype: str) -> bool:
 # -- integers
 
 
-def _integers_below(trace: Trace, value: str, within: Collection[int]) -> int:
+def _integers_below(trace: OpTrace, value: str, within: Collection[int]) -> int:
     for chosen in (within, None):
         bounds = [*_bounds(trace, value, chosen)]
         if bounds:
@@ -73,13 +73,13 @@ def _integers_below(trace: Trace, value: str, within: Collection[int]) -> int:
     return _made_below(trace, value) or _SOME_INTEGERS
 
 
-def _bounds(trace: Trace, value: str, within: Collection[int] | None) -> Iterator[int]:
+def _bounds(trace: OpTrace, value: str, within: Collection[int] | None) -> Iterator[int]:
     """Find what the uses of integers, seen through views and casts, allow."""
     for op, name in _uses(trace, value, within):
         yield from _bound(trace, op, name)
 
 
-def _uses(trace: Trace, value: str, within: Collection[int] | None) -> Iterator[tuple[Op, str]]:
+def _uses(trace: OpTrace, value: str, within: Collection[int] | None) -> Iterator[tuple[Op, str]]:
     """Yield the operations that read a value, views and casts of it included."""
     waiting, seen = [value], {value}
     while waiting:
@@ -103,7 +103,7 @@ def _is_transparent(op: Op, value: str) -> bool:
     return is_source and TABLE.get(name) in ("VIEW", "CAST")
 
 
-def _bound(trace: Trace, op: Op, value: str) -> Iterator[int]:
+def _bound(trace: OpTrace, op: Op, value: str) -> Iterator[int]:
     name = key(op.fn)
     shape = _shape(trace, argument(op, 0, "input"))
     match name:
@@ -139,7 +139,7 @@ def _along_dim(op: Op, shape: Sequence[int], name: str, value: str) -> Iterator[
         yield shape[dim]
 
 
-def _indexed(trace: Trace, shape: Sequence[int], given: Any, value: str) -> Iterator[int]:
+def _indexed(trace: OpTrace, shape: Sequence[int], given: Any, value: str) -> Iterator[int]:
     """Bounds of a value that stands among the indices in square brackets."""
     parts = given if isinstance(given, tuple) else (given,)
     taken = sum(_consumes(trace, part) for part in parts)
@@ -153,7 +153,7 @@ def _indexed(trace: Trace, shape: Sequence[int], given: Any, value: str) -> Iter
         at += _consumes(trace, part)
 
 
-def _consumes(trace: Trace, part: Any) -> int:
+def _consumes(trace: OpTrace, part: Any) -> int:
     """How many dimensions an index takes."""
     if part is None or isinstance(part, bool) or getattr(part, "kind", None) == "ellipsis":
         return 0
@@ -162,7 +162,7 @@ def _consumes(trace: Trace, part: Any) -> int:
     return 1
 
 
-def _made_below(trace: Trace, value: str) -> int | None:
+def _made_below(trace: OpTrace, value: str) -> int | None:
     """Bound of integers by what made them: positions along a dimension, classes."""
     maker = trace.maker(value)
     if maker is None:
@@ -182,7 +182,7 @@ def _made_below(trace: Trace, value: str) -> int | None:
             return None
 
 
-def _shape(trace: Trace, given: Any) -> tuple[int, ...]:
+def _shape(trace: OpTrace, given: Any) -> tuple[int, ...]:
     return trace.values[given.id].shape if isinstance(given, Ref) else ()
 
 
@@ -193,7 +193,7 @@ def _is(given: Any, value: str) -> bool:
 # -- booleans
 
 
-def _mask(trace: Trace, value: str, within: Collection[int]) -> LegalInput:
+def _mask(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
     """Booleans; of a mask before a softmax every row keeps something."""
     for op, name in _uses(trace, value, within):
         count = _selected(trace, op, name)
@@ -212,7 +212,7 @@ def _mask(trace: Trace, value: str, within: Collection[int]) -> LegalInput:
     return LegalInput(Boolean(rate=0.5))
 
 
-def _selected(trace: Trace, op: Op, value: str) -> int | None:
+def _selected(trace: OpTrace, op: Op, value: str) -> int | None:
     """How many elements an operation took by a mask, if it did."""
     if not picks_by_value(trace, op) or not op.outs:
         return None
@@ -223,7 +223,7 @@ def _selected(trace: Trace, op: Op, value: str) -> int | None:
     return None
 
 
-def picks_by_value(trace: Trace, op: Op) -> bool:
+def picks_by_value(trace: OpTrace, op: Op) -> bool:
     """Tell whether the shape of what an operation makes depends on values."""
     match key(op.fn):
         case "nonzero" | "argwhere" | "masked_select" | "unique" | "unique_consecutive":
@@ -239,7 +239,7 @@ def picks_by_value(trace: Trace, op: Op) -> bool:
 # -- floats
 
 
-def _weight(trace: Trace, value: Value, within: Collection[int]) -> Distribution:
+def _weight(trace: OpTrace, value: Value, within: Collection[int]) -> Distribution:
     for op, name in _uses(trace, value.id, within):
         if key(op.fn) in ("batch_norm", "instance_norm"):
             if _is(argument(op, 2, "running_var"), name):
@@ -264,7 +264,7 @@ def _by_size(value: Value) -> Distribution:
     return Normal(mean=1.0, std=0.2)
 
 
-def _activation(trace: Trace, value: str, within: Collection[int]) -> Distribution:
+def _activation(trace: OpTrace, value: str, within: Collection[int]) -> Distribution:
     for op, name in _uses(trace, value, within):
         domain = _domain(op, name)
         if domain is not None:
@@ -300,7 +300,7 @@ def _domain(op: Op, value: str) -> Distribution | None:
     return Probabilities() if name == "multinomial" else None
 
 
-def _made(trace: Trace, value: str) -> Distribution | None:
+def _made(trace: OpTrace, value: str) -> Distribution | None:
     """What the operation that made a value makes."""
     maker = trace.maker(value)
     if maker is None:

@@ -11,7 +11,7 @@ from flashinfer_bench.decompose.tree_text import amount, tree_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flashinfer_bench.decompose.ir import Trace
+    from flashinfer_bench.decompose.ir import OpTrace
     from flashinfer_bench.decompose.pieces import Piece, Pieces
 
 _ROWS = 15
@@ -98,7 +98,7 @@ def _fusions(pieces: Pieces) -> Iterator[str]:
     yield from _more(len(saved), "fusions")
 
 
-def _notes(trace: Trace, left_out: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _notes(trace: OpTrace, left_out: Sequence[tuple[str, str]]) -> Iterator[str]:
     lines = [
         *trace.notes,
         *(f"specialised: {each}" for each in trace.specialisations),
@@ -124,7 +124,7 @@ def _next(pieces: Pieces) -> Iterator[str]:
     yield ""
 
 
-def _total(trace: Trace, piece: Piece) -> Cost:
+def _total(trace: OpTrace, piece: Piece) -> Cost:
     each = [node_cost(trace, instance.node) for instance in piece.instances]
     return Cost(
         flops=sum(cost.flops for cost in each),

@@ -1,16 +1,19 @@
-"""The part of an emitted file that tests it: expected shapes and dtypes, and `run_tests`."""
+"""The part of an emitted file that tests it: shapes, dtypes, outputs that are one number, and `run_tests`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flashinfer_bench.decompose.emit.constancy import constant_outputs
+from flashinfer_bench.decompose.classes import TABLE, argument, key
 from flashinfer_bench.decompose.emit.legal import picks_by_value
+from flashinfer_bench.decompose.ir import Op, OpTrace, Ref
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Trace
+    from collections.abc import Sequence
+
     from flashinfer_bench.decompose.pieces import Piece
+
 
 _RUN = '''
 def run_tests(device="cpu"):
@@ -53,7 +56,7 @@ _RANKS = """ranks = [len(shape) for shape in shapes]  # what is picked by value 
 _NO_NAN = 'assert not torch.isnan(first).any(), f"output {at} is not a number"'
 
 
-def test_part(trace: Trace, piece: Piece) -> list[str]:
+def test_part(trace: OpTrace, piece: Piece) -> list[str]:
     """Write what follows the inputs: shapes, dtypes, the test and the main part."""
     values = [trace.values[value] for value in piece.form.outputs]
     shapes = ", ".join(str(list(value.shape)) for value in values)
@@ -93,3 +96,121 @@ def _is_infinite(argument: Any) -> bool:
             return any(_is_infinite(each) for each in argument.values())
         case _:
             return False
+
+
+class _Range(NamedTuple):
+    """Bounds of all elements of a value."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def is_point(self) -> bool:
+        """Whether all elements are one number."""
+        return self.low == self.high
+
+
+_ANY = _Range()
+_ZERO_TO_ZERO = frozenset({
+    "relu", "gelu", "silu", "tanh", "mish", "leaky_relu", "elu", "selu", "sin", "neg", "abs", "sqrt", "square",
+    "hardswish", "softsign", "hardtanh", "relu6", "celu", "erf", "sign", "sum", "mean", "amax", "amin", "cumsum",
+})  # fmt: skip
+"""Operations that make zeros of zeros."""
+_FACTORIES = {
+    "zeros": 0.0,
+    "zeros_like": 0.0,
+    "new_zeros": 0.0,
+    "ones": 1.0,
+    "ones_like": 1.0,
+    "new_ones": 1.0,
+}
+
+
+def constant_outputs(trace: OpTrace, ops: Sequence[Op], outputs: Sequence[str]) -> list[int]:
+    """Say which outputs of a sequence of operations are one number whatever goes in."""
+    ranges: dict[str, _Range] = {}
+    for op in ops:
+        ranges.update(dict.fromkeys(op.outs, _range(trace, op, ranges)))
+    return [at for at, value in enumerate(outputs) if ranges.get(value, _ANY).is_point]
+
+
+def _range(trace: OpTrace, op: Op, ranges: dict[str, _Range]) -> _Range:
+    name = key(op.fn)
+    if name in _FACTORIES:
+        return _Range(_FACTORIES[name], _FACTORIES[name])
+    if op.fn.endswith("_") or TABLE.get(name) == "RNG":
+        return _ANY
+    first = _of(argument(op, 0, "input"), ranges)
+    second = _of(argument(op, 1, "other"), ranges)
+    if TABLE.get(name) in ("VIEW", "CAST"):
+        return first
+    if first == _Range(0, 0) and name in _ZERO_TO_ZERO:
+        return first
+    return _arithmetic(name, first, second, op) or _along_one(trace, name, op) or _ANY
+
+
+def _of(given: Any, ranges: dict[str, _Range]) -> _Range:
+    if isinstance(given, Ref):
+        return ranges.get(given.id, _ANY)
+    if isinstance(given, int | float):
+        return _Range(given, given)
+    return _ANY
+
+
+def _arithmetic(name: str, first: _Range, second: _Range, op: Op) -> _Range | None:
+    match name:
+        case "mul" if _Range(0, 0) in (first, second):
+            return _Range(0, 0)
+        case "relu":
+            return _Range(max(first.low, 0), max(first.high, 0))
+        case "clamp" | "hardtanh" | "clamp_min" | "clamp_max":
+            return _clamped(name, first, op)
+        case "minimum" | "min" if len(op.ins) > 1 or len(op.args) > 1:
+            return _Range(min(first.low, second.low), min(first.high, second.high))
+        case "maximum" | "max" if len(op.ins) > 1 or len(op.args) > 1:
+            return _Range(max(first.low, second.low), max(first.high, second.high))
+        case "sigmoid" | "softmax":
+            return _Range(0, 1) if not first.is_point else None
+        case _:
+            return None
+
+
+def _clamped(name: str, first: _Range, op: Op) -> _Range:
+    only = argument(op, 1, "min" if name == "clamp_min" else "max")
+    low = argument(
+        op, 1, "min_val" if name == "hardtanh" else "min", -1.0 if name == "hardtanh" else None
+    )
+    high = argument(
+        op, 2, "max_val" if name == "hardtanh" else "max", 1.0 if name == "hardtanh" else None
+    )
+    if name in ("clamp_min", "clamp_max"):
+        low, high = (only, None) if name == "clamp_min" else (None, only)
+    bottom = low if isinstance(low, int | float) else -math.inf
+    top = high if isinstance(high, int | float) else math.inf
+    return _Range(min(max(first.low, bottom), top), min(max(first.high, bottom), top))
+
+
+def _along_one(trace: OpTrace, name: str, op: Op) -> _Range | None:
+    """Normalising over a dimension of length one leaves nothing to vary."""
+    given, dim = argument(op, 0, "input"), argument(op, 1, "dim")
+    if not (isinstance(given, Ref) and isinstance(dim, int)):
+        return _minus_own_mean(trace, name, op)
+    shape = trace.values[given.id].shape
+    if name in ("softmax", "log_softmax") and shape and shape[dim] == 1:
+        value = 1.0 if name == "softmax" else 0.0
+        return _Range(value, value)
+    return None
+
+
+def _minus_own_mean(trace: OpTrace, name: str, op: Op) -> _Range | None:
+    first, second = argument(op, 0, "input"), argument(op, 1, "other")
+    if name != "sub" or not (isinstance(first, Ref) and isinstance(second, Ref)):
+        return None
+    maker = trace.maker(second.id)
+    if maker is None:
+        return None
+    mean = trace.op(maker)
+    of = argument(mean, 0, "input")
+    is_own = isinstance(of, Ref) and of.id == first.id and key(mean.fn) in ("mean", "amax", "amin")
+    is_same = trace.values[second.id].shape == trace.values[first.id].shape
+    return _Range(0, 0) if is_own and is_same else None

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.identity import is_weight
-from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION, Trace
+from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION, OpTrace
 from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces, bindings, units
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _metadata(pieces: Pieces, original: bytes | None) -> dict[str, Any]:
     }
 
 
-def _node(trace: Trace, piece: Piece) -> dict[str, Any]:
+def _node(trace: OpTrace, piece: Piece) -> dict[str, Any]:
     named = zip(piece.parameters, piece.form.inputs, strict=True)
     return {
         "id": piece.id,
@@ -88,12 +88,12 @@ def _node(trace: Trace, piece: Piece) -> dict[str, Any]:
     }
 
 
-def _tensor(trace: Trace, value: str, name: str) -> dict[str, Any]:
+def _tensor(trace: OpTrace, value: str, name: str) -> dict[str, Any]:
     found = trace.values[value]
     return {"name": name, "shape": list(found.shape), "dtype": found.dtype}
 
 
-def _instance(trace: Trace, piece: Piece, instance: PieceInstance) -> dict[str, Any]:
+def _instance(trace: OpTrace, piece: Piece, instance: PieceInstance) -> dict[str, Any]:
     return {
         "path": instance.node.id,
         "scope": instance.node.scope,
@@ -103,7 +103,7 @@ def _instance(trace: Trace, piece: Piece, instance: PieceInstance) -> dict[str, 
     }
 
 
-def _flow(trace: Trace, piece: Piece) -> Iterator[dict[str, Any]]:
+def _flow(trace: OpTrace, piece: Piece) -> Iterator[dict[str, Any]]:
     """Follow tensors between a parent's inputs, its children and its outputs."""
     sources: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {}
     for name, value in zip(piece.parameters, piece.form.inputs, strict=True):

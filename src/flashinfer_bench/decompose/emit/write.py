@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +12,23 @@ from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.decompose.axes import Probed, probe
 from flashinfer_bench.decompose.capture import Captured
 from flashinfer_bench.decompose.capture import probe as retraced
+from flashinfer_bench.decompose.emit.code import flat_class, refactored_class, summary
 from flashinfer_bench.decompose.emit.dataset import dataset
-from flashinfer_bench.decompose.emit.files import piece_file
+from flashinfer_bench.decompose.emit.inputs import get_inputs
 from flashinfer_bench.decompose.emit.opaque import opaque_file
-from flashinfer_bench.decompose.emit.original import copies, original_of
 from flashinfer_bench.decompose.emit.readme import readme
-from flashinfer_bench.decompose.emit.steps import steps
+from flashinfer_bench.decompose.emit.testing import test_part
 from flashinfer_bench.decompose.emit.tree_json import counts, tree_json
+from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
 from flashinfer_bench.decompose.pieces import Pieces, find_pieces
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from flashinfer_bench.decompose.ir import Level, Node, Trace
-    from flashinfer_bench.decompose.model_file import ModelSource
+    from flashinfer_bench.decompose.ir import Level, Node, OpTrace
+    from flashinfer_bench.decompose.pieces import Piece
+
 
 _KERNELS: tuple[Level, ...] = ("kernel",)
 MARK = "decomposition_tree.json"
@@ -80,14 +83,14 @@ def write_pieces(
     )
 
 
-def probed(source: ModelSource, trace: Trace) -> Probed:
+def probed(source: ModelSource, trace: OpTrace) -> Probed:
     """Find the variable axes of a model that was captured on meta; others keep their sizes."""
     if trace.front_end != "meta":
         return Probed(trace)
     return probe(trace, lambda shapes: _retraced(source, dict(enumerate(shapes))))
 
 
-def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> Trace | None:
+def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> OpTrace | None:
     try:
         return retraced(source, shapes)
     except Exception:  # noqa: BLE001  # the model's own code, on sizes it was not made for
@@ -96,14 +99,14 @@ def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> Tra
 
 def _contents(source: ModelSource, pieces: Pieces) -> Iterator[tuple[str, bytes]]:
     """Yield every file by its path below the directory."""
-    yield from copies(source)
-    yield MARK, tree_json(pieces, original_of(source)).encode()
+    yield from _copies(source)
+    yield MARK, tree_json(pieces, _original_of(source)).encode()
     if pieces.trace.front_end == "opaque":
         yield pieces.root.file, opaque_file(source, pieces).encode()
         return
     for piece in pieces.all:
-        yield piece.file, piece_file(pieces, piece).encode()
-    for path, text in steps(pieces):
+        yield piece.file, _piece_file(pieces, piece).encode()
+    for path, text in _steps(pieces):
         yield path, text.encode()
 
 
@@ -131,3 +134,79 @@ def _write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
         parent.mkdir(parents=True, exist_ok=True)
     for path, content in contents.items():
         (folder / path).write_bytes(content)
+
+
+def _original_of(source: ModelSource) -> bytes | None:
+    """Give the bytes of the model's file; none where the model was no file."""
+    return source.path.read_bytes() if isinstance(source, ModelFile) else None
+
+
+def _copies(source: ModelSource) -> Iterator[tuple[str, bytes]]:
+    """Yield the file as `original.py`, and the helpers under their own names."""
+    if not isinstance(source, ModelFile):
+        return
+    yield "original.py", source.path.read_bytes()
+    for helper in sorted(_helpers(source.path)):
+        yield helper.relative_to(source.path.parent).as_posix(), helper.read_bytes()
+
+
+def _helpers(file: Path) -> set[Path]:
+    """Find the modules beside a file that it imports, and that those import."""
+    found: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        for name in _imported(waiting.pop()):
+            path = file.parent / f"{name}.py"
+            if path.is_file() and path != file and path not in found:
+                found.add(path)
+                waiting.append(path)
+    return found
+
+
+def _imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.replace(".", "/") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.replace(".", "/")
+
+
+def _piece_file(pieces: Pieces, piece: Piece) -> str:
+    """Write the file of a piece: a leaf's operations, or a parent's calls with all classes below it."""
+    classes = [refactored_class(pieces, each, each.class_name) for each in piece.below()]
+    return _file(pieces, piece, [*classes, refactored_class(pieces, piece, "Model")])
+
+
+def original_file(pieces: Pieces, piece: Piece) -> str:
+    """Write a parent before it was split: one straight sequence of operations."""
+    return _file(pieces, piece, [flat_class(piece, "Model")])
+
+
+def refactored_file(pieces: Pieces, piece: Piece) -> str:
+    """Write a parent after it was split: calls of its children, which run their operations themselves."""
+    children = {each.identity: each for each in piece.children}
+    classes = [flat_class(each, each.class_name) for each in children.values()]
+    return _file(pieces, piece, [*classes, refactored_class(pieces, piece, "Model")])
+
+
+def _file(pieces: Pieces, piece: Piece, classes: Iterable[list[str]]) -> str:
+    trace = pieces.trace
+    sections = [*classes, get_inputs(trace, piece), test_part(trace, piece)]
+    text = "\n\n\n".join("\n".join(lines) for lines in sections)
+    imports = ["import torch"]
+    if "F." in text:
+        imports.append("import torch.nn.functional as F")
+    imports.append("from torch import nn")
+    times = len(piece.instances)
+    count = "once" if times == 1 else f"{times} times"
+    head = [f'"""{summary(piece)}', "", f"Occurs {count} in {pieces.trace.model}.", '"""', ""]
+    return "\n".join([*head, *imports, "", "", text, ""])
+
+
+def _steps(pieces: Pieces) -> Iterator[tuple[str, str]]:
+    """Yield paths and contents, the model's split first."""
+    parents = [piece for piece in pieces.all if piece.children]
+    for number, piece in enumerate(parents, start=1):
+        folder = f"steps/step_{number}_{piece.id}"
+        yield f"{folder}/original.py", original_file(pieces, piece)
+        yield f"{folder}/refactored.py", refactored_file(pieces, piece)

@@ -9,18 +9,17 @@ from flashinfer_bench.decompose.grouping.composites import FrameTree
 from flashinfer_bench.decompose.grouping.data_movement import completed, steps
 from flashinfer_bench.decompose.grouping.facts import Facts
 from flashinfer_bench.decompose.grouping.fusions import ResultUsers
-from flashinfer_bench.decompose.grouping.identifiers import identified
 from flashinfer_bench.decompose.grouping.kernels import kernels
-from flashinfer_bench.decompose.grouping.layers import Layers
+from flashinfer_bench.decompose.grouping.layers import Layers, whole
+from flashinfer_bench.decompose.grouping.naming import identified
 from flashinfer_bench.decompose.grouping.overrides import (
     Overrides,
     load_overrides,
     parse_overrides,
 )
-from flashinfer_bench.decompose.grouping.root import whole
 
 if TYPE_CHECKING:
-    from flashinfer_bench.decompose.ir import Node, Trace
+    from flashinfer_bench.decompose.ir import Node, OpTrace
 
 __all__ = [
     "Overrides",
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 
-def decompose_trace(trace: Trace, overrides: Overrides | None = None) -> Node:
+def decompose_trace(trace: OpTrace, overrides: Overrides | None = None) -> Node:
     """Take a model apart: every operation of its trace ends in exactly one node."""
     decisions = overrides or Overrides()
     facts = Facts(trace)

@@ -1,44 +1,87 @@
 """Formulas in a normal form, so that the many ways to write one activation are found equal.
 
-An expression is a nested tuple: `("x",)` the variable, `("leaf", id)` another value, `("fn", name, argument)`,
-`("mul", coefficient, ((base, exponent), …))`, `("add", constant, ((term, coefficient), …))`, `("num", c)`.
 Products and sums are flat and sorted, coefficients are pulled out of products and into sums.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Expression = tuple[Any, ...]
-X: Expression = ("x",)
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What the formula is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Another value, by its id."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that has no rule of its own."""
+
+    name: str
+    argument: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A coefficient and bases with their exponents."""
+
+    coefficient: float
+    powers: tuple[tuple[Expression, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A constant and terms with their weights."""
+
+    constant: float
+    terms: tuple[tuple[Expression, float], ...]
+
+
+Expression = Variable | Leaf | Number | Function | Product | Sum
+X = Variable()
 
 
 def num(value: float) -> Expression:
     """A number."""
-    return ("num", float(value))
+    return Number(float(value))
 
 
 def fn(name: str, argument: Expression) -> Expression:
     """A function that has no rule of its own."""
-    return ("fn", name, argument)
+    return Function(name, argument)
 
 
 def mul(*factors: Expression) -> Expression:
     """A product.
 
     >>> mul(num(2), X, num(0.5), X)
-    ('mul', 1.0, ((('x',), 2.0),))
+    Product(coefficient=1.0, powers=((Variable(), 2.0),))
     """
     coefficient = 1.0
     powers: dict[Expression, float] = {}
     for factor in factors:
         match factor:
-            case ("num", value):
+            case Number(value):
                 coefficient *= value
-            case ("mul", value, inner):
+            case Product(value, inner):
                 coefficient *= value
                 for base, exponent in inner:
                     powers[base] = powers.get(base, 0.0) + exponent
@@ -55,11 +98,11 @@ def _primitive(
     """Pull the weight of its first term out of each sum: `x * (0.5 + 0.5 * t)` is `0.5 * x * (1 + t)`."""
     pulled: dict[Expression, float] = {}
     for base, exponent in powers.items():
-        primitive = base
-        if base[0] == "add":
-            weight = abs(base[2][0][1])
+        primitive: Expression = base
+        if isinstance(base, Sum):
+            weight = abs(base.terms[0][1])
             coefficient *= weight**exponent
-            primitive = _sum(base[1] / weight, ((term, c / weight) for term, c in base[2]))
+            primitive = _sum(base.constant / weight, ((term, c / weight) for term, c in base.terms))
         pulled[primitive] = pulled.get(primitive, 0.0) + exponent
     return coefficient, pulled
 
@@ -70,31 +113,33 @@ def _product(coefficient: float, powers: Iterable[tuple[Expression, float]]) -> 
         return num(coefficient)
     (base, exponent), *more = kept
     if more or exponent != 1.0:
-        return ("mul", coefficient, kept)
+        return Product(coefficient, kept)
     if coefficient == 1.0:
         return base
-    if base[0] == "add":
-        return _sum(base[1] * coefficient, ((term, c * coefficient) for term, c in base[2]))
-    return ("mul", coefficient, kept)
+    if isinstance(base, Sum):
+        return _sum(
+            base.constant * coefficient, ((term, c * coefficient) for term, c in base.terms)
+        )
+    return Product(coefficient, kept)
 
 
 def add(*terms: Expression) -> Expression:
     """A sum.
 
     >>> add(X, num(3), mul(num(2), X))
-    ('add', 3.0, ((('x',), 3.0),))
+    Sum(constant=3.0, terms=((Variable(), 3.0),))
     """
     constant = 0.0
     weights: dict[Expression, float] = {}
     for term in terms:
         match term:
-            case ("num", value):
+            case Number(value):
                 constant += value
-            case ("add", value, inner):
+            case Sum(value, inner):
                 constant += value
                 for each, weight in inner:
                     weights[each] = weights.get(each, 0.0) + weight
-            case ("mul", value, inner):
+            case Product(value, inner):
                 bare = _product(1.0, inner)
                 weights[bare] = weights.get(bare, 0.0) + value
             case _:
@@ -108,7 +153,7 @@ def _sum(constant: float, weights: Iterable[tuple[Expression, float]]) -> Expres
         return num(constant)
     (term, weight), *more = kept
     if more or constant != 0.0:
-        return ("add", constant, kept)
+        return Sum(constant, kept)
     return term if weight == 1.0 else mul(num(weight), term)
 
 
@@ -116,12 +161,12 @@ def power(base: Expression, exponent: float) -> Expression:
     """A power with a number as exponent.
 
     >>> power(power(X, 2), 0.5) == power(X, 1), power(num(4), 0.5)
-    (False, ('num', 2.0))
+    (False, Number(value=2.0))
     """
     match base:
-        case ("num", value) if value > 0:
+        case Number(value) if value > 0:
             return num(value**exponent)
-        case ("mul", value, inner) if exponent == int(exponent) or (value > 0 and not _even(inner)):
+        case Product(value, inner) if exponent == int(exponent) or (value > 0 and not _even(inner)):
             return _product(value**exponent, ((b, e * exponent) for b, e in inner))
         case _:
             return _product(1.0, ((base, exponent),))
@@ -153,14 +198,26 @@ def clamp(value: Expression, low: float, high: float) -> Expression:
     return mul(num(width), fn(f"clamp{low / width:.3g}", mul(num(1 / width), value)))
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: Expression) -> Expression:
     """Three digits of every number: people write 0.7979, 0.797885 or sqrt(2 / pi)."""
     match value:
-        case float():
-            return float(f"{value:.3g}")
-        case ("mul" | "add" as kind, number, inner):
-            return (kind, rounded(number), tuple(sorted(map(rounded, inner), key=repr)))
-        case tuple():
-            return tuple(map(rounded, value))
-        case _:
+        case Number(number):
+            return Number(_three_digits(number))
+        case Function(name, argument):
+            return Function(name, rounded(argument))
+        case Product(coefficient, powers):
+            return Product(_three_digits(coefficient), _all_rounded(powers))
+        case Sum(constant, terms):
+            return Sum(_three_digits(constant), _all_rounded(terms))
+        case Variable() | Leaf():
             return value
+
+
+def _all_rounded(
+    pairs: Iterable[tuple[Expression, float]],
+) -> tuple[tuple[Expression, float], ...]:
+    return tuple(sorted(((rounded(each), _three_digits(n)) for each, n in pairs), key=repr))
+
+
+def _three_digits(number: float) -> float:
+    return float(f"{number:.3g}")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.data_movement import run_order
 from flashinfer_bench.decompose.grouping.facts import Facts
-from flashinfer_bench.decompose.ir import LEVELS, Node, Trace
+from flashinfer_bench.decompose.ir import LEVELS, Node, OpTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def check_tree(trace: Trace, tree: Node) -> tuple[str, ...]:
+def check_tree(trace: OpTrace, tree: Node) -> tuple[str, ...]:
     """List what is wrong with a tree over a trace, in sentences; empty when it holds."""
     return tuple(_faults(trace, tree))
 
 
-def _faults(trace: Trace, tree: Node) -> Iterator[str]:
+def _faults(trace: OpTrace, tree: Node) -> Iterator[str]:
     yield from _owned_once(trace, tree)
     yield from _identified_once(tree)
     known = {op.id for op in trace.ops}
@@ -32,7 +32,7 @@ def _faults(trace: Trace, tree: Node) -> Iterator[str]:
             yield from _runnable(trace, node)
 
 
-def _owned_once(trace: Trace, tree: Node) -> Iterator[str]:
+def _owned_once(trace: OpTrace, tree: Node) -> Iterator[str]:
     owners = Counter(op for node in tree.walk() for op in node.ops)
     for op in trace.ops:
         if owners[op.id] != 1:
@@ -68,7 +68,7 @@ def _free_of_work(facts: Facts, node: Node) -> Iterator[str]:
             yield f"{node.id}: operation {op} ({facts.trace.op(op).fn}) does work in a parent"
 
 
-def _runnable(trace: Trace, node: Node) -> Iterator[str]:
+def _runnable(trace: OpTrace, node: Node) -> Iterator[str]:
     stuck = run_order(trace, node)[1]
     for step in stuck:
         what = step.id if isinstance(step, Node) else f"operation {step}"
@@ -78,7 +78,7 @@ def _runnable(trace: Trace, node: Node) -> Iterator[str]:
     yield from _listed_in_order(trace, node)
 
 
-def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
+def _listed_in_order(trace: OpTrace, node: Node) -> Iterator[str]:
     """Each child's needs are made before the parent, its data movement done as early as it can be."""
     inside = set(node.all_ops())
     made: set[int] = set()
@@ -92,7 +92,9 @@ def _listed_in_order(trace: Trace, node: Node) -> Iterator[str]:
         made |= ops
 
 
-def _run_data_movement(trace: Trace, own: list[int], inside: set[int], made: set[int]) -> list[int]:
+def _run_data_movement(
+    trace: OpTrace, own: list[int], inside: set[int], made: set[int]
+) -> list[int]:
     left = []
     for op in own:
         if all(m in made or m not in inside for m in _needs(trace, op)):
@@ -102,6 +104,6 @@ def _run_data_movement(trace: Trace, own: list[int], inside: set[int], made: set
     return left
 
 
-def _needs(trace: Trace, op: int) -> list[int]:
+def _needs(trace: OpTrace, op: int) -> list[int]:
     makers = (trace.maker(value) for value in trace.op(op).ins)
     return [maker for maker in makers if maker is not None]

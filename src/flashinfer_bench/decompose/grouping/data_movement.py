@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.grouping.parts import TracePart
-from flashinfer_bench.decompose.ir import Node, Trace
+from flashinfer_bench.decompose.ir import Node, OpTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -109,7 +109,7 @@ def _path(part: TracePart) -> str:
     return next((scope.path for scope in reversed(frame) if scope.kind == "module"), "")
 
 
-def _ordered(trace: Trace, node: Node, part: TracePart) -> tuple[Node, ...]:
+def _ordered(trace: OpTrace, node: Node, part: TracePart) -> tuple[Node, ...]:
     done, stuck = run_order(trace, node)
     if stuck:
         places = {id(child): index for index, child in enumerate(node.children)}
@@ -119,12 +119,12 @@ def _ordered(trace: Trace, node: Node, part: TracePart) -> tuple[Node, ...]:
     return tuple(step for step in done if isinstance(step, Node))
 
 
-def steps(trace: Trace, node: Node) -> tuple[Step, ...]:
+def steps(trace: OpTrace, node: Node) -> tuple[Step, ...]:
     """What a parent does, in an order in which it can: its own operations and its children."""
     return run_order(trace, node)[0]
 
 
-def run_order(trace: Trace, node: Node) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def run_order(trace: OpTrace, node: Node) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Order a parent's operations and children; what can never run is given second."""
     items: list[Step] = [*node.ops, *node.children]
     members = [item.all_ops() if isinstance(item, Node) else (item,) for item in items]
@@ -154,7 +154,7 @@ def run_order(trace: Trace, node: Node) -> tuple[tuple[Step, ...], tuple[Step, .
     return tuple(items[index] for index in done), stuck
 
 
-def _makers(trace: Trace, ops: Iterable[int]) -> set[int]:
+def _makers(trace: OpTrace, ops: Iterable[int]) -> set[int]:
     return {
         maker
         for op in ops

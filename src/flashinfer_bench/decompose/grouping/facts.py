@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, classify
-from flashinfer_bench.decompose.ir import Op, Scope, Trace
+from flashinfer_bench.decompose.ir import Op, OpTrace, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ Frame = tuple[Scope, ...]
 class Facts:
     """A trace with what follows from it, each computed once."""
 
-    trace: Trace
+    trace: OpTrace
 
     @cached_property
     def classes(self) -> Mapping[int, Class]:

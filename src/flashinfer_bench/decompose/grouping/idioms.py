@@ -188,14 +188,14 @@ class _Reading:
         if not isinstance(reference, Ref):
             if isinstance(reference, (int, float)) and not isinstance(reference, bool):
                 return a.num(float(reference))
-            return ("leaf", repr(reference))
+            return a.Leaf(repr(reference))
         if reference.id == self.variable:
             return X
         maker = self.facts.trace.maker(reference.id)
         if maker is not None and maker in self.dependent:
             return self.made(self.facts.trace.op(maker))
         self.is_of_another |= reference.id in self.facts.active
-        return ("leaf", reference.id)
+        return a.Leaf(reference.id)
 
     def made(self, op: Op) -> Expression:
         """What an operation makes."""
@@ -207,7 +207,7 @@ class _Reading:
         read = None if self.is_of_another else _RULES[key(op.fn)](self, op)
         if read is None:
             self.is_of_another = True
-            return ("leaf", op.outs[0])
+            return a.Leaf(op.outs[0])
         self.seen.add(op.id)
         return read
 
@@ -311,9 +311,9 @@ _RULES: Mapping[str, _Rule] = {
 
 def _norm(expression: Expression, facts: Facts) -> str | None:
     """Tell which norm `x / size(x)`, perhaps times weights, is."""
-    if expression[0] != "mul" or dict(expression[2]).get(X) != 1.0:
+    if not isinstance(expression, a.Product) or (X, 1.0) not in expression.powers:
         return None
-    rest = [(base, exponent) for base, exponent in expression[2] if base != X]
+    rest = [(base, exponent) for base, exponent in expression.powers if base != X]
     sizes = [name for base, exponent in rest if (name := _size(base, exponent)) is not None]
     others = [base for base, exponent in rest if _size(base, exponent) is None]
     if len(sizes) != 1 or not all(_is_weight(base, facts) for base in others):
@@ -324,10 +324,10 @@ def _norm(expression: Expression, facts: Facts) -> str | None:
 def _size(base: Expression, exponent: float) -> str | None:
     """Tell which size of the variable is divided by, a guard against zero left out."""
     scale = 1.0
-    if base[0] == "add" and len(base[2]) == 1 and 0 < base[1] <= SMALL:
-        (base, scale), *_ = base[2]
-    if base[0] == "mul" and len(base[2]) == 1:
-        (base, inner), *_ = base[2]
+    if isinstance(base, a.Sum) and len(base.terms) == 1 and 0 < base.constant <= SMALL:
+        (base, scale), *_ = base.terms
+    if isinstance(base, a.Product) and len(base.powers) == 1:
+        (base, inner), *_ = base.powers
         exponent *= inner
     size = _SIZES.get((base, exponent))
     # The root of a mean by way of a sum: norm(x) * width ** -0.5.
@@ -345,9 +345,9 @@ _SIZES: Mapping[tuple[Expression, float], str] = {
 def _is_weight(base: Expression, facts: Facts) -> bool:
     """Whether a factor comes from parameters and numbers alone."""
     match base:
-        case ("leaf", name):
+        case a.Leaf(name):
             return name not in facts.active
-        case ("add", _, terms):
+        case a.Sum(_, terms):
             return all(_is_weight(term, facts) for term, _ in terms)
         case _:
             return False

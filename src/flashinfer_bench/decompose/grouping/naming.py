@@ -1,8 +1,10 @@
-"""Names people use: of operations, of modules and functions, of chains."""
+"""Names people use: of operations, modules, functions and chains; and identifiers of nodes, the same in every run."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import key
@@ -11,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.decompose.grouping.facts import Frame
-    from flashinfer_bench.decompose.ir import Op, Scope
+    from flashinfer_bench.decompose.ir import Node, Op, Scope
+
 
 _KERNELS: Mapping[str, str] = {
     "getitem": "gather",
@@ -135,3 +138,27 @@ def joined(kernels: Iterable[str]) -> str:
     if extra > 0:
         words = [*words[:MAX_WORDS], f"and_{extra}_more"]
     return identifier("_".join(words))
+
+
+def identified(root: Node) -> Node:
+    """Give the root and all below it their ids."""
+    return _below(replace(root, id="root"), "")
+
+
+def _below(node: Node, prefix: str) -> Node:
+    seen: Counter[str] = Counter()
+    children = []
+    for child in node.children:
+        step = f"{child.level}:{_label(node, child)}"
+        seen[step] += 1
+        again = f"~{seen[step]}" if seen[step] > 1 else ""
+        path = f"{prefix}{step}{again}"
+        children.append(_below(replace(child, id=path), f"{path}/"))
+    return replace(node, children=tuple(children))
+
+
+def _label(parent: Node, child: Node) -> str:
+    """Where a child is, if it is a module of its own below the parent's, else what it is called."""
+    if child.is_leaf or child.scope in ("", parent.scope):
+        return child.name
+    return child.scope.removeprefix(f"{parent.scope}." if parent.scope else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.decompose.ir import Ref, Span, Trace
+from flashinfer_bench.decompose.ir import OpTrace, Ref, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,18 +15,18 @@ MAX_PERIOD = 64
 """Parts in one round at most; looking further costs time and finds nothing people would call a step."""
 
 
-def labels(trace: Trace, units: Sequence[TracePart]) -> list[int]:
+def labels(trace: OpTrace, units: Sequence[TracePart]) -> list[int]:
     """Give equal parts equal numbers: the same operations on the same shapes with the same attributes."""
     known: dict[object, int] = {}
     return [known.setdefault(_shape_of(trace, unit.work()), len(known)) for unit in units]
 
 
-def signature(trace: Trace, ops: Sequence[int]) -> object:
+def signature(trace: OpTrace, ops: Sequence[int]) -> object:
     """What makes two groups of operations equal, in a form that can be compared."""
     return _shape_of(trace, ops)
 
 
-def _shape_of(trace: Trace, ops: Sequence[int]) -> object:
+def _shape_of(trace: OpTrace, ops: Sequence[int]) -> object:
     names: dict[str, int] = {}
     return tuple(
         (
@@ -40,13 +40,13 @@ def _shape_of(trace: Trace, ops: Sequence[int]) -> object:
     )
 
 
-def _named(trace: Trace, value: str, names: dict[str, int]) -> object:
+def _named(trace: OpTrace, value: str, names: dict[str, int]) -> object:
     what = trace.values[value]
     kind = "activation" if what.kind in ("input", "inter") else what.kind
     return (names.setdefault(value, len(names)), what.shape, what.dtype, kind)
 
 
-def _plain(trace: Trace, argument: object, names: dict[str, int]) -> object:
+def _plain(trace: OpTrace, argument: object, names: dict[str, int]) -> object:
     match argument:
         case Ref():
             return _named(trace, argument.id, names)

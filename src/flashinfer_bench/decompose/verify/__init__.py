@@ -34,9 +34,9 @@ def verify_directory(
     a kernel is, and allows opaque leaves. Raises `UsageError` for a folder without a tree or an original that cannot be
     run, `TooBigError` where memory does not suffice even for a smaller copy.
     """
-    from flashinfer_bench.decompose.verify.ladder import climb  # noqa: PLC0415  # imports torch
+    from flashinfer_bench.decompose.verify.stages import verify_folder  # noqa: PLC0415  # imports torch
 
-    return climb(
+    return verify_folder(
         Path(directory),
         seeds=seeds,
         model=Path(model) if model else None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.decompose.verify.files import NodeFile
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.layout import Instance, TreeNode
     from flashinfer_bench.decompose.verify.originals import OriginalRun
 
@@ -26,7 +26,7 @@ class Bound:
     """Inputs of the root; none where they cannot be told."""
 
     inputs: list[torch.Tensor] | None
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
 
 
 def bound_inputs(root: NodeFile, original: OriginalRun) -> Bound:
@@ -53,7 +53,7 @@ def bound_inputs(root: NodeFile, original: OriginalRun) -> Bound:
 
 def _unknown(
     node: TreeNode, names: Sequence[str], bindings: Mapping[str, str], original: OriginalRun
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     for name, target in bindings.items():
         if name not in names:
             said = f"bindings name the input {name!r}, which forward does not take"
@@ -65,7 +65,7 @@ def _unknown(
 
 def _unmapped(
     node: TreeNode, bindings: Mapping[str, str], original: OriginalRun
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     bound = set(bindings.values())
     read = {each for op in original.trace.ops for each in op.ins} | set(original.trace.outputs)
     for value in original.trace.values.values():
@@ -96,7 +96,7 @@ def owners(original: OriginalRun) -> Mapping[int, frozenset[str]]:
 
 def binding_faults(
     node: TreeNode, file: NodeFile, calls: Iterable[Mapping[int, frozenset[str]]]
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     """Find instances whose bindings are not those of any call."""
     names = file.input_names()
     free = [{names[index]: who for index, who in each.items()} for each in calls]
@@ -110,7 +110,7 @@ def binding_faults(
 
 def _differing(
     node: TreeNode, instance: Instance, free: Sequence[Mapping[str, frozenset[str]]]
-) -> Finding:
+) -> Violation:
     """Compare an instance with the call that comes closest to it."""
 
     def misfits(seen: Mapping[str, frozenset[str]]) -> list[str]:

@@ -13,15 +13,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import classify
-from flashinfer_bench.decompose.verify.findings import Coverage, Finding, Severity
+from flashinfer_bench.decompose.verify.findings import Coverage, Severity, Violation
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from flashinfer_bench.decompose.ir import Node, Op, Trace
-    from flashinfer_bench.decompose.verify.layout import Layout, TreeNode
-    from flashinfer_bench.decompose.verify.values import Mark
+    from flashinfer_bench.decompose.ir import Node, Op, OpTrace
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder, TreeNode
+    from flashinfer_bench.decompose.verify.values import Fingerprint
 
 _MOST_NAMED = 12
 
@@ -32,8 +32,8 @@ class Border:
 
     node: TreeNode
     path: str
-    ins: tuple[tuple[str, Mark], ...]
-    outs: tuple[Mark, ...]
+    ins: tuple[tuple[str, Fingerprint], ...]
+    outs: tuple[Fingerprint, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Claim:
 class Flow:
     """A trace as values made and read, with what counts as work."""
 
-    trace: Trace
+    trace: OpTrace
 
     @cached_property
     def makers(self) -> Mapping[str, Op]:
@@ -95,16 +95,16 @@ class Flow:
 class Known:
     """Values of the original's run, found by their marks."""
 
-    def __init__(self, marks: Mapping[str, Mark]) -> None:
+    def __init__(self, marks: Mapping[str, Fingerprint]) -> None:
         self._ordered: dict[tuple[str, int, bytes], list[str]] = defaultdict(list)
         self._unordered: dict[tuple[str, int, int], list[str]] = defaultdict(list)
         for value, each in marks.items():
             self._ordered[each.dtype, each.count, each.ordered].append(value)
             self._unordered[each.dtype, each.count, each.unordered].append(value)
-        self.near: dict[Mark, str] = {}
+        self.near: dict[Fingerprint, str] = {}
         """Values that are not equal but within tolerance."""
 
-    def values(self, each: Mark) -> list[str]:
+    def values(self, each: Fingerprint) -> list[str]:
         """Values with these numbers; in the same order if there are such."""
         exact = self._ordered.get((each.dtype, each.count, each.ordered))
         if exact:
@@ -123,13 +123,13 @@ class Known:
 
 def claims_by_values(
     flow: Flow, known: Known, borders: Iterable[Border]
-) -> tuple[list[Claim], list[Finding]]:
+) -> tuple[list[Claim], list[Violation]]:
     """Find what each leaf call stands for."""
     claims: list[Claim] = []
-    findings: list[Finding] = []
+    findings: list[Violation] = []
     claimed: set[int] = set()
     alternatives: list[tuple[frozenset[str], list[str]]] = []
-    made: set[Mark] = set()
+    made: set[Fingerprint] = set()
     for each in borders:
         given: set[str] = set()
         for name, one in each.ins:
@@ -191,18 +191,18 @@ def _best(
     return ops, leak
 
 
-def _foreign(border: Border, name: str) -> Finding:
+def _foreign(border: Border, name: str) -> Violation:
     said = f"input {name} of {border.node.id} at {border.path} holds numbers that the original never has"
     return found("COVER-input", border.node.file, said, node=border.node.id, tensor=name)
 
 
-def _leaking(flow: Flow, border: Border, leak: str) -> Finding:
+def _leaking(flow: Flow, border: Border, leak: str) -> Violation:
     name = flow.trace.values[leak].name if leak in flow.trace.values else leak
     said = f"{border.node.id} at {border.path} makes what the original makes from {name}, without being given it"
     return found("COVER-input", border.node.file, said, node=border.node.id, tensor=name)
 
 
-def named_claims(layout: Layout) -> list[Claim]:
+def named_claims(layout: DecompositionFolder) -> list[Claim]:
     """Take the operations that the tree names for each instance of a leaf."""
     return [
         Claim(node, each.path, frozenset(each.operations or ()))
@@ -212,7 +212,9 @@ def named_claims(layout: Layout) -> list[Claim]:
     ]
 
 
-def coverage(flow: Flow, claims: Sequence[Claim], root: TreeNode) -> tuple[Coverage, list[Finding]]:
+def coverage(
+    flow: Flow, claims: Sequence[Claim], root: TreeNode
+) -> tuple[Coverage, list[Violation]]:
     """Count where each operation is; what is missing or repeated is a finding."""
     by_op: dict[int, list[Claim]] = defaultdict(list)
     for claim in claims:
@@ -232,7 +234,7 @@ def coverage(flow: Flow, claims: Sequence[Claim], root: TreeNode) -> tuple[Cover
     return counted, [*_missing(trace, missing, root), *_repeated(trace, repeated)]
 
 
-def _missing(trace: Trace, missing: Sequence[int], root: TreeNode) -> Iterator[Finding]:
+def _missing(trace: OpTrace, missing: Sequence[int], root: TreeNode) -> Iterator[Violation]:
     for op in missing[:_MOST_NAMED]:
         said = f"no kernel computes {describe(trace.op(op))}"
         yield found("COVER-missing", root.file, said, node=root.id)
@@ -241,14 +243,14 @@ def _missing(trace: Trace, missing: Sequence[int], root: TreeNode) -> Iterator[F
         yield found("COVER-missing", root.file, said, node=root.id)
 
 
-def _repeated(trace: Trace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator[Finding]:
+def _repeated(trace: OpTrace, repeated: Mapping[int, Sequence[Claim]]) -> Iterator[Violation]:
     for op, claims in list(repeated.items())[:_MOST_NAMED]:
         paths = ", ".join(claim.path for claim in claims)
         said = f"{describe(trace.op(op))} is computed by {paths}"
         yield found("COVER-twice", claims[-1].node.file, said, node=claims[-1].node.id)
 
 
-def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Finding]:
+def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Violation]:
     """Find leaves that stand for operations of more than one kernel; those that say why they are opaque may."""
     owner = {op: node.id for node in tree.walk() if node.is_leaf for op in node.ops}
     seen: set[str] = set()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt, tensors
-from flashinfer_bench.decompose.verify.findings import Finding
+from flashinfer_bench.decompose.verify.findings import Violation
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.errors import DatasetError
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TraceSet
-    from flashinfer_bench.decompose.verify.layout import Layout
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder
 
 _FOLDER = "dataset"
 
 
 def check_definitions(
-    layout: Layout, steps: dict[str, list[NodeFile]], notes: list[str]
-) -> Iterator[Finding]:
+    layout: DecompositionFolder, steps: dict[str, list[NodeFile]], notes: list[str]
+) -> Iterator[Violation]:
     """Run every definition on meta; those that are called like a node are added to what is compared with it."""
     folder = layout.folder / _FOLDER
     if not folder.is_dir():
@@ -43,7 +43,7 @@ def check_definitions(
             lambda each=definition: _module(each),  # type: ignore[misc]
             folder, label, "FILE-definition", name,
         )  # fmt: skip
-        if isinstance(module, Finding):
+        if isinstance(module, Violation):
             yield module
             continue
         aside: list[str] = []
@@ -59,11 +59,11 @@ def _module(definition: Definition) -> ModuleType:
     module = ModuleType(f"_definition_{definition.name}")
     exec(compile(definition.reference, f"{definition.name}.py", "exec"), vars(module))  # noqa: S102  # what it is for
 
-    class Model(nn.Module):
+    class DefinitionModel(nn.Module):
         def forward(self, *inputs: Any) -> Any:
             return module.run(*inputs)
 
-    vars(module).update(Model=Model, get_init_inputs=list)
+    vars(module).update(Model=DefinitionModel, get_init_inputs=list)
     return module
 
 
@@ -73,7 +73,7 @@ def _size_faults(
     dataset: TraceSet,
     label: str,
     notes: list[str],
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     for trace in dataset.workloads.get(definition.name, []):
         axes = trace.workload.axes
         inputs = _inputs(definition, axes)

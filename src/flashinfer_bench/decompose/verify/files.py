@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
-from flashinfer_bench.decompose.verify.findings import Finding
+from flashinfer_bench.decompose.verify.findings import Violation
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from flashinfer_bench.decompose.verify.layout import Layout, TreeNode
+    from flashinfer_bench.decompose.verify.layout import DecompositionFolder, TreeNode
 
 _LOADS = itertools.count()
 _NEEDED = ("Model", "get_inputs", "get_init_inputs", "get_expected_output_shape")
@@ -80,24 +80,24 @@ class _AnyGenerator(TorchFunctionMode):
         return func(*args, **{k: v for k, v in (kwargs or {}).items() if k != "generator"})
 
 
-def load_files(layout: Layout) -> tuple[dict[str, NodeFile], list[Finding]]:
+def load_files(layout: DecompositionFolder) -> tuple[dict[str, NodeFile], list[Violation]]:
     """Import every node's file; those that fail are findings."""
     loaded: dict[str, NodeFile] = {}
-    findings: list[Finding] = []
+    findings: list[Violation] = []
     for node in layout.tree.nodes:
         match load(node, layout.folder / node.file):
             case NodeFile() as file:
                 loaded[node.id] = file
-            case Finding() as finding:
+            case Violation() as finding:
                 findings.append(finding)
     return loaded, findings
 
 
-def load(node: TreeNode, path: Path, *, label: str | None = None) -> NodeFile | Finding:
+def load(node: TreeNode, path: Path, *, label: str | None = None) -> NodeFile | Violation:
     """Import a file as a node's."""
     label = label or node.file
     module = attempt(lambda: _imported(path), path, label, "LAY-file", node.id)
-    if isinstance(module, Finding):
+    if isinstance(module, Violation):
         return module
     lacking = [name for name in _NEEDED if not callable(getattr(module, name, None))]
     if lacking:
@@ -119,7 +119,7 @@ def _imported(path: Path) -> ModuleType:
 
 def attempt(
     call: Callable[[], T], path: Path, file: str, code: str, node: str | None
-) -> T | Finding:
+) -> T | Violation:
     """Call into a given file; what it raises is a finding at the line that raised it."""
     try:
         return call()
@@ -129,7 +129,7 @@ def attempt(
         return raised(error, path, file, code, node)
 
 
-def raised(error: BaseException, path: Path, file: str, code: str, node: str | None) -> Finding:
+def raised(error: BaseException, path: Path, file: str, code: str, node: str | None) -> Violation:
     """Say what a file raised, and where."""
     lines = [
         frame.lineno

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.verify.children import Child, foreign_children, with_children
 from flashinfer_bench.decompose.verify.files import (
     NodeFile,
     attempt,
@@ -17,8 +16,9 @@ from flashinfer_bench.decompose.verify.files import (
     tensors,
     versions,
 )
-from flashinfer_bench.decompose.verify.findings import Finding, Severity
-from flashinfer_bench.decompose.verify.plumbing import Watcher
+from flashinfer_bench.decompose.verify.findings import Severity, Violation
+from flashinfer_bench.decompose.verify.parent_operations import Watcher
+from flashinfer_bench.decompose.verify.recompose import Child, foreign_children, with_children
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
@@ -40,20 +40,20 @@ class _Run:
 
 def check_file(
     file: NodeFile, files: Mapping[str, NodeFile], label: str, *, is_root: bool = False
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     """Check one file by itself, on meta; where that cannot be, with values.
 
     The root takes the model's own inputs, used or not.
     """
     node_id = file.node.id
     model = attempt(lambda: _built(file), file.path, label, "FILE-fails", node_id)
-    if isinstance(model, Finding):
+    if isinstance(model, Violation):
         yield model
         return
     yield from _state_faults(file, model, label)
     yield from foreign_children(file, model, label) if not file.node.is_leaf else ()
     run = _run_somewhere(file, files, label)
-    if isinstance(run, Finding):
+    if isinstance(run, Violation):
         yield run
         return
     yield from _size_faults(file, run, label)
@@ -68,7 +68,7 @@ def _built(file: NodeFile) -> nn.Module:
     return file.build()
 
 
-def _run_somewhere(file: NodeFile, files: Mapping[str, NodeFile], label: str) -> _Run | Finding:
+def _run_somewhere(file: NodeFile, files: Mapping[str, NodeFile], label: str) -> _Run | Violation:
     def on(device: str) -> Callable[[], _Run]:
         return lambda: _run(file, files, device)
 
@@ -102,17 +102,17 @@ def _run(file: NodeFile, files: Mapping[str, NodeFile], device: str) -> _Run:
     return _Run(inputs, outs, watcher, calls, before)
 
 
-def _state_faults(file: NodeFile, model: nn.Module, label: str) -> Iterator[Finding]:
+def _state_faults(file: NodeFile, model: nn.Module, label: str) -> Iterator[Violation]:
     for name in dict(held_tensors(model)):
         said = f"{file.node.id} holds the tensor {name}"
         yield found("FILE-state", label, said, node=file.node.id, tensor=name)
 
 
-def _size_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
+def _size_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Violation]:
     node = file.node
     got = [list(each.shape) for each in run.outs]
     declared = attempt(file.declared, file.path, label, "FILE-shape", node.id)
-    if isinstance(declared, Finding):
+    if isinstance(declared, Violation):
         yield declared
     elif declared != got:
         said = f"outputs have the shapes {got}; get_expected_output_shape() says {declared}"
@@ -142,7 +142,7 @@ def _port_faults(ports: Sequence[Port] | None, values: Sequence[Any], what: str)
             yield f"{what} {port.name} is {dtype}{list(shape)} in the file, {listed}"
 
 
-def _use_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
+def _use_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Violation]:
     node_id, names = file.node.id, file.input_names()
     after = versions(run.inputs)
     for name, value, old, new in zip(names, run.inputs, run.before, after, strict=False):
@@ -160,11 +160,11 @@ def _bound_names(file: NodeFile) -> Iterator[str]:
         yield from instance.bindings
 
 
-def _is_free(finding: Finding, free: Collection[str]) -> bool:
+def _is_free(finding: Violation, free: Collection[str]) -> bool:
     return finding.code == "FILE-unused" and finding.tensor in free
 
 
-def _own_work(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
+def _own_work(file: NodeFile, run: _Run, label: str) -> Iterator[Violation]:
     node_id = file.node.id
     for work in dict.fromkeys(run.watcher.work):
         code = "GRAPH-host" if work.is_host_read else "GRAPH-compute"
@@ -173,7 +173,7 @@ def _own_work(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
         yield found(code, label, said, node=node_id, line=work.line, tensor=None)
 
 
-def _call_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Finding]:
+def _call_faults(file: NodeFile, run: _Run, label: str) -> Iterator[Violation]:
     node = file.node
     listed = Counter(node.children)
     for child in listed | run.calls:

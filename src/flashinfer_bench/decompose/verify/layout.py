@@ -15,7 +15,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
 
 TREE = "decomposition_tree.json"
 FOLDERS = ("level_0_kernel", "level_1_fusion", "level_2_layer", "level_3_model")
@@ -87,12 +87,12 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Layout:
+class DecompositionFolder:
     """A decomposition's folder, read."""
 
     folder: Path
     tree: Tree
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Violation, ...] = field(default=())
 
     @cached_property
     def nodes(self) -> Mapping[str, TreeNode]:
@@ -121,7 +121,7 @@ class Layout:
                     yield node, folder / name
 
 
-def read_layout(folder: Path) -> Layout | list[Finding]:
+def read_layout(folder: Path) -> DecompositionFolder | list[Violation]:
     """Read a folder; without a tree that can be read there are only findings."""
     path = folder / TREE
     if not folder.is_dir():
@@ -135,11 +135,13 @@ def read_layout(folder: Path) -> Layout | list[Finding]:
     if tree.schema_version != "1":
         said = f"schema_version is {tree.schema_version!r}; this program reads '1'"
         return [found("LAY-tree", TREE, said)]
-    layout = Layout(folder, tree)
+    layout = DecompositionFolder(folder, tree)
     faults = [*_id_faults(tree), *_child_faults(layout)]
     if faults:
         return faults
-    return Layout(folder, tree, (*_file_faults(layout), *_level_faults(layout), *_strays(layout)))
+    return DecompositionFolder(
+        folder, tree, (*_file_faults(layout), *_level_faults(layout), *_strays(layout))
+    )
 
 
 def _nearby(folder: Path) -> str:
@@ -147,7 +149,7 @@ def _nearby(folder: Path) -> str:
     return f"; did you mean {below[0]}?" if below else ""
 
 
-def _id_faults(tree: Tree) -> Iterator[Finding]:
+def _id_faults(tree: Tree) -> Iterator[Violation]:
     seen: set[str] = set()
     for node in tree.nodes:
         if node.id in seen:
@@ -157,7 +159,7 @@ def _id_faults(tree: Tree) -> Iterator[Finding]:
         yield found("LAY-tree", TREE, f"root names {tree.root!r}, which is no node's id")
 
 
-def _child_faults(layout: Layout) -> Iterator[Finding]:
+def _child_faults(layout: DecompositionFolder) -> Iterator[Violation]:
     for node in layout.tree.nodes:
         for child in dict.fromkeys(node.children):
             if child not in layout.nodes:
@@ -172,7 +174,7 @@ def _child_faults(layout: Layout) -> Iterator[Finding]:
         yield found("LAY-child", file, f"{node_id} is no part of the root", node=node_id)
 
 
-def _below(layout: Layout, start: str) -> set[str]:
+def _below(layout: DecompositionFolder, start: str) -> set[str]:
     reached: set[str] = set()
     waiting = [start]
     while waiting:
@@ -183,7 +185,7 @@ def _below(layout: Layout, start: str) -> set[str]:
     return reached | {start}
 
 
-def _file_faults(layout: Layout) -> Iterator[Finding]:
+def _file_faults(layout: DecompositionFolder) -> Iterator[Violation]:
     for node in layout.tree.nodes:
         path = PurePosixPath(node.file)
         if path.is_absolute() or ".." in path.parts:
@@ -193,12 +195,12 @@ def _file_faults(layout: Layout) -> Iterator[Finding]:
             yield found("LAY-file", node.file, f"{node.id} has no file here", node=node.id)
 
 
-def _level_faults(layout: Layout) -> Iterator[Finding]:
+def _level_faults(layout: DecompositionFolder) -> Iterator[Violation]:
     for node in layout.tree.nodes:
         yield from _level_faults_of(layout, node)
 
 
-def _level_faults_of(layout: Layout, node: TreeNode) -> Iterator[Finding]:
+def _level_faults_of(layout: DecompositionFolder, node: TreeNode) -> Iterator[Violation]:
     if not 0 <= node.level < len(FOLDERS):
         said = f"level {node.level} is none of 0 to {len(FOLDERS) - 1}"
         yield found("LAY-level", node.file, said, node=node.id)
@@ -217,7 +219,7 @@ def _level_faults_of(layout: Layout, node: TreeNode) -> Iterator[Finding]:
             yield found("LAY-level", node.file, f"{node.id}: {said}", node=node.id)
 
 
-def _strays(layout: Layout) -> Iterator[Finding]:
+def _strays(layout: DecompositionFolder) -> Iterator[Violation]:
     named = {PurePosixPath(node.file) for node in layout.tree.nodes}
     for folder in FOLDERS:
         for path in sorted((layout.folder / folder).glob("**/*.py")):

@@ -1,25 +1,24 @@
-"""Run the original and keep what is needed to recognise its tensors: marks, never the tensors themselves."""
+"""Run the original and keep what is needed to recognise its tensors: fingerprints, never the tensors themselves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.decompose.capture import as_written, capture
-from flashinfer_bench.decompose.held import held_tensors
-from flashinfer_bench.decompose.names import tensors_in
+from flashinfer_bench.decompose.capture import as_written, capture, same_stream
+from flashinfer_bench.decompose.module_tensors import held_tensors
+from flashinfer_bench.decompose.names import call, tensors_in
 from flashinfer_bench.decompose.verify.files import tensors
-from flashinfer_bench.decompose.verify.restated import Restating
 from flashinfer_bench.decompose.verify.sources import Draws, Perturbed
-from flashinfer_bench.decompose.verify.values import Mark, error, mark, tolerance
+from flashinfer_bench.decompose.verify.values import Fingerprint, copied, error, mark, tolerance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flashinfer_bench.decompose.capture import Watch
-    from flashinfer_bench.decompose.ir import Op, Trace
+    from flashinfer_bench.decompose.ir import Node, Op, OpTrace
     from flashinfer_bench.decompose.model_file import ModelSource
 
 
@@ -31,8 +30,8 @@ UNWATCHED = ("export", "opaque")
 class OriginalRun:
     """What the original did with one seed."""
 
-    trace: Trace
-    marks: Mapping[str, Mark]
+    trace: OpTrace
+    marks: Mapping[str, Fingerprint]
     """Of every value that was met."""
     inputs: tuple[torch.Tensor, ...]
     """As they were before the run, in the order of the trace's inputs."""
@@ -66,7 +65,7 @@ def run_original(
 
     `like` is an earlier run: it knows which operations of the trace cannot be watched.
     """
-    marks: dict[str, Mark] = {}
+    marks: dict[str, Fingerprint] = {}
     watched: set[int] = set()
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
@@ -81,7 +80,7 @@ def run_original(
                     marks[value] = mark(each)
 
     perturbed = Perturbed(source, draws, is_moved=moving)
-    watcher = Restating(like.trace, like.watched, watch) if like is not None else watch
+    watcher = _Restating(like.trace, like.watched, watch) if like is not None else watch
     if like is not None and like.trace.front_end in UNWATCHED:
         return _unwatched(perturbed, draws, like)
     with draws:
@@ -95,7 +94,7 @@ def run_original(
     run = OriginalRun(trace, marks, given, weights, returned, frozenset(watched))
     if marking and device != "meta":
         marks.update((value, mark(each)) for value, each in borders_of(run))
-    if isinstance(watcher, Restating):
+    if isinstance(watcher, _Restating):
         watcher.finish(dict(borders_of(run)))
     return run
 
@@ -123,13 +122,13 @@ def borders_of(run: OriginalRun) -> Iterator[tuple[str, torch.Tensor]]:
 def nearest(
     source: ModelSource,
     draws: Draws,
-    wanted: Mapping[Mark, torch.Tensor],
+    wanted: Mapping[Fingerprint, torch.Tensor],
     *,
     like: OriginalRun,
     moving: bool,
-) -> dict[Mark, Near]:
+) -> dict[Fingerprint, Near]:
     """Run again and find, for each tensor, the value of the original that comes closest."""
-    best: dict[Mark, Near] = {}
+    best: dict[Fingerprint, Near] = {}
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], _: Mapping[str, torch.Tensor]) -> None:
         with torch._C.DisableTorchFunction():  # no part of the run
@@ -142,14 +141,95 @@ def nearest(
                         best[key] = Near(value, op, apart)
 
     model = Perturbed(source, draws, is_moved=moving)
-    watcher = Restating(like.trace, like.watched, watch)
+    watcher = _Restating(like.trace, like.watched, watch)
     with draws:
         capture(model, device="cpu", seed=draws.seed, watch=watcher)
     return best
 
 
-def is_near(near: Near | None, key: Mark) -> bool:
+def is_near(near: Near | None, key: Fingerprint) -> bool:
     """Whether the closest value is as good as equal."""
     if near is None:
         return False
     return near.error <= tolerance(getattr(torch, key.dtype.removeprefix("torch.")))
+
+
+class _Restating:
+    """Passes on what is watched, and adds the operations that did not run in their places."""
+
+    def __init__(self, trace: OpTrace, watched: Iterable[int], watch: Watch) -> None:
+        ran = set(watched)
+        self._left = [op for op in trace.ops if op.id not in ran]
+        self._wanted = {value for op in self._left for value in op.ins}
+        self._known: dict[str, torch.Tensor] = {}
+        self._watch = watch
+
+    def __call__(
+        self, op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Take one operation that ran."""
+        for value, each in ins.items():
+            self._keep(value, each)
+        self._catch_up(op.id)
+        for value, each in zip(op.outs, outs, strict=False):
+            self._keep(value, each)
+        self._watch(op, outs, ins)
+
+    def finish(self, given: Mapping[str, torch.Tensor]) -> None:
+        """Evaluate what is left when the run is over."""
+        for value, each in given.items():
+            self._keep(value, each)
+        self._catch_up(None)
+
+    def _keep(self, value: str, tensor: torch.Tensor) -> None:
+        if value in self._wanted and value not in self._known:
+            self._known[value] = copied(tensor)
+
+    def _catch_up(self, before: int | None) -> None:
+        while self._left and (before is None or self._left[0].id < before):
+            op = self._left[0]
+            if not all(value in self._known for value in op.ins):
+                return
+            self._left.pop(0)
+            outs = call(op, self._known)
+            self._known.update(zip(op.outs, outs, strict=True))
+            self._watch(op, outs, {value: self._known[value] for value in op.ins})
+
+
+@dataclass(frozen=True)
+class VerifiedModel:
+    """The original, and how it is taken apart by rule."""
+
+    source: ModelSource
+    plain: OriginalRun
+    """A run on meta, as it was captured."""
+    tree: Node
+    is_moved: bool = True
+    """Whether weights are moved away from their defaults."""
+    is_sized: bool = True
+    """Whether the run has the sizes of the one that was captured; they may depend on data."""
+
+    @property
+    def trace(self) -> OpTrace:
+        """What the original does."""
+        return self.plain.trace
+
+
+def on_path(subject: VerifiedModel, seed: int) -> VerifiedModel | None:
+    """Keep to weights with which a model that decides by its data does what it did when it was captured."""
+    front_end = subject.trace.front_end
+    if front_end in UNWATCHED or (front_end == "meta" and not subject.trace.specialisations):
+        return subject
+    for moved in (True, False):
+        run = run_original(subject.source, Draws(seed), "cpu", marking=False, moving=moved)
+        if same_stream(run.trace, subject.trace, numbers=True) is None:
+            return replace(
+                subject,
+                is_moved=moved,
+                is_sized=subject.is_sized and _sizes(run.trace) == _sizes(subject.trace),
+            )
+    return None
+
+
+def _sizes(trace: OpTrace) -> list[tuple[int, ...]]:
+    return [trace.values[out].shape for op in trace.ops for out in op.outs]

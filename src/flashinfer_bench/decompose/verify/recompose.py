@@ -2,35 +2,91 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.verify.children import Child, Outs, with_children
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors, versions
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.decompose.verify.values import error, is_same, tolerance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.layout import TreeNode
     from flashinfer_bench.decompose.verify.sources import Draws
 
 
+_Outs = tuple[torch.Tensor, ...]
+_OnCall = Callable[["Child", tuple[Any, ...]], Any]
+
+
+class Child(nn.Module):
+    """Stands where a parent holds a child."""
+
+    def __init__(self, file: NodeFile, copy: nn.Module, on_call: _OnCall) -> None:
+        super().__init__()
+        self.file = file
+        self._held = (copy, on_call)  # in a tuple, so that it is no submodule
+
+    @property
+    def copy(self) -> nn.Module:
+        """The parent's own copy of the child."""
+        return self._held[0]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the child with its inputs in the order of its file."""
+        signature = inspect.signature(self.file.module.Model.forward)
+        bound = signature.bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        return self._held[1](self, tuple(bound.arguments.values())[1:])
+
+
+def with_children(
+    parent: NodeFile, model: nn.Module, files: Mapping[str, NodeFile], on_call: _OnCall
+) -> nn.Module:
+    """Replace what a fresh parent holds by its children's own files."""
+    for name, copy in list(model.named_children()):
+        if name in parent.node.children and name in files:
+            setattr(model, name, Child(files[name], copy, on_call))
+    return model
+
+
+def foreign_children(parent: NodeFile, model: nn.Module, label: str) -> Iterator[Violation]:
+    """Find modules in a parent that are no children of its node."""
+    node = parent.node
+    for name, held in model.named_children():
+        if name not in node.children:
+            said = (
+                f"{node.id} holds {name!r}, a {type(held).__name__}, which is none of its children"
+            )
+            yield found("GRAPH-child", label, said, node=node.id)
+    for name in dict.fromkeys(node.children):
+        if not isinstance(getattr(model, name, None), nn.Module):
+            said = f"{node.id} has no attribute called like its child {name}"
+            yield found("GRAPH-child", label, said, node=node.id)
+
+
+def _outputs_of(value: Any) -> _Outs:
+    """Give a node's outputs in order."""
+    return tensors(value)
+
+
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """One call of a node, seen while the root ran."""
 
     node: TreeNode
     path: str
     """Calls from the root: `block:1/linear_32x96:0`."""
     ins: tuple[Any, ...]
-    outs: Outs
+    outs: _Outs
     names: tuple[str, ...]
     """Of the inputs."""
 
@@ -45,8 +101,8 @@ class Recomposition:
 
     files: Mapping[str, NodeFile]
     draws: Draws
-    observe: Callable[[Call], None]
-    report: Callable[[Finding], None]
+    observe: Callable[[NodeCall], None]
+    report: Callable[[Violation], None]
     tolerate: Callable[[float, str], None]
     steps: Mapping[str, Sequence[NodeFile]] = field(default_factory=dict)
     """Further files that claim to compute what a node computes."""
@@ -56,17 +112,19 @@ class Recomposition:
     _models: dict[str, nn.Module] = field(default_factory=dict)
     _compared: set[tuple[str, str]] = field(default_factory=set)
 
-    def run_root(self, root: NodeFile, inputs: Sequence[Any]) -> Outs:
+    def run_root(self, root: NodeFile, inputs: Sequence[Any]) -> _Outs:
         """Run the whole through the files below it; a leaf that is the root runs itself."""
         with torch.no_grad(), self.draws.counting(0):
             self._check_steps(root, inputs)
             if root.node.is_leaf:
                 outs = self._own(root, inputs)
-                self.observe(Call(root.node, "", tuple(inputs), outs, tuple(root.input_names())))
+                self.observe(
+                    NodeCall(root.node, "", tuple(inputs), outs, tuple(root.input_names()))
+                )
                 return outs
             return self._composed(root, inputs, "")
 
-    def _composed(self, parent: NodeFile, inputs: Sequence[Any], path: str) -> Outs:
+    def _composed(self, parent: NodeFile, inputs: Sequence[Any], path: str) -> _Outs:
         counts: Counter[str] = Counter()
 
         def on_call(child: Child, args: tuple[Any, ...]) -> Any:
@@ -94,10 +152,10 @@ class Recomposition:
             composed = self._composed(file, args, path)
             self._check_same("COMP-differs", file, composed, outs, f"at {path}, children make")
         self.draws.ordinal = end
-        self.observe(Call(file.node, path, args, outs, tuple(file.input_names())))
+        self.observe(NodeCall(file.node, path, args, outs, tuple(file.input_names())))
         return given
 
-    def _own(self, file: NodeFile, inputs: Sequence[Any]) -> Outs:
+    def _own(self, file: NodeFile, inputs: Sequence[Any]) -> _Outs:
         self.calls[file.node.id] += 1
         before = versions(inputs)
         outs = tensors(self._guarded(file, lambda: self._model(file)(*inputs)))
@@ -130,7 +188,7 @@ class Recomposition:
                 )
 
     def _check_copy(
-        self, parent: NodeFile, child: Child, args: tuple[Any, ...], outs: Outs, start: int
+        self, parent: NodeFile, child: Child, args: tuple[Any, ...], outs: _Outs, start: int
     ) -> None:
         self.draws.ordinal = start
         copied = tensors(self._guarded(parent, lambda: child.copy(*args)))
@@ -151,7 +209,9 @@ class Recomposition:
             self._check_same(code, step, got, expected, f"it is no {file.node.id}: it makes")
         self.draws.ordinal = start
 
-    def _check_same(self, code: str, file: NodeFile, got: Outs, expected: Outs, said: str) -> None:
+    def _check_same(
+        self, code: str, file: NodeFile, got: _Outs, expected: _Outs, said: str
+    ) -> None:
         if not self.compares:
             return
         for fault, tensor in differences(got, expected, lambda apart: self.tolerate(apart, said)):
@@ -161,7 +221,7 @@ class Recomposition:
 
 
 def differences(
-    got: Outs, expected: Outs, tolerate: Callable[[float], None]
+    got: _Outs, expected: _Outs, tolerate: Callable[[float], None]
 ) -> Iterator[tuple[str, str]]:
     """Say which outputs are apart, and how; what is within tolerance is told to `tolerate`."""
     if len(got) != len(expected):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flashinfer_bench.decompose.verify.findings import Finding, Severity
+from flashinfer_bench.decompose.verify.findings import Severity, Violation
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class VerificationRule:
     """Something that holds for a good decomposition."""
 
     code: str
@@ -26,10 +26,10 @@ LAYOUT, FILES, GRAPH, COVERAGE, SHADOW, COMPOSITION, SEEDS = RUNGS = (
     "composition",
     "seeds",
 )
-"""The rungs, in the order in which they are climbed."""
+"""The stages, in the order in which they run; reports call them rungs."""
 
-RULES: dict[str, Rule] = {
-    code: Rule(code, rung, claim, remedy)
+RULES: dict[str, VerificationRule] = {
+    code: VerificationRule(code, rung, claim, remedy)
     for code, rung, claim, remedy in (
         (
             "LAY-tree", LAYOUT,
@@ -185,9 +185,9 @@ def found(
     node: str | None = None,
     tensor: str | None = None,
     line: int | None = None,
-) -> Finding:
+) -> Violation:
     """Say that a rule does not hold somewhere; the rule knows the remedy."""
-    return Finding(
+    return Violation(
         file=file,
         code=code,
         message=message,

@@ -10,15 +10,15 @@ import torch
 from flashinfer_bench.decompose.verify.bindings import observed, owners
 from flashinfer_bench.decompose.verify.cover import Border, Known
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt
-from flashinfer_bench.decompose.verify.findings import Finding
+from flashinfer_bench.decompose.verify.findings import Violation
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.decompose.verify.values import Mark, mark
+from flashinfer_bench.decompose.verify.values import Fingerprint, mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from flashinfer_bench.decompose.verify.originals import OriginalRun
-    from flashinfer_bench.decompose.verify.recompose import Call
+    from flashinfer_bench.decompose.verify.recompose import NodeCall
 
 Sizes = tuple[tuple[tuple[int, ...], str] | None, ...]
 
@@ -29,11 +29,11 @@ class SeenSizes:
     def __init__(self) -> None:
         self.met: dict[str, set[Sizes]] = defaultdict(set)
 
-    def observe(self, call: Call) -> None:
+    def observe(self, call: NodeCall) -> None:
         """Take one call."""
         self.met[call.node.id].add(sizes_of(call.ins))
 
-    def faults(self, files: Mapping[str, NodeFile]) -> Iterator[Finding]:
+    def faults(self, files: Mapping[str, NodeFile]) -> Iterator[Violation]:
         """Find files whose own inputs have sizes that never occur in the original."""
         for name, met in self.met.items():
             file = files[name]
@@ -41,7 +41,7 @@ class SeenSizes:
                 lambda file=file: sizes_of(file.inputs("meta")),  # type: ignore[misc]
                 file.path, file.node.file, "FILE-fails", name,
             )  # fmt: skip
-            if isinstance(own, Finding):
+            if isinstance(own, Violation):
                 yield own
             elif own not in met:
                 yield from _size_faults(file, own, sorted(met, key=repr)[0])
@@ -54,15 +54,15 @@ class Seen:
         self.original = original
         self.known = Known(original.marks)
         self.borders: list[Border] = []
-        self.unknown: dict[Mark, torch.Tensor] = {}
+        self.unknown: dict[Fingerprint, torch.Tensor] = {}
         """Tensors of leaves that the original does not have bit by bit."""
         self.sizes = SeenSizes()
         self.bindings: dict[str, list[Mapping[int, frozenset[str]]]] = defaultdict(list)
         self._owners = owners(original)
         self._weights = {id(each) for each in original.weights.values()}
-        self._weight_marks: dict[int, Mark] = {}
+        self._weight_marks: dict[int, Fingerprint] = {}
 
-    def observe(self, call: Call) -> None:
+    def observe(self, call: NodeCall) -> None:
         """Take one call."""
         self.sizes.observe(call)
         self.bindings[call.node.id].append(observed(self._owners, call.ins))
@@ -76,7 +76,7 @@ class Seen:
                 Border(call.node, call.path, ins, tuple(map(self._marked, call.outs)))
             )
 
-    def _marked(self, tensor: torch.Tensor) -> Mark:
+    def _marked(self, tensor: torch.Tensor) -> Fingerprint:
         if id(tensor) in self._weights:
             if id(tensor) not in self._weight_marks:
                 self._weight_marks[id(tensor)] = mark(tensor)
@@ -97,7 +97,7 @@ def sizes_of(values: Any) -> Sizes:
     )
 
 
-def _size_faults(file: NodeFile, own: Sizes, met: Sizes) -> Iterator[Finding]:
+def _size_faults(file: NodeFile, own: Sizes, met: Sizes) -> Iterator[Violation]:
     node = file.node
     for name, has, wants in zip(file.input_names(), own, met, strict=False):
         if has != wants and has is not None and wants is not None:

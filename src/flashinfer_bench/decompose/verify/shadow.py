@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from flashinfer_bench.decompose.ir import Interface, Op, Trace, interface
+from flashinfer_bench.decompose.ir import Interface, Op, OpTrace, interface
 from flashinfer_bench.decompose.names import call
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
 from flashinfer_bench.decompose.verify.recompose import differences
@@ -22,7 +22,7 @@ from flashinfer_bench.decompose.verify.values import copied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from flashinfer_bench.decompose.verify.findings import Finding
+    from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.sources import Draws
 
 
@@ -31,7 +31,7 @@ SCALES = (1e-3, 30.0)
 
 
 @dataclass
-class Place:
+class LeafPlace:
     """An instance of a leaf in the original's run."""
 
     file: NodeFile
@@ -43,7 +43,7 @@ class Place:
     first_draw: int | None = None
 
 
-def places(trace: Trace, files: Mapping[str, NodeFile], root: str) -> Iterator[Place]:
+def places(trace: OpTrace, files: Mapping[str, NodeFile], root: str) -> Iterator[LeafPlace]:
     """Find where each leaf stands, by the operations that the tree names."""
     for file in files.values():
         if not file.node.is_leaf:
@@ -52,10 +52,10 @@ def places(trace: Trace, files: Mapping[str, NodeFile], root: str) -> Iterator[P
             ops = frozenset(each.operations or ())
             faces = _whole(trace, ops) if file.node.id == root else interface(trace, ops)
             awaited = {*faces.inputs, *faces.outputs}
-            yield Place(file, each.path, ops, faces, awaited)
+            yield LeafPlace(file, each.path, ops, faces, awaited)
 
 
-def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
+def _whole(trace: OpTrace, ops: Iterable[int]) -> Interface:
     needed = (*interface(trace, ops).inputs, *(v for v in trace.outputs if trace.maker(v) is None))
     weights = [value for value in needed if value not in trace.inputs]
     return Interface(tuple(dict.fromkeys((*trace.inputs, *weights))), trace.outputs)
@@ -65,10 +65,10 @@ def _whole(trace: Trace, ops: Iterable[int]) -> Interface:
 class Shadow:
     """Watches a run of the original, and runs each leaf as soon as all its tensors were seen."""
 
-    trace: Trace
-    places: list[Place]
+    trace: OpTrace
+    places: list[LeafPlace]
     draws: Draws
-    report: Callable[[Finding], None]
+    report: Callable[[Violation], None]
     tolerate: Callable[[float, str], None]
     done: Counter[str] = field(default_factory=Counter)
     _kept: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class Shadow:
 
     def __post_init__(self) -> None:
         """Index who waits for what."""
-        self._waiting: dict[str, list[Place]] = defaultdict(list)
-        self._by_op: dict[int, list[Place]] = defaultdict(list)
+        self._waiting: dict[str, list[LeafPlace]] = defaultdict(list)
+        self._by_op: dict[int, list[LeafPlace]] = defaultdict(list)
         for place in self.places:
             for value in place.awaited:
                 self._waiting[value].append(place)
@@ -119,7 +119,7 @@ class Shadow:
             if place.awaited
         ]
 
-    def _run(self, place: Place) -> None:
+    def _run(self, place: LeafPlace) -> None:
         node = place.file.node
         given = [self._kept[value] for value in place.faces.inputs]
         expected = tuple(self._kept[value] for value in place.faces.outputs)
@@ -147,7 +147,7 @@ class Shadow:
                 self._run_scaled(place, factor)
         self._release(place)
 
-    def _run_scaled(self, place: Place, factor: float) -> None:
+    def _run_scaled(self, place: LeafPlace, factor: float) -> None:
         """Compare on inputs of another size, where small constants and limits show."""
         given = {
             value: self._kept[value] * factor if self._is_scaled(value) else self._kept[value]
@@ -178,7 +178,7 @@ class Shadow:
             self._models[file.node.id] = file.build()
         return self._models[file.node.id]
 
-    def _release(self, place: Place) -> None:
+    def _release(self, place: LeafPlace) -> None:
         for value in {*place.faces.inputs, *place.faces.outputs}:
             self._left[value] -= 1
             if not self._left[value]:
@@ -186,7 +186,7 @@ class Shadow:
 
 
 def replayed(
-    trace: Trace, ops: Iterable[int], given: Mapping[str, torch.Tensor], outs: Iterable[str]
+    trace: OpTrace, ops: Iterable[int], given: Mapping[str, torch.Tensor], outs: Iterable[str]
 ) -> tuple[torch.Tensor, ...]:
     """Evaluate operations of the original on other inputs."""
     known = dict(given)

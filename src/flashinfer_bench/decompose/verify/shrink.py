@@ -17,7 +17,7 @@ from flashinfer_bench.decompose.verify import TooBigError
 if TYPE_CHECKING:
     from torch import nn
 
-    from flashinfer_bench.decompose.ir import Trace, Value
+    from flashinfer_bench.decompose.ir import OpTrace, Value
     from flashinfer_bench.decompose.model_file import ModelSource
 
 _BASE_BYTES = 600 << 20
@@ -118,7 +118,7 @@ def _each_once(given: list[Any]) -> list[torch.Tensor]:
     return list({id(each): each for each in tensors_in(given)}.values())
 
 
-def needed_bytes(trace: Trace) -> int:
+def needed_bytes(trace: OpTrace) -> int:
     """Estimate what verifying a run takes: weights once, living activations several times."""
     weights = sum(
         _bytes(each) for each in trace.values.values() if each.kind not in ("input", "inter")
@@ -126,7 +126,7 @@ def needed_bytes(trace: Trace) -> int:
     return _BASE_BYTES + weights + _COPIES * _peak_bytes(trace)
 
 
-def _peak_bytes(trace: Trace) -> int:
+def _peak_bytes(trace: OpTrace) -> int:
     """Most bytes of activations that are needed at one time."""
     readers = Counter(value for op in trace.ops for value in op.ins)
     readers.update(trace.outputs)
@@ -151,7 +151,7 @@ def _bytes(value: Value) -> int:
     return count * dtype.itemsize
 
 
-def shrunk(source: ModelSource, trace: Trace, limit_bytes: int | None) -> Shrunk | None:
+def shrunk(source: ModelSource, trace: OpTrace, limit_bytes: int | None) -> Shrunk | None:
     """Halve batch-like sizes until a run fits; none if it fits as it is.
 
     Raises `UsageError` where it does not fit however small.
@@ -176,7 +176,7 @@ def shrunk(source: ModelSource, trace: Trace, limit_bytes: int | None) -> Shrunk
     )
 
 
-def _probed(source: ModelSource, trace: Trace, sizes: Mapping[int, int]) -> Trace | None:
+def _probed(source: ModelSource, trace: OpTrace, sizes: Mapping[int, int]) -> OpTrace | None:
     shapes = dict(enumerate(_shapes(trace, sizes)))
     try:
         run = probe(source, shapes)
@@ -185,13 +185,13 @@ def _probed(source: ModelSource, trace: Trace, sizes: Mapping[int, int]) -> Trac
     return run if same_stream(trace, run) is None else None
 
 
-def _shapes(trace: Trace, sizes: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
+def _shapes(trace: OpTrace, sizes: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(sizes.get(size, size) for size in trace.values[value].shape) for value in trace.inputs
     )
 
 
-def _batch_like(trace: Trace) -> list[int]:
+def _batch_like(trace: OpTrace) -> list[int]:
     """Sizes of the inputs' first dimensions, then of their later ones."""
     shapes = [trace.values[value].shape for value in trace.inputs]
     ranked = sorted((place, -size) for shape in shapes for place, size in enumerate(shape))

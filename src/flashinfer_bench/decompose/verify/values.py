@@ -30,7 +30,7 @@ TOLERANCE = {
 
 
 @dataclass(frozen=True)
-class Mark:
+class Fingerprint:
     """A tensor's fingerprint."""
 
     dtype: str
@@ -41,7 +41,7 @@ class Mark:
     """Of the elements in any order: equal for a permuted view."""
 
 
-def mark(tensor: torch.Tensor) -> Mark:
+def mark(tensor: torch.Tensor) -> Fingerprint:
     """Fingerprint a tensor's numbers; both zeros count as one."""
     flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     flat = flat.detach().resolve_neg().reshape(-1).cpu()
@@ -51,7 +51,7 @@ def mark(tensor: torch.Tensor) -> Mark:
         bits = _bits(piece)
         digest.update(bits.numpy().tobytes())
         total += int(_mixed(bits.to(torch.int64)).sum())
-    return Mark(str(tensor.dtype), tensor.numel(), digest.digest(), total % (1 << 64))
+    return Fingerprint(str(tensor.dtype), tensor.numel(), digest.digest(), total % (1 << 64))
 
 
 def _bits(piece: torch.Tensor) -> torch.Tensor:

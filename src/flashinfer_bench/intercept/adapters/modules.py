@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flashinfer_bench.intercept.adapters.rows import by_rows
-from flashinfer_bench.intercept.adapters.torch_functional import RMS_NORM
+from flashinfer_bench.intercept.adapters.torch_functional import RMS_NORM, by_rows
 from flashinfer_bench.intercept.call import Call
 from flashinfer_bench.intercept.patches import Adapter
 

@@ -18,15 +18,14 @@ from flashinfer_bench.decompose.commands.options import (
     writing_options,
 )
 from flashinfer_bench.errors import UsageError, WorkerError
-from flashinfer_bench.kernelbench.batch_results import BatchReport, MergeReport, totals_of
+from flashinfer_bench.kernelbench.batch import BatchReport, MergeReport, totals_of
 from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.kernelbench.batch import BatchPlan
-    from flashinfer_bench.kernelbench.batch_results import BatchRow
+    from flashinfer_bench.kernelbench.batch import BatchPlan, BatchRow
 
 _LEAST_MEMORY = 1 << 30  # importing torch alone takes a third of it
 

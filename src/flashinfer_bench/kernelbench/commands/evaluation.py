@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.kernelbench.evaluating import Settings
-    from flashinfer_bench.kernelbench.reports import EvalReport
-    from flashinfer_bench.kernelbench.results import EndedJob
+    from flashinfer_bench.kernelbench.results import EndedJob, EvalReport
     from flashinfer_bench.report.jobs import JobResult
 
 _KNOWN_BASELINES = ("eager", "compile")

@@ -42,7 +42,7 @@ def kernelbench(problems: Path, output: Path, as_json: bool) -> None:
     does. Problems that cannot be a definition, such as a forward that draws random numbers, are left out and
     named with the reason.
     """
-    from flashinfer_bench.data.staging_folder import new_folder  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.appending import new_folder  # noqa: PLC0415  # pydantic
 
     files = _problem_files(problems)
     left_out: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.kernelbench.batch_results import FAILED
+from flashinfer_bench.kernelbench.batch import FAILED
 from flashinfer_bench.text.numbers import count_text, duration_text, percent_text
 from flashinfer_bench.text.tables import (
     Block,
@@ -20,7 +20,7 @@ from flashinfer_bench.text.tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.kernelbench.batch_results import BatchReport, BatchRow
+    from flashinfer_bench.kernelbench.batch import BatchReport, BatchRow
 
 _MEBIBYTE = 1 << 20
 _COLUMNS = (

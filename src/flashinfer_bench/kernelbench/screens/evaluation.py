@@ -19,7 +19,7 @@ from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.kernelbench.reports import BaselineReport, EvalReport, SampleReport
+    from flashinfer_bench.kernelbench.results import BaselineReport, EvalReport, SampleReport
 
 _COLUMNS = (
     Column("problem"),

@@ -35,7 +35,7 @@ def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     of the format; it has not been tried with that suite's own programs. What the format cannot say is left out
     and named. Every workload carries the tolerance that is in force here.
     """
-    from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic
 
     trace_set = load_dataset(local)

@@ -32,7 +32,7 @@ def bring(folder: Path, output: Path, as_json: bool) -> None:
     and its problem is left out, or just its workload or solution. The problem's own function makes inputs of
     type `custom` once, in a process of its own, and they are stored.
     """
-    from flashinfer_bench.data.staging_folder import new_folder, require_outside  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import folder_import  # noqa: PLC0415  # pydantic
 
     require_outside(output, [folder])

@@ -6,7 +6,7 @@ import math
 
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.timings import Reported, Timings
-from flashinfer_bench.judging import Verdict
+from flashinfer_bench.judging import JudgeVerdict
 
 
 def reported(*calls_ns: float) -> list[Reported]:
@@ -85,8 +85,8 @@ def test_of_each_violation_the_first_evidence_is_told_and_not_all_of_it() -> Non
 def test_verdicts_are_merged_to_the_worst() -> None:
     findings = Findings()
 
-    findings.merge(Verdict(is_accepted=True, max_absolute=2.0))
-    findings.merge(Verdict(is_accepted=False, max_absolute=1.0, explanation="off by one"))
+    findings.merge(JudgeVerdict(is_accepted=True, max_absolute=2.0))
+    findings.merge(JudgeVerdict(is_accepted=False, max_absolute=1.0, explanation="off by one"))
     wrong = findings.wrong(findings.verdict.explanation, participant="candidate-1")
 
     assert not findings.is_good

@@ -8,7 +8,7 @@ import pytest
 
 from flashinfer_bench.bench.judge.calls import FIRST, MOST_OF_A_BLOCK, CallId, Kind
 from flashinfer_bench.bench.judge.schedule import Schedule, TimedBlock
-from flashinfer_bench.tensors.edge_cases import FAMILIES
+from flashinfer_bench.tensors.generate import FAMILIES
 from tests.unit.bench.judge.fake_links import quick_rules
 
 LONG_NS, SHORT_NS = 1_000_000.0, 2_000.0

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     Errors,
-    Note,
+    JobNote,
     OpponentFailed,
     Skipped,
     Suspect,
@@ -91,7 +91,7 @@ def test_the_kernels_account_of_another_process_is_read() -> None:
 
 
 def suspect(number: int, *, is_opponents: bool = False) -> Suspect:
-    found = (Note("implausible", f"too fast by {number}"),)
+    found = (JobNote("implausible", f"too fast by {number}"),)
     return Suspect(
         Errors(0.0, 0.0, 1.0),
         found,

@@ -14,7 +14,7 @@ from flashinfer_bench.bench.outcomes import (
     Passed,
     Samples,
 )
-from flashinfer_bench.bench.parent.pool import Finished, Progress
+from flashinfer_bench.bench.parent.pool import FinishedJob, Progress
 from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from tests.flow.kernels import HONEST, solution
@@ -45,10 +45,10 @@ class ScriptedPool:
 
     def run(
         self, batches: Sequence[Sequence[Job]], observe: Callable[[Progress], None]
-    ) -> Iterator[Finished]:
+    ) -> Iterator[FinishedJob]:
         for batch in batches:
             self.played.append([f"{each.solution.name}:{each.opponent.name}" for each in batch])
-            yield from (Finished(each, self._ending(each), OPENED) for each in batch)
+            yield from (FinishedJob(each, self._ending(each), OPENED) for each in batch)
 
     def close(self) -> None:
         pass

@@ -1,0 +1,1 @@
+"""Datasets come from elsewhere, go elsewhere, and are laid together."""

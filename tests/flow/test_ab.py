@@ -1,0 +1,60 @@
+"""`ab` as people call it, where its verdict is about times: which of two kernels is faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.flow.kernels import HONEST, solution, write_dataset
+from tests.flow.test_tools import REPEATING, SIZES, ab, document, kernel
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = [solution(HONEST, name="honest"), solution(REPEATING, name="repeating")]
+    return write_dataset(tmp_path_factory.mktemp("ab") / "dataset", *made, sizes=SIZES)
+
+
+@pytest.mark.full
+def test_twelve_times_the_work_is_slower_and_the_other_way_round_faster(root: Path) -> None:
+    one_odd_round_may_be = ("--rounds", "9", "--json")
+    slower = document(ab(root, "honest", "repeating", *one_odd_round_may_be))["ab"]
+    faster = document(ab(root, "repeating", "honest", *one_odd_round_may_be))["ab"]
+
+    assert [each["verdict"] for each in slower["workloads"]] == ["SLOWER"] * 3
+    assert [each["verdict"] for each in faster["workloads"]] == ["FASTER"] * 3
+    assert (slower["overall_verdict"], faster["overall_verdict"]) == ("SLOWER", "FASTER")
+    assert faster["workloads"][2]["ratio"] > 4
+
+
+@pytest.mark.full  # test_loaded_machine has it on a busy one
+def test_the_same_code_is_never_faster_or_slower(root: Path) -> None:
+    """All six pairs of processes would have to be off by 2% to the same side."""
+    done = ab(root, "honest", "honest", "--json")
+    told = document(done)["ab"]
+
+    assert done.returncode == 0
+    assert told["is_same_code"] is True
+    assert {each["verdict"] for each in told["workloads"]} <= {"SAME", "UNDECIDED"}
+
+
+@pytest.mark.full
+def test_rounds_end_by_a_rule_and_the_answer_says_which(root: Path) -> None:
+    done = ab(root, "honest", "repeating", "--until-interval", "90%", "--json")
+    (first, *_) = document(done)["ab"]["workloads"]
+
+    assert first["stopped_by"] in {"interval", "most_blocks"}
+    assert 6 <= first["rounds"] <= 30
+
+
+def test_files_are_compared_and_nothing_is_recorded(root: Path, tmp_path: Path) -> None:
+    old, new = kernel(tmp_path, "old", REPEATING), kernel(tmp_path, "new", HONEST)
+
+    done = ab(root, old, new, "--threshold", "50%")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{old} -> {new} as increment")
+    assert "FASTER: " in done.stdout
+    assert not (root / "traces").exists()
+    assert not list(tmp_path.glob("**/*.jsonl"))

@@ -67,3 +67,12 @@ def test_a_mistyped_author_brings_the_nearest(author: str, exit_code: int, datas
     assert said.stderr == "error: no author named 'alise'; did you mean 'alice'?\n" * (
         exit_code > 0
     )
+
+
+def test_what_cannot_be_done_is_a_document_with_its_error(
+    dataset: Path, compare: Callable[[str, str], None]
+) -> None:
+    said = CliRunner().invoke(cli, ["show", "gemm_8", "--local", str(dataset), "--json"])
+
+    assert said.exit_code == 2
+    compare("error-usage.json", said.stdout)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import click
 
 from flashinfer_bench.cli import wings
-from flashinfer_bench.cli.boundary import faults_in_one_line
+from flashinfer_bench.cli.boundary import faults_in_one_line, want_json
 from flashinfer_bench.cli.commands import CommandGroup, write_lines
 
 
@@ -65,7 +65,10 @@ COMMANDS = {
         "dataset.pack",
         "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
-    "schema": CommandEntry("dataset.schema", "Print the JSON schema of one entity, or of all."),
+    "schema": CommandEntry(
+        "dataset.schema",
+        "Print the JSON schema of one entity or one command's document, or of all entities.",
+    ),
     "validate": CommandEntry(
         "dataset.validate", "Check the files of a dataset, each by itself and all together."
     ),
@@ -180,6 +183,11 @@ class CommandLine(CommandGroup):
         """Write the examples and the exit codes."""
         super().format_epilog(ctx, formatter)
         write_lines(formatter, "Exit codes", EXIT_CODES)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note whether a document is wanted, and leave the rest to the commands."""
+        want_json(ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command inside the boundary where faults become one line and an exit code."""

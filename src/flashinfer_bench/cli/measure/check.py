@@ -29,6 +29,7 @@ from flashinfer_bench.cli.options import (
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
     from flashinfer_bench.cli.measure.progress import ProgressView
@@ -93,7 +94,8 @@ def _check(options: CheckOptions) -> int:
     report = _report(collected, options, definition, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
+        counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
+        screen.show_json({"schema_version": 1, "counts": counts, "check": report}, exit_code)
     else:
         screen.show(check_page(report))
     warn_missing_measures(collected.missing_measures)

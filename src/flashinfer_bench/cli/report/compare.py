@@ -129,7 +129,10 @@ def _show(
     as_markdown: bool,
 ) -> None:
     if as_json:
-        screen.show_json({"schema_version": 1, "comparison": comparison, "gates": results})
+        exit_code = 0 if all(each.holds for each in results) else 1
+        screen.show_json(
+            {"schema_version": 1, "comparison": comparison, "gates": results}, exit_code
+        )
     elif as_markdown:
         click.echo(markdown(comparison, results))
     else:

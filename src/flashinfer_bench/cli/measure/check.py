@@ -34,6 +34,7 @@ from flashinfer_bench.data import settings as env
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,8 @@ def _check(options: CheckOptions) -> int:
     report = _report(collected, options, config, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "check": report})
+        counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
+        screen.show_json({"schema_version": 1, "counts": counts, "check": report}, exit_code)
     else:
         screen.show(check_page(report))
     warn_missing_measures(collected.missing_measures)

@@ -84,6 +84,48 @@ class Lines:
         pass
 
 
+class JsonLines:
+    """One JSON object a line on stdout, as things happen, for programs."""
+
+    shows_failures = True
+
+    def __init__(self, planned: int, skipped: int) -> None:
+        self._counts: dict[str, object] = {"planned": planned, "skipped": skipped}
+
+    def started(self, device: str, job: Job) -> None:
+        """Say which job."""
+        self._say(
+            "started",
+            device=device,
+            definition=job.definition.name,
+            solution=job.solution.name,
+            workload=job.workload.uuid,
+        )
+
+    def waiting(self, device: str) -> None:
+        """Say for what."""
+        self._say("waiting", device=device, message=waiting_text(device))
+
+    def finished(self, result: JobResult | None) -> None:
+        """Give the job as the document has it; null where it left no trace."""
+        self._say("finished", job=result)
+
+    def _say(self, event: str, **values: object) -> None:
+        screen.show_json_line({"event": event, **values})
+
+    def __enter__(self) -> JsonLines:
+        self._say("planned", **self._counts)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
 class ProgressTally:
     """Counts jobs and knows the time; what the live view draws."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -85,6 +86,16 @@ for name in {PARENT_MODULES!r}:
 @pytest.mark.parametrize("name", flashinfer_bench.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(flashinfer_bench, name) is not None
+
+
+PACKAGES = "apply bench compile data decompose intercept judging tracing".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_a_package_offers_is_there(package: str) -> None:
+    offering = importlib.import_module(f"flashinfer_bench.{package}")
+
+    assert [name for name in offering.__all__ if getattr(offering, name, None) is None] == []
 
 
 def test_using_the_public_names_loads_nothing_heavy() -> None:

@@ -22,14 +22,16 @@ INTRODUCTION = f"""\
 stderr. Colours and live progress appear on a terminal only, and `NO_COLOR` is respected. A terminal gets pages as wide
 as it is: a table that is too wide becomes a list of its rows (`| less -S` keeps the table).
 
-Almost every command takes `--json`: one document on stdout and nothing else, whose keys stay, with `schema_version`
-first. Units are part of a name (`latency_ms`, `elapsed_s`, `free_bytes`); what has none is a ratio, a share of one or
-a count. It is strict JSON: no number is `"NaN"`, `"Infinity"` or `"-Infinity"`, and what was not measured is `null`.
-A command that could not do what it was asked leaves stdout empty, says why on stderr, and ends with the exit code
-below. What each document looks like is recorded in `tests/golden/recorded/*.json`, and tested byte for byte.
+Every command that does something takes `--json`: one document on stdout and nothing else, whose keys stay, with
+`schema_version` and `exit_code` first; `{PROGRAM} schema check` prints the schema of one. Units are part of a name
+(`latency_ms`, `elapsed_s`, `free_bytes`); what has none is a ratio, a share of one or a count. It is strict JSON: no
+number is `"NaN"`, `"Infinity"` or `"-Infinity"`, and what was not measured is `null`. A command that could not do what
+it was asked prints `error` instead, with `kind` (usage, dataset, machine, build, interrupted, internal) and `message`,
+and says the same on stderr. A job that failed has `failure`: the rule it broke, elements with index, got and expected,
+messages of the compiler with file and line, the exception, the signal.
 
 An option that takes several values takes them after one another (`--definitions a b`) or each with
-the option again.
+the option again, and its singular is read as well (`--definition`). A folder without `--local` is a dataset.
 
 This page is what `--help` says; `make docs` writes it.
 """

@@ -150,6 +150,12 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every piece of syntax, beside the file it stands in."""
+    return [(path, node) for path, tree in trees().items() for node in ast.walk(tree)]
+
+
 def environment_uses(tree: ast.Module) -> list[ast.Attribute]:
     """Places that say `os.environ` or `os.getenv`."""
     return [
@@ -196,8 +202,7 @@ def test_only_listed_files_write_the_environment() -> None:
 def test_nobody_imports_the_environment_by_name() -> None:
     importers = [
         path
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.ImportFrom)
         and node.module == "os"
         and {"environ", "getenv"} & {alias.name for alias in node.names}
@@ -209,8 +214,7 @@ def test_nobody_imports_the_environment_by_name() -> None:
 def test_only_the_command_line_prints() -> None:
     printers = {
         path.partition("/")[0]
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -226,8 +230,7 @@ HEARS_OF_FORKS = {"tracing/active.py"}
 def test_nothing_is_ever_unpickled() -> None:
     importers = [
         path
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.Import | ast.ImportFrom)
         and {"pickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing"}
         & {

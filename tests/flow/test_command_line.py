@@ -78,6 +78,7 @@ def test_json_is_one_document_and_progress_goes_to_stderr(root: Path) -> None:
         "passed": 2,
         "failed": 2,
         "skipped": 0,
+        "dataset_faults": 0,
         "done_before": 0,
     }
     assert [job["status"] for job in told["run"]["jobs"]] == (
@@ -88,6 +89,14 @@ def test_json_is_one_document_and_progress_goes_to_stderr(root: Path) -> None:
         {"INCORRECT_NUMERICAL": 2},
     ]
     assert {job["speedup"] for job in told["run"]["jobs"]} == {None}  # nobody timed the reference
+    failure = told["run"]["jobs"][2]["failure"]
+    assert (failure["rule"], failure["wrong_elements"], failure["elements"]) == (
+        "tolerance",
+        1,
+        100,
+    )
+    (mismatch,) = failure["mismatches"]
+    assert (mismatch["index"], mismatch["got"]) == ([7], 40.0)
     assert done.stderr.count("\n") == 4
     provenance = [trace["evaluation"]["provenance"] for trace in recorded(root)]
     assert len({each["seed"] for each in provenance}) == 4  # each job's own, from the one given
@@ -157,6 +166,7 @@ def test_a_wrong_kernel_shows_where_it_is_wrong_on_one_workload_of_several(
     assert "at [7]: got 40" in job["log"]
 
 
+@pytest.mark.full
 def test_a_kernel_that_does_not_build_shows_why(root: Path, tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text("def run(x:\n    return x\n")
@@ -182,3 +192,33 @@ def test_a_check_of_nothing_is_one_message(root: Path, arguments: list[str], mes
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_events_are_a_json_object_a_line_and_the_last_is_the_document(root: Path) -> None:
+    done = run(root, "--json", "--progress", "ndjson", "--solution", "wrong")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    events = [each["event"] for each in told if each["event"] != "waiting"]
+
+    assert events == ["planned", *["started", "finished"] * 2, "ended"]
+    assert told[0]["planned"] == 2
+    assert [each["job"] for each in told if each["event"] == "finished"] == told[-1]["run"]["jobs"]
+    assert told[-1]["exit_code"] == done.returncode == 1
+    assert told[-1]["counts"]["failed"] == 2
+
+
+def test_a_compilers_messages_and_a_signal_are_values(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.cpp").write_text(
+        "#include <tvm/ffi/function.h>\nint run() { return foo; }\n"
+        "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)\n"
+    )
+    (tmp_path / "ends.py").write_text("import os\ndef run(x):\n    os.kill(os.getpid(), 11)\n")
+    common = ("--definition", "increment", "--local", str(root), "--json")
+
+    bad = document(call("check", str(tmp_path / "bad.cpp"), *common))
+    ends = document(call("check", str(tmp_path / "ends.py"), *common))
+
+    message = bad["check"]["jobs"][0]["failure"]["compiler"][0]
+    assert Path(message["file"]).name == "bad.cpp"
+    assert (message["line"], message["level"]) == (2, "error")
+    assert ends["check"]["jobs"][0]["failure"]["signal"] == "SIGSEGV"
+    assert ends["counts"]["failed"] == len(ends["check"]["jobs"])

@@ -19,6 +19,10 @@ ELSEWHERE = {
     "new definition": "it runs what it was given: tests/flow/test_dataset_tools.py",
     "import kernelbench": "it runs what it was given: tests/flow/test_import_kernelbench.py",
     "schema": "JSON alone",
+    "init --json": "tests/unit/cli/test_dataset_commands.py",
+    "pack --json": "tests/unit/cli/test_dataset_commands.py",
+    "unpack --json": "tests/unit/cli/test_dataset_commands.py",
+    "new solution --json": "tests/unit/cli/test_dataset_commands.py",
 }
 NAMES = {
     "run": "run-page",
@@ -34,6 +38,8 @@ NAMES = {
     "decompose batch": "decompose-batch-page",
     "kernelbench eval": "kernelbench-eval-page",
     "kernelbench fetch": "kernelbench-fetch-page",
+    "compare": "compare-runs",
+    "compare --json": "compare-runs",
     "report compare": "compare-runs",
     "report compare --json": "compare-runs",
     "report visualize --json": "visualize-gemm",

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from flashinfer_bench.cli.main import cli
 
+KINDS = ("definitions", "solutions", "workloads", "traces")
 COMMANDS = {
     "summary.txt": ["report", "summary"],
     "summary.json": ["report", "summary", "--json"],
@@ -25,6 +26,11 @@ COMMANDS = {
     "visualize-gemm.txt": ["report", "visualize", "--definitions", "gemm*"],
     "visualize-gemm.json": ["report", "visualize", "--definitions", "gemm*", "--json"],
     "visualize-mixed.txt": ["report", "visualize", "--mix-hardware"],
+    "list.txt": ["list"],
+    "list-all.txt": ["list", *KINDS, "--definition", "gemm_n8"],
+    "list.json": ["list", *KINDS, "--definition", "gelu_h8", "--json"],
+    "show.txt": ["show", "gemm_n8", "gemm_n8_bob", "gemm_n8-w1"],
+    "show.json": ["show", "gelu_h8", "gelu_h8_alice", "gelu_h8-w1", "--json"],
     "plan.txt": ["run", "--dry-run", "--device", "cpu"],
     "plan.json": ["run", "--dry-run", "--device", "cpu", "--json", "--authors", "alice"],
 }
@@ -61,3 +67,12 @@ def test_a_mistyped_author_brings_the_nearest(author: str, exit_code: int, datas
     assert said.stderr == "error: no author named 'alise'; did you mean 'alice'?\n" * (
         exit_code > 0
     )
+
+
+def test_what_cannot_be_done_is_a_document_with_its_error(
+    dataset: Path, compare: Callable[[str, str], None]
+) -> None:
+    said = CliRunner().invoke(cli, ["show", "gemm_8", "--local", str(dataset), "--json"])
+
+    assert said.exit_code == 2
+    compare("error-usage.json", said.stdout)

@@ -13,7 +13,7 @@ from flashinfer_bench.cli.measure.run import document
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results
-from flashinfer_bench.report.run import Fault, RunReport, SkippedJob, run_page
+from flashinfer_bench.report.run import Fault, RunReport, SkippedJob, job_counts, run_page
 from flashinfer_bench.text.tables import page_text
 
 Compare = Callable[[str, str], None]
@@ -96,7 +96,9 @@ def test_a_check_shows_logs_of_failures_once_and_violations_apart(
 def test_a_document_is_what_it_was(
     name: str, jobs: tuple[JobResult, ...], compare: Compare, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check = {"schema_version": 1, "exit_code": 1, "check": _check_report("relu_h8", jobs[-3:])}
+    counts = job_counts(jobs[-3:], (), ())
+    check = {"counts": counts, "check": _check_report("relu_h8", jobs[-3:])}
+    check = {"schema_version": 1, "exit_code": 1, **check}
     run = document(_run_report(jobs[:1] + jobs[-3:]), exit_code=1)
 
     screen.show_json({"run": run, "check": check}[name])

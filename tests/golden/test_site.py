@@ -68,6 +68,7 @@ def test_programs_are_told_where_it_lies(dataset: Path, tmp_path: Path) -> None:
     files = [path for path in (tmp_path / "site").rglob("*.*") if path.is_file()]
     assert json.loads(done.stdout) == {
         "schema_version": 1,
+        "exit_code": 0,
         "index": str(tmp_path / "site" / "index.html"),
         "files": len(files) - 1,
         "traces": 22,

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.errors import BenchError, DeviceError
+from flashinfer_bench.errors import BenchError, DatasetError, DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
 INTERRUPTED = 130
+_WANTS_JSON = f"{__name__}.wants_json"
+_KINDS: dict[int, Literal["usage", "dataset", "machine"]] = {2: "usage", 3: "dataset", 4: "machine"}
 
 
 @contextlib.contextmanager
@@ -33,18 +37,49 @@ def faults_in_one_line(ctx: click.Context) -> Iterator[None]:
     with _termination_interrupts(), _warnings_logged():
         try:
             yield
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click ends these as it should
-        except KeyboardInterrupt:
-            _fail(ctx, "interrupted", INTERRUPTED)
-        except BenchError as error:
-            _fail(ctx, str(error), error.exit_code)
-        except OSError as error:
-            _fail(ctx, _storage_text(error), DeviceError.exit_code)
-        except MemoryError:
-            _fail(ctx, "out of memory", DeviceError.exit_code)
-        except Exception as error:  # noqa: BLE001  # a fault of ours, whatever it is
-            _fail(ctx, _internal_text(error), DeviceError.exit_code)
+        except click.ClickException as error:
+            _show_document(ctx, CommandFault("usage", error.format_message(), error.exit_code))
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # a fault of ours, whatever it is
+            _fail(ctx, fault_of(error))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFault:
+    """Why a command ended without doing all of what it was asked."""
+
+    kind: Literal["usage", "dataset", "machine", "build", "interrupted", "internal"]
+    message: str
+    exit_code: int
+    path: str | None = None
+    line: int | None = None
+
+
+def fault_of(error: BaseException) -> CommandFault:
+    """Say what an exception means to who typed the command."""
+    match error:
+        case KeyboardInterrupt():
+            return CommandFault("interrupted", "interrupted", INTERRUPTED)
+        case DatasetError(path=path, line=line):
+            where = None if path is None else str(path)
+            return CommandFault("dataset", str(error), error.exit_code, where, line)
+        case BenchError():
+            return CommandFault(_KINDS.get(error.exit_code, "build"), str(error), error.exit_code)
+        case OSError():
+            return CommandFault("machine", _storage_text(error), DeviceError.exit_code)
+        case MemoryError():
+            return CommandFault("machine", "out of memory", DeviceError.exit_code)
+        case _:
+            return CommandFault("internal", _internal_text(error), DeviceError.exit_code)
+
+
+def want_json(ctx: click.Context, arguments: Sequence[str]) -> None:
+    """Note whether a document was asked for: errors are one then, too, even before options are read."""
+    own = list(itertools.takewhile(lambda each: each != "--", arguments))
+    if "--json" in own:
+        ctx.meta[_WANTS_JSON] = "lines" if "ndjson" in " ".join(own) else "document"
 
 
 def _forgive_encodings() -> None:
@@ -54,11 +89,26 @@ def _forgive_encodings() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _fail(ctx: click.Context, message: str, code: int) -> None:
+def _fail(ctx: click.Context, fault: CommandFault) -> None:
     if log.is_debug(ctx):
         click.echo(traceback.format_exc(), err=True, nl=False)
-    click.echo(f"error: {message}", err=True)
-    ctx.exit(code)
+    _show_document(ctx, fault)
+    click.echo(f"error: {fault.message}", err=True)
+    ctx.exit(fault.exit_code)
+
+
+def _show_document(ctx: click.Context, fault: CommandFault) -> None:
+    """Say it on stdout, where a document was asked for and none has been printed."""
+    from flashinfer_bench.cli import screen  # noqa: PLC0415  # msgspec; `--help` does without
+
+    if not ctx.meta.get(_WANTS_JSON) or screen.has_shown_json():
+        return
+    document = {"schema_version": 1, "exit_code": fault.exit_code, "error": fault}
+    with contextlib.suppress(OSError):
+        if ctx.meta[_WANTS_JSON] == "lines":
+            screen.show_json_line({"event": "ended", **document})
+        else:
+            screen.show_json(document, fault.exit_code)
 
 
 def _storage_text(error: OSError) -> str:
@@ -66,7 +116,7 @@ def _storage_text(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
-def _internal_text(error: Exception) -> str:
+def _internal_text(error: BaseException) -> str:
     said = " ".join(str(error).split())
     return (
         f"internal error: {type(error).__name__}{': ' if said else ''}{said}; "

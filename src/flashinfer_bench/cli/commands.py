@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 from flashinfer_bench.cli import wings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _ANY_LENGTH = 1000
 
@@ -30,23 +31,37 @@ class Command(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat an option before each of its values, which is how click wants them."""
+        """Read options in the singular too, several values of one, and a dataset's folder without `--local`."""
         many = {name for each in self.params if isinstance(each, ManyOption) for name in each.opts}
+        ctx.allow_extra_args = True
         try:
-            return super().parse_args(ctx, repeated(args, many))
-        except click.UsageError as error:
-            remedy = self._remedy(error.message, args)
-            if not remedy:
-                raise
-            raise click.UsageError(error.message + remedy, ctx) from error
+            left = super().parse_args(ctx, repeated(_in_plural(args, self._singulars(many)), many))
+        except click.NoSuchOption as error:
+            known = [name for each in self.params for name in each.opts]
+            near = get_close_matches(error.option_name, known, n=1)
+            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from error
+        if left and not ctx.resilient_parsing:
+            self._take_datasets(ctx, left)
+        return []
 
-    def _remedy(self, message: str, args: Sequence[str]) -> str:
-        """Tell who names a dataset's folder alone that an option does that."""
-        takes_dataset = any("--local" in each.opts for each in self.params)
-        folder = next((each for each in args if f"({each})" in message), None)
-        if not takes_dataset or folder is None or not Path(folder).is_dir():
-            return ""
-        return f"; a dataset is named with --local {folder}"
+    def _singulars(self, many: set[str]) -> dict[str, str]:
+        """Give the singular of each option that takes several values, where it is free."""
+        taken = {name for each in self.params for name in each.opts}
+        singulars = {name.removesuffix("s"): name for name in many if name.startswith("--")}
+        return {name: plural for name, plural in singulars.items() if name not in taken}
+
+    def _take_datasets(self, ctx: click.Context, left: list[str]) -> None:
+        """Take what is left over as datasets; anything but folders is a mistake."""
+        option = next((each for each in self.params if "--local" in each.opts), None)
+        most = 0 if option is None else len(left) if option.multiple else 1
+        strange = [each for each in left if not Path(each).is_dir()] or left[most:]
+        if option is None or strange:
+            plural = "s" * (len(strange or left) > 1)
+            remedy = "; a dataset is a folder" if option else ""
+            ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(strange or left)}){remedy}")
+        name = option.name or ""
+        ctx.params[name] = (*ctx.params[name], *left) if option.multiple else left[0]
+        ctx.args = []
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples."""
@@ -101,6 +116,22 @@ def write_lines(formatter: click.HelpFormatter, title: str, lines: Sequence[str]
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
+def _in_plural(arguments: Sequence[str], singulars: Mapping[str, str]) -> list[str]:
+    """Write options in the plural; what follows `--` is not ours."""
+    written: list[str] = []
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            return [*written, *arguments[index:]]
+        name, equals, value = argument.partition("=")
+        written.append(f"{singulars.get(name, name)}{equals}{value}")
+    return written
+
+
+def is_dataset(argument: str) -> bool:
+    """Whether an argument is the folder of a dataset, and no name."""
+    return Path(argument, "definitions").is_dir()
+
+
 def repeated(arguments: Sequence[str], many: set[str]) -> list[str]:
     """Write options with several values as several options with one.
 
@@ -115,7 +146,7 @@ def repeated(arguments: Sequence[str], many: set[str]) -> list[str]:
             taking, is_first = argument, True
         elif argument.startswith("-"):
             taking = None
-        elif taking is not None and not is_first:
+        elif taking is not None and not is_first and not is_dataset(argument):
             expanded.append(taking)
         else:
             is_first = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 
 from flashinfer_bench.cli import wings
-from flashinfer_bench.cli.boundary import faults_in_one_line
+from flashinfer_bench.cli.boundary import faults_in_one_line, want_json
 from flashinfer_bench.cli.commands import CommandGroup, write_lines
 
 
@@ -25,6 +25,18 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "run": CommandEntry("measure.run", "Benchmark the solutions of a dataset and record traces."),
     "report": CommandEntry("report.report", "Look at recorded traces."),
+    "compare": CommandEntry(
+        "report.compare",
+        "Say what became faster, slower, new, missing, wrong or right from OLD to NEW.",
+    ),
+    "list": CommandEntry(
+        "dataset.listing",
+        "List the definitions, solutions, workloads or traces of a dataset.",
+        "list_",
+    ),
+    "show": CommandEntry(
+        "dataset.listing", "Show a definition, solution, workload or trace of a dataset."
+    ),
     "export": CommandEntry("dataset.export", "Write traces or a whole dataset for other programs."),
     "check": CommandEntry(
         "measure.check", "Build, judge and time one kernel file; nothing is recorded."
@@ -53,7 +65,10 @@ COMMANDS = {
         "dataset.pack",
         "Write a solution, from a JSON file or by its name in a dataset, as a folder of files.",
     ),
-    "schema": CommandEntry("dataset.schema", "Print the JSON schema of one entity, or of all."),
+    "schema": CommandEntry(
+        "dataset.schema",
+        "Print the JSON schema of one entity or one command's document, or of all entities.",
+    ),
     "validate": CommandEntry(
         "dataset.validate", "Check the files of a dataset, each by itself and all together."
     ),
@@ -64,14 +79,38 @@ COMMANDS = {
 
 
 ORDER = (
-    *("run", "report", "export", "check", "ab", "doctor", "attack-test", "replay", "trace"),
+    *("run", "list", "show", "report", "compare", "export", "check", "ab", "doctor"),
+    *("attack-test", "replay", "trace"),
     *("decompose", "kernelbench", "import", "hub", "init", "new", "pack", "unpack", "schema"),
     *("validate", "validate-render"),
 )
 """Of the overview; what it does not know comes last, by name."""
 
+_SAME_SENSE = {
+    "ls": "list",
+    "cat": "show",
+    "info": "show",
+    "describe": "show",
+    "diff": "compare",
+    "bench": "run",
+    "benchmark": "run",
+    "measure": "run",
+    "test": "check",
+    "verify": "check",
+    "eval": "check",
+    "site": "report html",
+    "create": "init",
+    "leaderboard": "report summary",
+}
+"""Words of other tools, and our command that does it."""
+_GROUPS = ("report",)
+"""Whose commands people look for at the top."""
+_NEAR = 0.7
+"""How alike a suggestion is at least: `decompose` for `compare` is 0.62."""
+
 EXAMPLES = (
     "flashinfer-bench run --local examples/dataset",
+    "flashinfer-bench list examples/dataset",
     "flashinfer-bench report summary --local examples/dataset",
     "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --local examples/dataset",
 )
@@ -122,17 +161,33 @@ class CommandLine(CommandGroup):
         """Find the command; a mistyped one is an error that suggests the nearest."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not self.get_command(ctx, name):
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             if name in ORDER:
                 ctx.fail(f"No such command {name!r}: {wings.REMEDY}")
-            if near:
-                ctx.fail(f"No such command {name!r}; did you mean {near[0]!r}?")
+            if near := self._nearest(ctx, name):
+                ctx.fail(f"No such command {name!r}; did you mean {near!r}?")
         return super().resolve_command(ctx, args)
+
+    def _nearest(self, ctx: click.Context, name: str) -> str | None:
+        """Find the command somebody meant: one of that sense, of a group, or with nearly that name."""
+        below = {
+            inner: f"{group} {inner}"
+            for group in _GROUPS
+            for inner in cast("click.Group", self.get_command(ctx, group)).list_commands(ctx)
+            if inner not in COMMANDS
+        }
+        meant = _SAME_SENSE.get(name) or below.get(name)
+        near = difflib.get_close_matches(name, [*self.list_commands(ctx), *below], 1, _NEAR)
+        return meant or (below.get(near[0], near[0]) if near else None)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples and the exit codes."""
         super().format_epilog(ctx, formatter)
         write_lines(formatter, "Exit codes", EXIT_CODES)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note whether a document is wanted, and leave the rest to the commands."""
+        want_json(ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command inside the boundary where faults become one line and an exit code."""

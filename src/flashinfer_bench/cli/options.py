@@ -51,6 +51,7 @@ def dataset_options(command: Decorated) -> Decorated:
 def new_folder_option(help_text: str) -> Callable[[Decorated], Decorated]:
     """Make the required `--output` of commands that write a folder whole."""
     return click.option(
+        "-o",
         "--output",
         required=True,
         metavar="DIR",
@@ -67,7 +68,16 @@ def json_option(command: Decorated) -> Decorated:
 
 
 def log_level_option(command: Decorated) -> Decorated:
-    """Add `--log-level`."""
+    """Add `--log-level`, and `-v`."""
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, is_given: log.configure(ctx, "DEBUG") if is_given else None,
+        help="Same as --log-level DEBUG.",
+    )
     return click.option(
         "--log-level",
         type=click.Choice(log.LEVELS, case_sensitive=False),
@@ -75,9 +85,9 @@ def log_level_option(command: Decorated) -> Decorated:
         show_default=True,
         is_eager=True,
         expose_value=False,
-        callback=lambda ctx, _, level: log.configure(ctx, level),
+        callback=lambda ctx, _, level: log.configure(ctx, "DEBUG" if log.is_debug(ctx) else level),
         help="What goes to stderr; DEBUG adds tracebacks, WARNING leaves out progress.",
-    )(command)
+    )(verbose(command))
 
 
 def warn_missing_measures(measures: Collection[str]) -> None:

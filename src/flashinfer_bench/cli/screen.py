@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 100
+_SHOWN = f"{__name__}.shown"
 _LEAST_WIDTH, _MOST_WIDTH = 60, 160
 
 
@@ -32,13 +33,42 @@ def show(page: Page) -> None:
     click.echo(in_ascii(text) if is_plain(text) else text, color=allows_color())
 
 
-def show_json(document: object) -> None:
-    """Print one JSON document; numbers that JSON lacks are the strings NaN, Infinity, -Infinity."""
+def show_json(document: object, exit_code: int = 0) -> None:
+    """Print one JSON document; numbers that JSON lacks are the strings NaN, Infinity, -Infinity.
+
+    A document with a `schema_version` says the exit code, too.
+    """
     plain = _json_ready(msgspec.to_builtins(document, str_keys=True))
-    text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
-    if not _takes(text):
-        text = json.dumps(plain, indent=2, allow_nan=False)
-    click.echo(text)
+    if isinstance(plain, dict) and "schema_version" in plain:
+        head = {"schema_version": plain["schema_version"], "exit_code": exit_code}
+        plain = head | plain
+    _has_shown().append(True)
+    click.echo(_encodable(plain, indent=2))
+
+
+def show_json_line(event: dict[str, object]) -> None:
+    """Print one JSON object in one line, and let whoever reads it have it now; `ended` is the document."""
+    plain = _json_ready(msgspec.to_builtins(event, str_keys=True))
+    if event["event"] == "ended":
+        _has_shown().append(True)
+    click.echo(_encodable(plain))
+    sys.stdout.flush()
+
+
+def has_shown_json() -> bool:
+    """Whether this command has printed its document."""
+    return bool(_has_shown())
+
+
+def _has_shown() -> list[bool]:
+    context = click.get_current_context(silent=True)
+    shown: list[bool] = [] if context is None else context.meta.setdefault(_SHOWN, [])
+    return shown
+
+
+def _encodable(plain: object, indent: int | None = None) -> str:
+    text = json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False)
+    return text if _takes(text) else json.dumps(plain, indent=indent, allow_nan=False)
 
 
 def width() -> int:

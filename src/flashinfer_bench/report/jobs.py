@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
+from flashinfer_bench.report.failures import Failure, failure_of
+from flashinfer_bench.report.logs import headline
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
     error_text,
@@ -19,7 +21,6 @@ from flashinfer_bench.text.numbers import (
 from flashinfer_bench.text.tables import (
     Block,
     RowColumn,
-    first_line,
     heading,
     paragraph,
     rows_table,
@@ -74,6 +75,10 @@ class JobResult:
     """How the task itself is weak."""
     unaccounted_ms: float | None = None
     """Work per call that could lie outside of the latency unseen."""
+    solution_hash: str | None = None
+    """Hash of the code that ran."""
+    failure: Failure | None = None
+    """Why it failed; None where it passed."""
 
     @property
     def is_unaccounted(self) -> bool:
@@ -140,6 +145,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
     assert evaluation is not None
     correctness, performance = evaluation.correctness, evaluation.performance
     extra: dict[str, Any] = (correctness.extra if correctness else None) or {}
+    violations = tuple(each["code"] for each in extra.get("violations", ()))
     return JobResult(
         definition=trace.definition,
         solution=solution.name,
@@ -157,7 +163,7 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         sol_fraction=performance.sol_fraction if performance else None,
         max_absolute_error=correctness.max_absolute_error if correctness else None,
         max_relative_error=correctness.max_relative_error if correctness else None,
-        violations=tuple(each["code"] for each in extra.get("violations", ())),
+        violations=violations,
         notes=tuple(note.code for note in evaluation.notes),
         log=evaluation.log,
         disturbed=tuple((performance.blocks_disturbed if performance else None) or ()),
@@ -165,6 +171,8 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         note_evidence={note.code: note.evidence for note in evaluation.notes},
         task_notes=tuple(note.code for note in evaluation.task_notes),
         unaccounted_ms=performance.unaccounted_ms if performance else None,
+        solution_hash=solution.hash(),
+        failure=failure_of(evaluation.status.value, evaluation.log, violations),
     )
 
 
@@ -181,7 +189,7 @@ def job_line(result: JobResult) -> str:
     job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
     if not result.is_passed:
         broken = f"violation {', '.join(result.violations)}" if result.violations else ""
-        why = broken or first_line(result.log)
+        why = broken or headline(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
     if result.interpreted:

@@ -81,6 +81,19 @@ class RunReport:
         return len(self.jobs) - self.passed
 
 
+def job_counts(
+    jobs: Sequence[JobResult], skipped: Sequence[SkippedJob], faults: Sequence[Fault]
+) -> dict[str, int]:
+    """Count how jobs ended; a definition or workload at fault counts once."""
+    passed = sum(job.is_passed for job in jobs)
+    return {
+        "passed": passed,
+        "failed": len(jobs) - passed,
+        "skipped": len(skipped),
+        "dataset_faults": len(faults),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class DryRun:
     """What a run would do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from flashinfer_bench.cli import main
 from flashinfer_bench.cli.main import cli
-from flashinfer_bench.cli.options import log_level_option
+from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import (
     BuildError,
     DatasetError,
@@ -138,3 +139,50 @@ def test_a_command_leaves_the_logger_as_it_was(
     CliRunner().invoke(cli, arguments)
 
     assert (logger.level, logger.propagate, logger.handlers) == (logging.ERROR, True, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (UsageError("no"), "usage", 2),
+        (click.UsageError("no"), "usage", 2),
+        (DatasetError("no", path="a.json", line=3), "dataset", 3),
+        (DeviceError("no"), "machine", 4),
+        (KeyboardInterrupt(), "interrupted", 130),
+        (ValueError("no"), "internal", 4),
+    ],
+)
+def test_a_fault_is_a_document_where_one_was_asked_for(
+    error: BaseException, kind: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command("fail")
+    @json_option
+    @log_level_option
+    def fail(as_json: bool) -> None:
+        raise error
+
+    monkeypatch.setattr(main.CommandLine, "get_command", lambda *_: fail)
+    result = CliRunner().invoke(cli, ["fail", "--json"])
+    document = json.loads(result.stdout)
+
+    assert (result.exit_code, document["exit_code"], document["error"]["kind"]) == (
+        code,
+        code,
+        kind,
+    )
+    assert result.stderr
+    assert document["error"]["line"] == (3 if kind == "dataset" else None)
+
+
+def test_an_option_that_does_not_exist_is_a_document_too() -> None:
+    document = json.loads(CliRunner().invoke(cli, ["run", "--nope", "--json"]).stdout)
+    line = CliRunner().invoke(cli, ["run", "--nope", "--json", "--progress", "ndjson"]).stdout
+
+    assert document["error"]["message"].startswith("No such option")
+    assert json.loads(line)["event"] == "ended"
+
+
+def test_json_of_a_program_that_is_run_is_not_ours() -> None:
+    result = CliRunner().invoke(cli, ["run", "--nope", "--", "--json"])
+
+    assert result.stdout == ""

@@ -6,10 +6,11 @@ import json
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from flashinfer_bench.cli.commands import repeated
+from flashinfer_bench.cli.commands import Command, ManyOption, _in_plural, repeated
 from flashinfer_bench.cli.main import cli
 
 DATASET = Path(__file__).parents[2] / "golden" / "dataset"
@@ -40,7 +41,16 @@ def _dry_run(*arguments: str) -> list[dict[str, str]]:
         (["run", "--iteratoins", "3"], "No such option"),
         (["run", "--sandbox", "strong"], "Invalid value for '--sandbox'"),
         (["report", "best", "--log-level", "LOUD"], "Invalid value for '--log-level'"),
-        (["run", str(DATASET)], f"({DATASET}); a dataset is named with --local {DATASET}"),
+        (["run", "nope"], "unexpected extra argument (nope); a dataset is a folder"),
+        (["init", "a", "b"], "Got unexpected extra argument (b)"),
+        (["validate", "/usr", "/tmp"], "unexpected extra argument (/tmp)"),
+        (["run", "--iteration", "3"], "No such option '--iteration'. Did you mean '--iterations'?"),
+        (["bench"], "No such command 'bench'; did you mean 'run'?"),
+        (["ls"], "No such command 'ls'; did you mean 'list'?"),
+        (["best"], "No such command 'best'; did you mean 'report best'?"),
+        (["visualise"], "No such command 'visualise'; did you mean 'report visualize'?"),
+        (["comp"], "No such command 'comp'; did you mean 'compare'?"),
+        (["zzz"], "No such command 'zzz'."),
         (["check"], "Missing argument 'KERNEL'"),
         (["attack-test", "--only", "replay_by_idd"], "did you mean 'replay_by_id'"),
         (["attack-test", "--only", "clok_*"], "did you mean 'clock_*'?"),
@@ -131,6 +141,50 @@ def test_options_take_several_values_either_way() -> None:
 
     assert after_one_another == repeatedly
     assert {job["definition"] for job in repeatedly} == {"gemm_n8", "relu_h8"}
+
+
+@pytest.mark.parametrize(
+    "singular",
+    [["--definition", "gemm_n8"], ["--definition=gemm_n8"], ["--op-type", "gemm", "rmsnorm"]],
+)
+def test_options_are_read_in_the_singular_too(singular: list[str]) -> None:
+    plural = [singular[0].replace("definition", "definitions").replace("type", "types")]
+
+    assert _dry_run(*singular) == _dry_run(*plural, *singular[1:])
+
+
+def test_an_option_of_that_name_keeps_its_meaning() -> None:
+    command = Command("x", examples=(), params=[ManyOption(["--names"]), click.Option(["--name"])])
+
+    context = command.make_context("x", ["--name", "a", "--names", "b", "c"])
+
+    assert context.params == {"name": "a", "names": ("b", "c")}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run", "--dry-run", "--device", "cpu"], ["report", "best"], ["validate", "--disable-gpu"]],
+    ids=lambda command: command[0],
+)
+def test_a_folder_alone_is_the_dataset(command: list[str]) -> None:
+    assert _invoke(*command, str(DATASET)).stdout == _local(*command).stdout != ""
+
+
+def test_what_follows_two_dashes_is_not_read_as_our_options() -> None:
+    assert _in_plural(["--name", "a", "--", "--name=b"], {"--name": "--names"}) == [
+        "--names", "a", "--", "--name=b",
+    ]  # fmt: skip
+
+
+def test_verbose_shows_tracebacks() -> None:
+    assert "Traceback" in _invoke("report", "best", "-v", "--local", "/nope").stderr
+    assert "Traceback" not in _invoke("report", "best", "--local", "/nope").stderr
+
+
+def test_comparing_is_a_command_of_the_top_level() -> None:
+    arguments = ["gemm_n8_alice", "gemm_n8_bob"]
+
+    assert _local("compare", *arguments).stdout == _local("report", "compare", *arguments).stdout
 
 
 def test_names_may_be_globs() -> None:

@@ -345,3 +345,31 @@ def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert done.stderr == "loaded\n"
+
+
+def test_what_was_made_is_a_document(root: Path, tmp_path: Path) -> None:
+    """`init`, `new solution`, `pack`, `unpack`: each names what it wrote, and it is there."""
+    commands = {
+        "init": ["init", str(root), "--force"],
+        "new": ["new", "solution", "mine", "--definition", "rmsnorm_h4096", "--language", "python"],
+        "pack": [
+            "pack",
+            str(root / "solutions/me/rmsnorm/rmsnorm_h4096/mine"),
+            "-o",
+            str(tmp_path / "p.json"),
+        ],
+        "unpack": ["unpack", str(tmp_path / "p.json"), str(tmp_path / "again")],
+    }
+    commands["new"] += ["--local", str(root)]
+
+    told = {}
+    for name, arguments in commands.items():
+        result = CliRunner().invoke(cli, [*arguments, "--json"])
+        assert result.exit_code == 0, result.output
+        told[name] = json.loads(result.stdout)
+
+    assert {each["exit_code"] for each in told.values()} == {0}
+    assert all(Path(each).is_dir() for each in told["init"]["init"]["folders"])
+    assert Path(told["new"]["new"]["entry"]).is_file()
+    assert Path(told["pack"]["output"]).is_file()
+    assert Path(told["unpack"]["output"], "solution.toml").is_file()

@@ -17,7 +17,7 @@ from flashinfer_bench.data import (
     Trace,
     utc_timestamp,
 )
-from flashinfer_bench.data.trace import parse_timestamp
+from flashinfer_bench.data.wording import parse_timestamp
 
 ENVIRONMENT = {"hardware": "H100", "libs": {}}
 FLAT = {

@@ -3,6 +3,8 @@
 Each trial opens with one checked call. Then come warm-up calls and timed samples, which a candidate cannot
 tell apart; after a sample has returned, coins it cannot see and the time it claims decide whether that sample is
 checked too.
+
+One long file: it tells a job from its opening to its result, and leaves every rule to a file of its own.
 """
 
 from __future__ import annotations

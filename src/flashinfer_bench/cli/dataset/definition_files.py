@@ -38,6 +38,7 @@ class DefinitionOptions:
     axes: tuple[str, ...]
     inputs: str | None
     device: str
+    as_json: bool = False
 
 
 def make_definition(options: DefinitionOptions) -> int:
@@ -54,11 +55,33 @@ def make_definition(options: DefinitionOptions) -> int:
         _write(drafted, root, Path(folder))
     findings = _checked(drafted, root, options)
     is_sound = not any(finding.level == "error" for finding in findings)
+    if options.as_json:
+        _show_json(drafted, root, findings, 0 if is_sound else 1)
+        return 0 if is_sound else 1
     title = f"definition {drafted.definition.name} of op type {drafted.definition.op_type}"
     lines = [*_summary(drafted, seen, root), *_finding_lines(findings)]
     lines += _next_step(drafted.definition, options) if is_sound else []
     screen.show((heading(title), paragraph(*lines)))
     return 0 if is_sound else 1
+
+
+def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_code: int) -> None:
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
+    layout = Layout(root)
+    made = {
+        "definition": drafted.definition.name,
+        "op_type": drafted.definition.op_type,
+        "file": str(layout.definition_file(drafted.definition)),
+        "workload_file": str(layout.workload_file(drafted.definition)),
+        "workloads": len(drafted.workloads),
+        "notes": drafted.notes,
+        "findings": [
+            {"code": each.code, "level": each.level, "message": each.message, "remedy": each.remedy}
+            for each in findings
+        ],
+    }
+    screen.show_json({"schema_version": 1, "new": made}, exit_code)
 
 
 def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:

@@ -72,7 +72,11 @@ def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _output_option(**attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
-        "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), **attributes
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        **attributes,
     )
 
 

@@ -8,7 +8,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.options import log_level_option
+from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.text.tables import heading, paragraph
 
@@ -56,8 +56,9 @@ flashinfer-bench validate --local .
     is_flag=True,
     help="Take a folder that is not empty; what is there stays as it is.",
 )
+@json_option
 @log_level_option
-def init(folder: str, force: bool) -> None:
+def init(folder: str, force: bool, as_json: bool) -> None:
     """Make the folders of a dataset, with a README of the next steps."""
     root = Path(folder)
     if root.exists() and not root.is_dir():
@@ -67,6 +68,10 @@ def init(folder: str, force: bool) -> None:
             f"{folder} is not empty; --force adds to it, and leaves what is there alone"
         )
     _make(root)
+    if as_json:
+        made = {"dataset": str(root), "folders": [str(root / name) for name in _FOLDERS]}
+        screen.show_json({"schema_version": 1, "init": made})
+        return
     screen.show(
         (
             heading(f"dataset {root}"),

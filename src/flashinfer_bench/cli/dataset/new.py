@@ -10,7 +10,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.dataset.definition_files import DefinitionOptions, make_definition
 from flashinfer_bench.cli.datasets import dataset_paths, find_definition, load_dataset
-from flashinfer_bench.cli.options import log_level_option
+from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.text.tables import heading, paragraph
 
@@ -69,6 +69,7 @@ def new() -> None:
     "[default: example_inputs, get_inputs, or the parameters' defaults]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
+@json_option
 @log_level_option
 def definition(**options: Any) -> None:
     """Make a definition and its first workloads from a Python function.
@@ -98,9 +99,10 @@ def definition(**options: Any) -> None:
 )
 @click.option("--author", default="me", show_default=True, metavar="NAME", help="Who writes it.")
 @_dataset_option
+@json_option
 @log_level_option
-def solution(
-    name: str | None, definition: str, language: str, author: str, local: str | None
+def solution(  # noqa: PLR0917  # options arrive by name
+    name: str | None, definition: str, language: str, author: str, local: str | None, as_json: bool
 ) -> None:
     """Make a solution to fill in: a folder with a `solution.toml` and a source file.
 
@@ -118,6 +120,10 @@ def solution(
     folder = unpack(made, Layout(root).solution_file(made, found.op_type).with_suffix(""))
     entry = folder / made.spec.entry_point.partition("::")[0]
     where = f" --local {local}" if local else ""
+    if as_json:
+        written = {"solution": made.name, "folder": str(folder), "entry": str(entry)}
+        screen.show_json({"schema_version": 1, "new": written})
+        return
     screen.show(
         (
             heading(f"solution {made.name} by {author}"),

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset, solution_names
-from flashinfer_bench.cli.options import local_option, log_level_option
+from flashinfer_bench.cli.options import json_option, local_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Where the JSON goes; `-` is stdout.  [default: FOLDER.json]",
 )
+@json_option
 @log_level_option
-def pack(folder: str, output: str | None) -> None:
+def pack(folder: str, output: str | None, as_json: bool) -> None:
     """Write a folder with a `solution.toml` as one JSON file."""
     from flashinfer_bench.data import pack as packed  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data import save_json_file  # noqa: PLC0415
@@ -45,6 +47,8 @@ def pack(folder: str, output: str | None) -> None:
             f"{folder} has no solution.toml; `flashinfer-bench new solution` makes a folder that has"
         )
     solution = packed(source)
+    if output == "-" and as_json:
+        raise UsageError("--json and --output -: both write to stdout; choose one")
     if output == "-":
         click.echo(solution.to_json(indent=2))
         return
@@ -52,7 +56,7 @@ def pack(folder: str, output: str | None) -> None:
     if target.exists():
         raise UsageError(f"{target} exists already; name another file with --output")
     save_json_file(solution, target)
-    click.echo(f"{target}: solution {solution.name} of {solution.definition}")
+    _say(target, solution, as_json=as_json)
 
 
 @click.command(
@@ -65,14 +69,23 @@ def pack(folder: str, output: str | None) -> None:
 @click.argument("solution", metavar="FILE|NAME")
 @click.argument("folder", metavar="[DIR]", required=False)
 @local_option
+@json_option
 @log_level_option
-def unpack(solution: str, folder: str | None, local: tuple[str, ...]) -> None:
+def unpack(solution: str, folder: str | None, local: tuple[str, ...], as_json: bool) -> None:
     """Write a solution, from a JSON file or by its name in a dataset, as a folder of files."""
     from flashinfer_bench.data import unpack as unpacked  # noqa: PLC0415  # pydantic
 
     found = _find(solution, local)
     target = unpacked(found, Path(folder or found.name))
-    click.echo(f"{target}: solution {found.name} of {found.definition}")
+    _say(target, found, as_json=as_json)
+
+
+def _say(target: Path, solution: Solution, *, as_json: bool) -> None:
+    if as_json:
+        written = {"solution": solution.name, "definition": solution.definition}
+        screen.show_json({"schema_version": 1, "output": str(target), **written})
+    else:
+        click.echo(f"{target}: solution {solution.name} of {solution.definition}")
 
 
 def _find(name: str, local: tuple[str, ...]) -> Solution:

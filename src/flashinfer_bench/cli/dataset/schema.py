@@ -1,4 +1,4 @@
-"""`flashinfer-bench schema`: the JSON schemas of what a dataset holds."""
+"""`flashinfer-bench schema`: the JSON schemas of what a dataset holds, and of what commands print."""
 
 from __future__ import annotations
 
@@ -7,19 +7,35 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import log_level_option
+from flashinfer_bench.errors import UnknownNameError
 
 
 @click.command(
     cls=Command,
-    examples=["flashinfer-bench schema definition", "flashinfer-bench schema"],
+    examples=[
+        "flashinfer-bench schema definition",
+        "flashinfer-bench schema check",
+        "flashinfer-bench schema",
+    ],
 )
-@click.argument("entity", required=False)
+@click.argument("entity", metavar="[NAME]", required=False)
 @log_level_option
 def schema(entity: str | None) -> None:
-    """Print the JSON schema of one entity, or of all.
+    """Print the JSON schema of one entity or one command's document, or of all entities.
 
-    ENTITY is definition, workload, solution, trace, evaluation or profile.
+    NAME is definition, workload, solution, trace, evaluation or profile; or the command whose `--json` it is: run,
+    dry-run, check, ab, replay, list, show, compare, summary, best, doctor. error is the document of a command that
+    could not do what it was asked.
     """
+    from flashinfer_bench.cli.document_schemas import DOCUMENTS, document_schema  # noqa: PLC0415
     from flashinfer_bench.data import schema_of, schemas  # noqa: PLC0415  # pydantic
 
-    screen.show_json(schemas() if entity is None else schema_of(entity))
+    if entity is None:
+        screen.show_json(schemas())
+    elif entity in DOCUMENTS:
+        screen.show_json(document_schema(entity))
+    else:
+        known = [name.lower() for name in schemas()]
+        if entity.lower() not in known:
+            raise UnknownNameError("entity or document", entity, [*known, *DOCUMENTS])
+        screen.show_json(schema_of(entity))

@@ -127,7 +127,7 @@ def validate(**options: Any) -> None:
     ],
 )
 @click.argument("report", metavar="REPORT.json")
-@click.option("--output", metavar="FILE", help="Write the text to a file instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", help="Write the text to a file instead of stdout.")
 @log_level_option
 def validate_render(report: str, output: str | None) -> None:
     """Write the JSON of an earlier validation as text."""

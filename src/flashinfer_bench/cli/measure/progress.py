@@ -84,6 +84,48 @@ class Lines:
         pass
 
 
+class JsonLines:
+    """One JSON object a line on stdout, as things happen, for programs."""
+
+    shows_failures = True
+
+    def __init__(self, planned: int, skipped: int) -> None:
+        self._counts: dict[str, object] = {"planned": planned, "skipped": skipped}
+
+    def started(self, device: str, job: Job) -> None:
+        """Say which job."""
+        self._say(
+            "started",
+            device=device,
+            definition=job.definition.name,
+            solution=job.solution.name,
+            workload=job.workload.uuid,
+        )
+
+    def waiting(self, device: str) -> None:
+        """Say for what."""
+        self._say("waiting", device=device, message=waiting_text(device))
+
+    def finished(self, result: JobResult | None) -> None:
+        """Give the job as the document has it; null where it left no trace."""
+        self._say("finished", job=result)
+
+    def _say(self, event: str, **values: object) -> None:
+        screen.show_json_line({"event": event, **values})
+
+    def __enter__(self) -> JsonLines:
+        self._say("planned", **self._counts)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
 class ProgressTally:
     """Counts jobs and knows the time; what the live view draws."""
 
@@ -128,8 +170,9 @@ class LiveView:
     job runs, but for one drawing that was put off.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, lists_passed: bool = False) -> None:
         self.shows_failures = True
+        self._lists_passed = lists_passed
         self._tally = ProgressTally(total)
         self._live = _live()
         self._drawn_s = 0.0
@@ -146,9 +189,9 @@ class LiveView:
         self._draw_soon()
 
     def finished(self, result: JobResult | None) -> None:
-        """Count the job; a failure stays on the screen."""
+        """Count the job; a failure stays on the screen, or each job where that is wanted."""
         self._tally.finished(passed=None if result is None else result.is_passed)
-        if result is not None and not result.is_passed:
+        if result is not None and (self._lists_passed or not result.is_passed):
             self._live.console.print(job_line(result), markup=False, highlight=False)
 
     def __enter__(self) -> LiveView:

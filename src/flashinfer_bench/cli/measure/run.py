@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.boundary import fault_of
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
-from flashinfer_bench.cli.measure.progress import choose_view
+from flashinfer_bench.cli.measure.progress import JsonLines, choose_view
 from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure, skipped_job
 from flashinfer_bench.cli.options import (
     dataset_options,
@@ -29,6 +30,7 @@ from flashinfer_bench.report.run import (
     PlannedJob,
     RunReport,
     dry_run_page,
+    job_counts,
     run_page,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.plan import Plan, Resume
+    from flashinfer_bench.cli.boundary import CommandFault
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import TraceSet
 
@@ -60,6 +63,7 @@ class RunOptions:
     fail_fast: bool
     exit_zero: bool
     as_json: bool
+    progress: str
 
 
 @click.command(
@@ -71,11 +75,13 @@ class RunOptions:
         "flashinfer-bench run --local examples/dataset --workload-class full --dry-run",
         "flashinfer-bench run --local examples/dataset --until-interval 1% --time-budget 10s",
         "flashinfer-bench run --local examples/dataset --resume --label nightly --json",
+        "flashinfer-bench run --local examples/dataset --json --progress ndjson",
         "flashinfer-bench run --hub flashinfer-ai/flashinfer-trace --op-types rmsnorm --output my_traces",
     ],
 )
 @dataset_options
 @click.option(
+    "-o",
     "--output",
     metavar="DIR",
     help="Traces go there; the dataset stays untouched.  [default: into the dataset; needed with --hub]",
@@ -108,6 +114,14 @@ class RunOptions:
 @click.option("--fail-fast", is_flag=True, help="Stop at the first job that does not pass.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even when jobs did not pass.")
 @json_option
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "ndjson"]),
+    default="auto",
+    show_default=True,
+    help="ndjson, with --json: one JSON object a line on stdout as things happen (planned, waiting, started, "
+    "finished); the last, ended, is the document.",
+)
 @log_level_option
 def run(**options: Any) -> None:
     """Benchmark the solutions of a dataset and record traces.
@@ -126,6 +140,8 @@ def run(**options: Any) -> None:
 def _run(options: RunOptions) -> int:
     from flashinfer_bench.bench import Benchmark  # noqa: PLC0415  # `--help` does without pydantic
 
+    if options.progress == "ndjson" and not options.as_json:
+        raise UsageError("--progress ndjson writes JSON: give --json with it")
     config = _config(options)
     trace_set = load_dataset(options.local, output=options.output)
     benchmark = Benchmark(trace_set, config, device=options.device)
@@ -149,7 +165,7 @@ def _measure_and_show(
 ) -> int:
     """Run the plan; whatever stops it, show what was finished first."""
     collected = Collected(plan)
-    view = choose_view(len(plan.jobs), as_json=options.as_json)
+    view = _view(plan, options)
     stopped: BenchError | OSError | KeyboardInterrupt | None = None
     try:
         measure(
@@ -157,7 +173,7 @@ def _measure_and_show(
             collected,
             view,
             saves=options.save_results,
-            stops_at_failure=options.fail_fast,
+            stops_at=lambda _: options.fail_fast and collected.has_failed,
         )
     except (BenchError, OSError, KeyboardInterrupt) as error:
         stopped = error
@@ -165,7 +181,12 @@ def _measure_and_show(
     exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
     report = _report(collected, options, targets, is_complete=stopped is None)
     if options.as_json:
-        screen.show_json(document(report, exit_code))
+        fault = None if stopped is None else fault_of(stopped)
+        written = document(report, exit_code if fault is None else fault.exit_code, fault)
+        if options.progress == "ndjson":
+            screen.show_json_line({"event": "ended", **written})
+        else:
+            screen.show_json(written, fault.exit_code if fault else exit_code)
     elif stopped is None or report.jobs:
         _show(report, view)
     warn_missing_measures(collected.missing_measures)
@@ -174,6 +195,12 @@ def _measure_and_show(
     if exit_code == DeviceError.exit_code:
         log.warn("nothing ran: this machine can run none of the jobs")
     return exit_code
+
+
+def _view(plan: Plan, options: RunOptions) -> ProgressView:
+    if options.progress == "ndjson":
+        return JsonLines(len(plan.jobs), len(plan.skipped))
+    return choose_view(len(plan.jobs), as_json=options.as_json)
 
 
 def _show(report: RunReport, view: ProgressView) -> None:
@@ -260,16 +287,23 @@ def _next_command(options: RunOptions) -> str:
     return f"flashinfer-bench report summary {arguments}"
 
 
-def document(report: RunReport, exit_code: int) -> dict[str, object]:
-    """Make the JSON document of a run: counts first, then all of it."""
+def document(
+    report: RunReport, exit_code: int, fault: CommandFault | None = None
+) -> dict[str, object]:
+    """Make the JSON document of a run: counts first, then all of it; `error` says what stopped it."""
     counts = {
         "planned": report.planned,
-        "passed": report.passed,
-        "failed": report.failed,
-        "skipped": len(report.skipped),
+        **job_counts(report.jobs, report.skipped, report.dataset_faults),
         "done_before": report.done_before,
     }
-    return {"schema_version": 1, "exit_code": exit_code, "counts": counts, "run": report}
+    stopped = {} if fault is None else {"error": fault}
+    return {
+        "schema_version": 1,
+        "exit_code": exit_code,
+        **stopped,
+        "counts": counts,
+        "run": report,
+    }
 
 
 def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "compare",
     cls=Command,
     examples=[
+        "flashinfer-bench compare my_dataset@main my_dataset",
         "flashinfer-bench report compare my_dataset@main my_dataset",
         "flashinfer-bench report compare old_dataset new_dataset --fail-on 'slower>3%' --fail-on failed",
         "flashinfer-bench report compare rmsnorm_h4096_pytorch rmsnorm_h4096_cpp --local examples/dataset",
@@ -128,7 +129,10 @@ def _show(
     as_markdown: bool,
 ) -> None:
     if as_json:
-        screen.show_json({"schema_version": 1, "comparison": comparison, "gates": results})
+        exit_code = 0 if all(each.holds for each in results) else 1
+        screen.show_json(
+            {"schema_version": 1, "comparison": comparison, "gates": results}, exit_code
+        )
     elif as_markdown:
         click.echo(markdown(comparison, results))
     else:

@@ -43,7 +43,11 @@ _REMEDY = (
     help="A dataset; the same as an argument, after those.",
 )
 @click.option(
-    "--output", required=True, metavar="DIR", help="The dataset to write: a new or empty folder."
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="The dataset to write: a new or empty folder.",
 )
 @click.option(
     "--on-conflict",

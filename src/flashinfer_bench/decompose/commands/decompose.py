@@ -75,6 +75,7 @@ decompose.add_command(verify)
 )
 @click.argument("file", metavar="MODEL.py", type=click.Path(path_type=Path))
 @click.option(
+    "-o",
     "--output",
     required=True,
     metavar="DIR",

@@ -83,6 +83,7 @@ class BatchOptions:
     help="Folder with level1 to level3.",
 )
 @click.option(
+    "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("decomposed"),

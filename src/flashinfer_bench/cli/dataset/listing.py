@@ -1,0 +1,172 @@
+"""`flashinfer-bench list` and `show`: what a dataset holds, and all there is of one thing."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import screen
+from flashinfer_bench.cli.commands import Command, ManyOption, is_dataset
+from flashinfer_bench.cli.datasets import load_dataset, solution_names
+from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
+from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.report.holdings import (
+    KINDS,
+    holdings,
+    holdings_page,
+    shown_definition,
+    shown_page,
+    shown_solution,
+    shown_trace,
+    shown_workload,
+)
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data import Definition, TraceSet
+    from flashinfer_bench.report.holdings import Shown
+
+_SHORTEST_ID = 6
+
+
+@click.command(
+    "list",
+    cls=Command,
+    examples=[
+        "flashinfer-bench list examples/dataset",
+        "flashinfer-bench list solutions workloads --definition rmsnorm_h4096 --local examples/dataset",
+        "flashinfer-bench list traces --local examples/dataset --json",
+    ],
+)
+@click.argument("what", metavar="[KIND|DATASET]...", nargs=-1)
+@dataset_options
+@click.option(
+    "--definitions",
+    cls=ManyOption,
+    metavar="NAME...",
+    help="Definitions to list, and what belongs to them; names or globs.  [default: all]",
+)
+@json_option
+@log_level_option
+def list_(
+    what: tuple[str, ...],
+    local: tuple[str, ...],
+    definitions: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """List the definitions, solutions, workloads or traces of a dataset.
+
+    KIND is one of these words, or several; without one the definitions are listed. `show` has all there is of
+    one of them.
+    """
+    kinds, folders = _told_apart(what)
+    trace_set = load_dataset((*local, *folders))
+    found = holdings(trace_set, kinds or ("definitions",), _selected(trace_set, definitions))
+    if as_json:
+        screen.show_json({"schema_version": 1, "list": found})
+    else:
+        screen.show(holdings_page(found))
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "flashinfer-bench show rmsnorm_h4096 --local examples/dataset",
+        "flashinfer-bench show rmsnorm_h4096_cpp --local examples/dataset --json",
+    ],
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@dataset_options
+@json_option
+@log_level_option
+def show(names: tuple[str, ...], local: tuple[str, ...], as_json: bool) -> None:
+    """Show a definition, solution, workload or trace of a dataset.
+
+    NAME is the name of a definition or a solution, or the id of a workload or a trace, of which six characters
+    are enough. A definition is shown with its shapes and its reference, a solution with its sources, a workload
+    with the sizes of its tensors, a trace with its log.
+    """
+    folders = [each for each in names if is_dataset(each)]
+    trace_set = load_dataset((*local, *folders))
+    found = [_found(trace_set, name) for name in names if name not in folders]
+    if not found:
+        raise UsageError("name what to show; `flashinfer-bench list` has the names")
+    if as_json:
+        screen.show_json({"schema_version": 1, "shown": found})
+    else:
+        screen.show(tuple(block for each in found for block in shown_page(each)))
+
+
+def _told_apart(words: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Tell kinds from datasets; a kind may stand in the singular."""
+    kinds, folders = [], []
+    for word in words:
+        if word in KINDS or f"{word}s" in KINDS:
+            kinds.append(word if word in KINDS else f"{word}s")
+        elif Path(word).is_dir():
+            folders.append(word)
+        else:
+            raise UnknownNameError("kind of thing or dataset folder", word, KINDS)
+    return kinds, folders
+
+
+def _selected(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[Definition]:
+    """Keep the definitions that a pattern names; one that names nothing is a mistake."""
+    known = trace_set.definitions
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise UnknownNameError("definition", pattern, known)
+    return [
+        each
+        for name, each in sorted(known.items())
+        if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    ]
+
+
+def _found(trace_set: TraceSet, name: str) -> Shown:
+    """Find what a name means: definitions go first, then solutions, workloads and traces."""
+    if name in trace_set.definitions:
+        return shown_definition(trace_set, trace_set.definitions[name])
+    solution = trace_set.get_solution(name)
+    if solution is not None:
+        return shown_solution(trace_set, solution)
+    found = _workloads(trace_set, name) or _traces(trace_set, name)
+    if not found:
+        raise UnknownNameError(
+            "definition, solution, workload or trace",
+            name,
+            [*trace_set.definitions, *solution_names(trace_set), *_uuids(trace_set)],
+        )
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} ids begin with {name!r}; name more of it")
+    return found[0]
+
+
+def _workloads(trace_set: TraceSet, name: str) -> list[Shown]:
+    exact: list[Shown] = []
+    beginning: list[Shown] = []
+    for definition in trace_set.definitions.values():
+        for each in trace_set.workloads.get(definition.name, ()):
+            uuid = each.workload.uuid
+            if uuid == name:
+                exact.append(shown_workload(trace_set, definition, each.workload))
+            elif len(name) >= _SHORTEST_ID and uuid.startswith(name):
+                beginning.append(shown_workload(trace_set, definition, each.workload))
+    return exact or beginning
+
+
+def _traces(trace_set: TraceSet, name: str) -> list[Shown]:
+    if len(name) < _SHORTEST_ID:
+        return []
+    return [
+        shown_trace(trace_set.traces.trace_at(definition, index))
+        for definition in trace_set.traces
+        for index, row in trace_set.traces.rows(definition, lambda _: (None, None))
+        if (row.trace_id or "").startswith(name)
+    ]
+
+
+def _uuids(trace_set: TraceSet) -> list[str]:
+    return [each.workload.uuid for traces in trace_set.workloads.values() for each in traces]

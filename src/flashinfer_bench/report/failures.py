@@ -1,0 +1,157 @@
+"""What a failed job's log says, as values: elements, compiler messages, the exception, the signal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.text.tables import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBER = r"[-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?)|True|False"
+_OUTPUT = re.compile(r"output '(?P<output>[^']+)'")
+_COUNT = re.compile(r"(?P<wrong>\d+) of (?P<all>\d+) elements")
+_MISMATCH = re.compile(
+    rf"^\s*at \[(?P<index>[\d, ]*)\]: (?:got (?P<got>{_NUMBER})|never written), expected (?P<expected>{_NUMBER})"
+)
+_COMPILER = re.compile(
+    r"^(?P<file>[^\s:()][^:()\n]*)[:(](?P<line>\d+)\)?(?::(?P<column>\d+))?\s*:\s*"
+    r"(?P<level>fatal error|error|warning): (?P<message>.+)$"
+)
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, | in )')
+_EXCEPTION = re.compile(
+    r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Iteration))(?:: (?P<message>.*))?$"
+)
+_SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
+_RULES = {
+    "INCORRECT_NUMERICAL": "tolerance",
+    "INCORRECT_SHAPE": "shape",
+    "INCORRECT_DTYPE": "dtype",
+    "COMPILE_ERROR": "builds",
+    "RUNTIME_ERROR": "returns",
+    "TIMEOUT": "timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One element that differs; numbers have the six digits that a log has."""
+
+    output: str | None
+    index: tuple[int, ...]
+    got: float | bool | None
+    """None where nothing was written."""
+    expected: float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerMessage:
+    """A line of a compiler that names a place."""
+
+    file: str
+    line: int
+    column: int | None
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception of the solution, and the innermost place its traceback names."""
+
+    type: str
+    message: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job failed."""
+
+    rule: str
+    """What it broke: the code of a violation, else tolerance, shape, dtype, builds, returns or timeout."""
+    message: str
+    """The first line of the log."""
+    wrong_elements: int | None
+    elements: int | None
+    mismatches: tuple[Mismatch, ...]
+    """The first elements that differ."""
+    compiler: tuple[CompilerMessage, ...]
+    exception: Raised | None
+    signal: str | None
+    """The signal that ended its process, such as SIGSEGV."""
+
+
+def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure | None:
+    """Read a log; None for a job that passed."""
+    if status == "PASSED":
+        return None
+    lines = log.splitlines()
+    count = _COUNT.search(log)
+    is_build = status == "COMPILE_ERROR"
+    ended = _SIGNAL.search(log)
+    return Failure(
+        rule=violations[0] if violations else _RULES.get(status, status.lower()),
+        message=first_line(log),
+        wrong_elements=int(count["wrong"]) if count else None,
+        elements=int(count["all"]) if count else None,
+        mismatches=_mismatches(lines),
+        compiler=_compiler(lines) if is_build else (),
+        exception=_raised(lines),
+        signal=ended["signal"] if ended else None,
+    )
+
+
+def _mismatches(lines: Sequence[str]) -> tuple[Mismatch, ...]:
+    found: list[Mismatch] = []
+    output: str | None = None
+    for line in lines:
+        if named := _OUTPUT.search(line):
+            output = named["output"]
+        if each := _MISMATCH.match(line):
+            index = tuple(int(part) for part in each["index"].split(",") if part.strip())
+            got = None if each["got"] is None else _number(each["got"])
+            found.append(Mismatch(output, index, got, _number(each["expected"])))
+    return tuple(found)
+
+
+def _number(text: str) -> float | bool:
+    return text == "True" if text in {"True", "False"} else float(text)
+
+
+def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
+    found = [each for line in lines if (each := _COMPILER.match(line))]
+    return tuple(
+        CompilerMessage(
+            file=each["file"].removeprefix("./"),
+            line=int(each["line"]),
+            column=int(each["column"]) if each["column"] else None,
+            level=each["level"],
+            message=each["message"],
+        )
+        for each in found
+    )
+
+
+def _raised(lines: Sequence[str]) -> Raised | None:
+    """Read the last traceback: its exception, and the frame above it."""
+    starts = [
+        index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call")
+    ]
+    if not starts:
+        return None
+    frame: re.Match[str] | None = None
+    for line in lines[starts[-1] :]:
+        frame = _FRAME.match(line) or frame
+        if found := _EXCEPTION.match(line):
+            return Raised(
+                type=found["type"],
+                message=found["message"] or "",
+                file=frame["file"] if frame else None,
+                line=int(frame["line"]) if frame else None,
+            )
+    return None

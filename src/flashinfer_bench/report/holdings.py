@@ -1,0 +1,608 @@
+"""What a dataset holds, as values and as pages: `list` counts it, `show` shows one thing of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from flashinfer_bench.data.wording import axes_text, sizes_text
+from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, speedup_text
+from flashinfer_bench.text.tables import (
+    Block,
+    Page,
+    RowColumn,
+    heading,
+    paragraph,
+    rows_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from flashinfer_bench.data import Definition, Solution, Trace, TraceSet, Workload
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.data.shapes import AxisSpec, TensorSpec
+
+KINDS = ("definitions", "solutions", "workloads", "traces")
+_BITS = {"bool": 8, "bfloat16": 16, "float4_e2m1": 4, "float8_e4m3fn": 8, "float8_e5m2": 8}
+_SHORT_ID = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDefinition:
+    """A definition, and how much there is of it."""
+
+    name: str
+    op_type: str
+    axes: dict[str, str]
+    """`var`, `const: 8` or the expression, by name."""
+    inputs: dict[str, str]
+    """Shape and dtype, by name."""
+    outputs: dict[str, str]
+    workloads: int
+    solutions: int
+    traces: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSolution:
+    """A solution, and how large it is."""
+
+    name: str
+    definition: str
+    author: str
+    language: str
+    target_hardware: tuple[str, ...]
+    files: int
+    size_bytes: int
+    hash: str
+    traces: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedWorkload:
+    """A workload, and how large its tensors are."""
+
+    definition: str
+    uuid: str
+    axes: dict[str, int]
+    size_class: str | None
+    size_bytes: int | None
+    """Of its inputs and outputs; None where axes are missing."""
+    traces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What of a dataset was asked for; None where it was not."""
+
+    definitions: tuple[ListedDefinition, ...] | None
+    solutions: tuple[ListedSolution, ...] | None
+    workloads: tuple[ListedWorkload, ...] | None
+    traces: tuple[TraceRow, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTensor:
+    """One input or output."""
+
+    name: str
+    shape: tuple[str | int, ...] | None
+    """Axis names, or lengths where a workload gives them; None is a Python scalar."""
+    dtype: str
+    size_bytes: int | None = None
+    source: str | None = None
+    """Where a workload's input comes from."""
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSource:
+    """A file of a solution."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDefinition:
+    """All there is of a definition."""
+
+    kind: Literal["definition"]
+    name: str
+    op_type: str
+    description: str | None
+    hash: str
+    axes: dict[str, str]
+    inputs: tuple[ShownTensor, ...]
+    outputs: tuple[ShownTensor, ...]
+    constraints: tuple[str, ...]
+    workloads: tuple[ListedWorkload, ...]
+    solutions: tuple[ListedSolution, ...]
+    traces: int
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSolution:
+    """All there is of a solution."""
+
+    kind: Literal["solution"]
+    name: str
+    definition: str
+    author: str
+    description: str | None
+    hash: str
+    language: str
+    entry_point: str
+    calling_style: Literal["into", "returns"]
+    """`into` where outputs are passed in, `returns` where they are given back."""
+    target_hardware: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    sources: tuple[ShownSource, ...]
+    traces: tuple[TraceRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWorkload:
+    """All there is of a workload."""
+
+    kind: Literal["workload"]
+    definition: str
+    uuid: str
+    axes: dict[str, int]
+    size_class: str | None
+    inputs: tuple[ShownTensor, ...]
+    outputs: tuple[ShownTensor, ...]
+    traces: tuple[TraceRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTrace:
+    """A trace as it is recorded."""
+
+    kind: Literal["trace"]
+    trace: dict[str, Any]
+
+
+Shown = ShownDefinition | ShownSolution | ShownWorkload | ShownTrace
+
+
+def holdings(
+    trace_set: TraceSet, kinds: Iterable[str], definitions: Sequence[Definition]
+) -> Holdings:
+    """List what the dataset holds of these definitions."""
+    wanted = set(kinds)
+    names = {each.name for each in definitions}
+    rows = [row for row in trace_set.rows() if row.definition in names]
+    solutions = [each for name in sorted(names) for each in trace_set.solutions.get(name, ())]
+    return Holdings(
+        tuple(_definition_line(trace_set, each, rows) for each in definitions)
+        if "definitions" in wanted
+        else None,
+        tuple(_solution_line(each, rows) for each in solutions) if "solutions" in wanted else None,
+        tuple(line for each in definitions for line in _workload_lines(trace_set, each, rows))
+        if "workloads" in wanted
+        else None,
+        tuple(rows) if "traces" in wanted else None,
+    )
+
+
+def shown_definition(trace_set: TraceSet, definition: Definition) -> ShownDefinition:
+    """Put together all there is of a definition."""
+    rows = list(trace_set.rows(definition.name))
+    solutions = trace_set.solutions.get(definition.name, [])
+    return ShownDefinition(
+        kind="definition",
+        name=definition.name,
+        op_type=definition.op_type,
+        description=definition.description,
+        hash=definition.hash(),
+        axes=_axes(definition),
+        inputs=_tensors(definition.inputs),
+        outputs=_tensors(definition.outputs),
+        constraints=tuple(definition.constraints),
+        workloads=tuple(_workload_lines(trace_set, definition, rows)),
+        solutions=tuple(_solution_line(each, rows) for each in solutions),
+        traces=len(rows),
+        reference=definition.reference,
+    )
+
+
+def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
+    """Put together all there is of a solution."""
+    spec = solution.spec
+    return ShownSolution(
+        kind="solution",
+        name=solution.name,
+        definition=solution.definition,
+        author=solution.author,
+        description=solution.description,
+        hash=solution.hash(),
+        language=spec.language.value,
+        entry_point=spec.entry_point,
+        calling_style="into" if spec.destination_passing_style else "returns",
+        target_hardware=tuple(spec.target_hardware),
+        dependencies=tuple(spec.dependencies),
+        sources=tuple(ShownSource(each.path, each.content) for each in solution.sources),
+        traces=tuple(
+            row for row in _rows_of(trace_set, solution.definition) if row.solution == solution.name
+        ),
+    )
+
+
+def shown_workload(
+    trace_set: TraceSet, definition: Definition, workload: Workload
+) -> ShownWorkload:
+    """Put together all there is of a workload."""
+    return ShownWorkload(
+        kind="workload",
+        definition=definition.name,
+        uuid=workload.uuid,
+        axes=dict(workload.axes),
+        size_class=workload.size_class,
+        inputs=_tensors(definition.inputs, definition, workload),
+        outputs=_tensors(definition.outputs, definition, workload),
+        traces=tuple(
+            row
+            for row in _rows_of(trace_set, definition.name)
+            if row.workload_uuid == workload.uuid
+        ),
+    )
+
+
+def shown_trace(trace: Trace) -> ShownTrace:
+    """Give a trace as it is recorded."""
+    return ShownTrace("trace", trace.to_dict())
+
+
+def holdings_page(found: Holdings) -> Page:
+    """Show a table for each kind that was asked for."""
+    blocks: list[Block] = []
+    for kind, columns in (
+        ("definitions", _DEFINITIONS),
+        ("solutions", _SOLUTIONS),
+        ("workloads", _WORKLOADS),
+        ("traces", _TRACES),
+    ):
+        lines: tuple[Any, ...] | None = getattr(found, kind)
+        if lines is None:
+            continue
+        blocks.append(heading(count_text(len(lines), kind.removesuffix("s"))))
+        if lines:
+            blocks.append(rows_table(columns, lines))
+    return tuple(blocks)
+
+
+def shown_page(shown: Shown) -> Page:
+    """Show one thing of a dataset."""
+    match shown:
+        case ShownDefinition():
+            return _definition_page(shown)
+        case ShownSolution():
+            return _solution_page(shown)
+        case ShownWorkload():
+            return _workload_page(shown)
+        case ShownTrace():
+            return _trace_page(shown.trace)
+
+
+def axis_text(axis: AxisSpec) -> str:
+    """Say what gives an axis its length."""
+    match axis.type:
+        case "const":
+            return f"const: {axis.value}"
+        case "expr":
+            return axis.expression
+        case _:
+            return "var"
+
+
+def size_text(size_bytes: int | None) -> str:
+    """Write a number of bytes.
+
+    >>> size_text(512), size_text(524_288), size_text(3_500_000_000)
+    ('512 B', '524 kB', '3.5 GB')
+    """
+    if size_bytes is None:
+        return NOTHING
+    if size_bytes < 1000:  # noqa: PLR2004  # of a kB
+        return f"{size_bytes} B"
+    power = min(4, int(math.log10(size_bytes)) // 3)
+    return f"{size_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+def _rows_of(trace_set: TraceSet, definition: str) -> list[TraceRow]:
+    return list(trace_set.rows(definition))
+
+
+def _definition_line(
+    trace_set: TraceSet, definition: Definition, rows: Sequence[TraceRow]
+) -> ListedDefinition:
+    return ListedDefinition(
+        name=definition.name,
+        op_type=definition.op_type,
+        axes=_axes(definition),
+        inputs={name: _spec_text(spec) for name, spec in definition.inputs.items()},
+        outputs={name: _spec_text(spec) for name, spec in definition.outputs.items()},
+        workloads=len(trace_set.workloads.get(definition.name, ())),
+        solutions=len(trace_set.solutions.get(definition.name, ())),
+        traces=sum(row.definition == definition.name for row in rows),
+    )
+
+
+def _solution_line(solution: Solution, rows: Sequence[TraceRow]) -> ListedSolution:
+    return ListedSolution(
+        name=solution.name,
+        definition=solution.definition,
+        author=solution.author,
+        language=solution.spec.language.value,
+        target_hardware=tuple(solution.spec.target_hardware),
+        files=len(solution.sources),
+        size_bytes=sum(len(each.content.encode()) for each in solution.sources),
+        hash=solution.hash(),
+        traces=sum(row.solution == solution.name for row in rows),
+    )
+
+
+def _workload_lines(
+    trace_set: TraceSet, definition: Definition, rows: Sequence[TraceRow]
+) -> list[ListedWorkload]:
+    return [
+        ListedWorkload(
+            definition=definition.name,
+            uuid=each.workload.uuid,
+            axes=dict(each.workload.axes),
+            size_class=each.workload.size_class,
+            size_bytes=_workload_bytes(definition, each.workload),
+            traces=sum(row.workload_uuid == each.workload.uuid for row in rows),
+        )
+        for each in trace_set.workloads.get(definition.name, ())
+    ]
+
+
+def _workload_bytes(definition: Definition, workload: Workload) -> int | None:
+    tensors = (
+        *_tensors(definition.inputs, definition, workload),
+        *_tensors(definition.outputs, definition, workload),
+    )
+    sizes = [each.size_bytes for each in tensors if each.shape is not None]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def _axes(definition: Definition) -> dict[str, str]:
+    return {name: axis_text(axis) for name, axis in definition.axes.items()}
+
+
+def _axes_in_short(line: ListedDefinition) -> str:
+    """Name variable axes, and give the lengths of the others."""
+    lengths = {name: text.removeprefix("const: ") for name, text in line.axes.items()}
+    return ", ".join(name if text == "var" else f"{name}={text}" for name, text in lengths.items())
+
+
+def _tensors(
+    specs: Mapping[str, TensorSpec],
+    definition: Definition | None = None,
+    workload: Workload | None = None,
+) -> tuple[ShownTensor, ...]:
+    lengths = _lengths(definition, workload)
+    return tuple(_tensor(name, spec, lengths, workload) for name, spec in specs.items())
+
+
+def _lengths(definition: Definition | None, workload: Workload | None) -> dict[str, int]:
+    if definition is None or workload is None:
+        return {}
+    try:
+        return definition.resolve_axes(workload.axes)
+    except ValueError:  # `validate` says what is wrong with it
+        return dict(workload.axes)
+
+
+def _tensor(
+    name: str, spec: TensorSpec, lengths: Mapping[str, int], workload: Workload | None
+) -> ShownTensor:
+    source = workload.inputs.get(name) if workload is not None else None
+    shape = None if spec.shape is None else tuple(lengths.get(axis, axis) for axis in spec.shape)
+    return ShownTensor(
+        name=name,
+        shape=shape,
+        dtype=spec.dtype.value,
+        size_bytes=_size_bytes(shape, spec.dtype.value),
+        source=None if source is None else _source_text(source.to_dict()),
+        description=spec.description,
+    )
+
+
+def _source_text(source: Mapping[str, Any]) -> str:
+    """Say where an input comes from: its type, then what else it declares."""
+    rest = ", ".join(f"{key}={value}" for key, value in source.items() if key != "type")
+    return f"{source['type']}" + (f" ({rest})" if rest else "")
+
+
+def _size_bytes(shape: Sequence[str | int] | None, dtype: str) -> int | None:
+    if shape is None:
+        return None
+    lengths = [each for each in shape if isinstance(each, int)]
+    if len(lengths) < len(shape):
+        return None
+    bits = _BITS.get(dtype) or int("".join(filter(str.isdigit, dtype)))
+    return math.prod(lengths) * bits // 8
+
+
+def _spec_text(spec: TensorSpec) -> str:
+    return f"{_shape_text(spec.shape)} {spec.dtype.value}"
+
+
+def _shape_text(shape: Sequence[str | int] | None) -> str:
+    return "scalar" if shape is None else f"[{', '.join(map(str, shape))}]"
+
+
+def _facts(facts: Mapping[str, str | None]) -> Block:
+    """Lay out what is known, a line each."""
+    said = {name: value for name, value in facts.items() if value}
+    width = max(map(len, said))
+    return paragraph(*(f"{name:<{width}}  {value}" for name, value in said.items()))
+
+
+def _source_blocks(title: str, content: str) -> list[Block]:
+    return [heading(title), paragraph(*content.expandtabs(4).splitlines())]
+
+
+def _table_blocks(
+    noun: str, columns: Sequence[RowColumn[Any]], lines: Sequence[Any]
+) -> list[Block]:
+    if not lines:
+        return [heading(f"No {noun}s")]
+    return [heading(count_text(len(lines), noun)), rows_table(columns, lines)]
+
+
+def _definition_page(shown: ShownDefinition) -> Page:
+    axes = ", ".join(f"{name} ({text})" for name, text in shown.axes.items())
+    return (
+        heading(f"Definition: {shown.name}"),
+        _facts(
+            {
+                "op type": shown.op_type,
+                "about": shown.description,
+                "axes": axes or "none",
+                "holds": "; ".join(shown.constraints),
+                "hash": shown.hash,
+                "traces": str(shown.traces),
+            }
+        ),
+        heading("Inputs"),
+        rows_table(_TENSORS, shown.inputs),
+        heading("Outputs"),
+        rows_table(_TENSORS, shown.outputs),
+        *_table_blocks("workload", _WORKLOADS[1:], shown.workloads),
+        *_table_blocks("solution", (_SOLUTIONS[0], *_SOLUTIONS[2:]), shown.solutions),
+        *_source_blocks("Reference", shown.reference),
+    )
+
+
+def _solution_page(shown: ShownSolution) -> Page:
+    style = {"into": "writes into the outputs it is given", "returns": "returns its outputs"}
+    return (
+        heading(f"Solution: {shown.name}"),
+        _facts(
+            {
+                "definition": shown.definition,
+                "about": shown.description,
+                "author": shown.author,
+                "language": f"{shown.language}, for {', '.join(shown.target_hardware)}",
+                "entry point": f"{shown.entry_point}, {style[shown.calling_style]}",
+                "needs": ", ".join(shown.dependencies),
+                "hash": shown.hash,
+            }
+        ),
+        *_table_blocks("trace", _TRACES[2:], shown.traces),
+        *(block for each in shown.sources for block in _source_blocks(each.path, each.content)),
+    )
+
+
+def _workload_page(shown: ShownWorkload) -> Page:
+    return (
+        heading(f"Workload: {shown.uuid}"),
+        _facts(
+            {
+                "definition": shown.definition,
+                "axes": axes_text(shown.axes),
+                "size class": shown.size_class,
+            }
+        ),
+        heading("Inputs"),
+        rows_table(_TENSORS, shown.inputs),
+        heading("Outputs"),
+        rows_table(_TENSORS, shown.outputs),
+        *_table_blocks("trace", (_TRACES[1], *_TRACES[3:]), shown.traces),
+    )
+
+
+def _trace_page(trace: Mapping[str, Any]) -> Page:
+    evaluation = trace["evaluation"]
+    correctness = evaluation.get("correctness") or {}
+    performance = evaluation.get("performance") or {}
+    provenance = evaluation.get("provenance") or {}
+    blocks = [
+        heading(f"Trace: {provenance.get('trace_id', 'without an id')}"),
+        _facts(
+            {
+                "definition": trace["definition"],
+                "solution": trace["solution"],
+                "workload": f"{trace['workload']['uuid']} ({axes_text(trace['workload']['axes'])})",
+                "status": evaluation["status"],
+                "hardware": evaluation["environment"]["hardware"],
+                "recorded": evaluation["timestamp"],
+                "latency": latency_text(performance.get("latency_ms")),
+                "reference": latency_text(performance.get("reference_latency_ms")),
+                "speedup": speedup_text(
+                    performance.get("speedup_factor"), performance.get("speedup_interval")
+                ),
+                "abs error": str(correctness.get("max_absolute_error", NOTHING)),
+                "rel error": str(correctness.get("max_relative_error", NOTHING)),
+            }
+        ),
+    ]
+    if evaluation["log"]:
+        blocks += _source_blocks("Log", evaluation["log"])
+    return tuple(blocks)
+
+
+_TENSORS: tuple[RowColumn[ShownTensor], ...] = (
+    RowColumn("name", lambda each: each.name),
+    RowColumn("shape", lambda each: _shape_text(each.shape)),
+    RowColumn("dtype", lambda each: each.dtype),
+    RowColumn(
+        "size",
+        lambda each: "" if each.size_bytes is None else size_text(each.size_bytes),
+        is_number=True,
+    ),
+    RowColumn("from", lambda each: each.source or ""),
+    RowColumn("about", lambda each: each.description or ""),
+)
+_DEFINITIONS: tuple[RowColumn[ListedDefinition], ...] = (
+    RowColumn("definition", lambda each: each.name),
+    RowColumn("op type", lambda each: each.op_type),
+    RowColumn("axes", _axes_in_short),
+    RowColumn("workloads", lambda each: str(each.workloads), is_number=True),
+    RowColumn("solutions", lambda each: str(each.solutions), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_SOLUTIONS: tuple[RowColumn[ListedSolution], ...] = (
+    RowColumn("solution", lambda each: each.name),
+    RowColumn("definition", lambda each: each.definition),
+    RowColumn("author", lambda each: each.author),
+    RowColumn("language", lambda each: each.language),
+    RowColumn("for", lambda each: ", ".join(each.target_hardware)),
+    RowColumn("files", lambda each: str(each.files), is_number=True),
+    RowColumn("size", lambda each: size_text(each.size_bytes), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_WORKLOADS: tuple[RowColumn[ListedWorkload], ...] = (
+    RowColumn("definition", lambda each: each.definition),
+    RowColumn("workload", lambda each: each.uuid),
+    RowColumn("axes", lambda each: sizes_text(each.axes)),
+    RowColumn("class", lambda each: each.size_class or ""),
+    RowColumn("tensors", lambda each: size_text(each.size_bytes), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_TRACES: tuple[RowColumn[TraceRow], ...] = (
+    RowColumn("definition", lambda row: row.definition),
+    RowColumn("solution", lambda row: row.solution),
+    RowColumn("axes", lambda row: sizes_text(row.axes)),
+    RowColumn("status", lambda row: row.status),
+    RowColumn(
+        "latency",
+        lambda row: NOTHING if row.interpreted else latency_text(row.latency_ms),
+        is_number=True,
+    ),
+    RowColumn(
+        "speedup",
+        lambda row: NOTHING if row.interpreted else speedup_text(row.speedup),
+        is_number=True,
+    ),
+    RowColumn("hardware", lambda row: row.hardware),
+    RowColumn("recorded", lambda row: row.timestamp),
+    RowColumn("trace", lambda row: (row.trace_id or "")[:_SHORT_ID]),
+)

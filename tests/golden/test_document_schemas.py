@@ -1,0 +1,97 @@
+"""The schemas that `schema NAME` prints are those of the recorded documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from flashinfer_bench.cli.document_schemas import DOCUMENTS, document_schema
+from flashinfer_bench.cli.main import cli
+
+RECORDED = Path(__file__).parent / "recorded"
+FILES = {
+    "dry-run": "plan.json",
+    "compare": "compare-runs.json",
+    "error": "error-usage.json",
+}
+TYPES = {
+    "object": dict, "array": list, "string": str, "integer": int, "boolean": bool,
+    "null": type(None), "number": (int, float),
+}  # fmt: skip
+
+
+def faults(value: object, schema: dict[str, Any], root: dict[str, Any], at: str) -> Iterator[str]:
+    """Name the places where a value is not what the schema says: the keywords that we write."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        options = [list(faults(value, each, root, at)) for each in schema["anyOf"]]
+        yield from min(options, key=len)
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{at}: {value!r} is none of {schema['enum']}"
+    if "const" in schema and value != schema["const"]:
+        yield f"{at}: {value!r} is not {schema['const']!r}"
+    if "type" in schema and not isinstance(value, TYPES[schema["type"]]):
+        yield f"{at}: {value!r} is no {schema['type']}"
+        return
+    if isinstance(value, dict):
+        yield from (f"{at}: {key} is missing" for key in set(schema.get("required", ())) - {*value})
+        known = schema.get("properties", {})
+        if known and "additionalProperties" not in schema:
+            yield from (f"{at}: {key} is not in the schema" for key in {*value} - {*known})
+        for key, each in value.items():
+            inner = known.get(key, schema.get("additionalProperties", {}))
+            yield from faults(each, inner, root, f"{at}.{key}")
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            ends = schema.get("prefixItems", [])
+            inner = ends[index] if index < len(ends) else schema.get("items", {})
+            yield from faults(each, inner, root, f"{at}[{index}]")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_recorded_document_is_what_its_schema_says(name: str) -> None:
+    schema = document_schema(name)
+    document = json.loads((RECORDED / FILES.get(name, f"{name}.json")).read_text())
+
+    assert list(faults(document, schema, schema, name)) == []
+
+
+def test_the_checker_finds_faults() -> None:
+    schema = document_schema("check")
+    document = json.loads((RECORDED / "check.json").read_text())
+    document["check"]["jobs"][0]["latency_ms"] = "fast"
+    del document["check"]["jobs"][0]["status"]
+    document["check"]["more"] = 1
+
+    found = list(faults(document, schema, schema, "check"))
+
+    assert len(found) == 3
+
+
+def test_every_document_says_how_the_command_ended() -> None:
+    """All but the reports of `validate` of its own format, and schemas."""
+    for file in sorted(RECORDED.glob("*.json")):
+        document = json.loads(file.read_text())
+        if "schema_version" in document:
+            assert list(document)[:2] == ["schema_version", "exit_code"], file.name
+
+
+@pytest.mark.parametrize("name", ["check", "error", "Definition", "workload"])
+def test_schemas_are_printed(name: str) -> None:
+    result = CliRunner().invoke(cli, ["schema", name])
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["type"] == "object"
+
+
+def test_an_unknown_schema_suggests_the_nearest() -> None:
+    result = CliRunner().invoke(cli, ["schema", "chek"])
+
+    assert result.exit_code == 2
+    assert "did you mean 'check'?" in result.stderr

@@ -1,0 +1,105 @@
+"""`list` and `show`: what a dataset holds, in numbers that its files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flashinfer_bench.cli.main import cli
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+DATASET, RUNS = str(GOLDEN / "dataset"), str(GOLDEN / "runs")
+
+
+def _invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def _document(*arguments: str) -> dict[str, Any]:
+    result = _invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_definitions_are_listed_with_what_there_is_of_them() -> None:
+    listed = _document("list", DATASET)["list"]
+    gemm = next(each for each in listed["definitions"] if each["name"] == "gemm_n8")
+
+    assert gemm["axes"] == {"rows": "var", "width": "const: 8"}
+    assert gemm["inputs"]["x"] == "[rows, width] float32"
+    assert (gemm["workloads"], gemm["solutions"]) == (3, 2)
+    assert listed["solutions"] is None
+
+
+def test_sizes_are_those_of_tensors_and_sources() -> None:
+    listed = _document("list", "solution", "workloads", "--definition", "gemm_n8", DATASET)["list"]
+    file = GOLDEN / "dataset/solutions/bob/gemm/gemm_n8/gemm_n8_bob.json"
+    sources = json.loads(file.read_text())["sources"]
+    bob = next(each for each in listed["solutions"] if each["name"] == "gemm_n8_bob")
+    sizes = {each["axes"]["rows"]: each["size_bytes"] for each in listed["workloads"]}
+
+    assert bob["size_bytes"] == sum(len(each["content"].encode()) for each in sources)
+    assert all(size == 2 * rows * 8 * 4 for rows, size in sizes.items())
+
+
+def test_every_trace_is_listed() -> None:
+    traces = _document("list", "traces", RUNS)["list"]["traces"]
+    lines = [
+        line
+        for file in Path(RUNS).glob("traces/*/*/*.jsonl")
+        for line in file.read_text().split("\n")
+    ]
+
+    assert len(traces) == len([line for line in lines if line])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("gemm_n8", "definition"),
+        ("gemm_n8_bob", "solution"),
+        ("gemm_n8-w1", "workload"),
+    ],
+)
+def test_a_name_is_shown_whatever_it_is_of(name: str, kind: str) -> None:
+    (shown,) = _document("show", name, DATASET)["shown"]
+
+    assert shown["kind"] == kind
+    assert name in _invoke("show", name, DATASET).stdout.splitlines()[0]
+
+
+def test_a_trace_is_shown_by_the_beginning_of_its_id() -> None:
+    row = _document("list", "traces", RUNS)["list"]["traces"][0]
+
+    (shown,) = _document("show", row["trace_id"][:8], RUNS)["shown"]
+
+    assert shown["trace"]["evaluation"]["provenance"]["trace_id"] == row["trace_id"]
+
+
+def test_sources_are_shown_whole() -> None:
+    (shown,) = _document("show", "rmsnorm_h4096_cpp", RUNS)["shown"]
+    file = next(Path(RUNS).rglob("rmsnorm_h4096_cpp/kernel.cpp"))
+
+    assert shown["sources"] == [{"path": "kernel.cpp", "content": file.read_text()}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "gemm_8", DATASET], "did you mean 'gemm_n8'?"),
+        (["show", DATASET], "name what to show; `flashinfer-bench list` has the names"),
+        (["list", "solutoins", DATASET], "did you mean 'solutions'?"),
+        (["list", "--definition", "gem_n8", DATASET], "did you mean 'gemm_n8'?"),
+    ],
+)
+def test_what_is_not_there_is_one_line(arguments: list[str], message: str) -> None:
+    result = _invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr

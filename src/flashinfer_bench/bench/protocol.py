@@ -129,6 +129,9 @@ class OpenWorkload(Message, frozen=True):
 
     inputs: tuple[InputPlan, ...]
     outputs: tuple[TensorPlan, ...]
+    """What calls return or are given to fill, then what they write into their inputs."""
+    returned: int
+    """How many of the outputs are returned."""
     slot_count: int
     has_files: bool
     has_output_buffers: bool

@@ -221,6 +221,9 @@ def sol_text(fraction: float | None) -> str:
     return "" if fraction is None else percent_text(fraction)
 
 
+_EMPTY_AXIS = "empty_axis"
+
+
 def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
     if any(result.speedup is not None for result in results if result.is_timed):
@@ -230,7 +233,12 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         )
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
-    if weak := _distinct(result.task_notes for result in results):
+    notes = _distinct(result.task_notes for result in results)
+    if _EMPTY_AXIS in notes:
+        lines.append(
+            f"{_EMPTY_AXIS}: an axis has length 0; only correctness counts, rankings leave it out"
+        )
+    if weak := [note for note in notes if note != _EMPTY_AXIS]:
         lines.append(
             f"{', '.join(weak)}: the task itself is weak, and rankings leave it out; "
             "`flashinfer-bench validate --run` says more"

@@ -18,6 +18,7 @@ from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.generate import FAMILIES, can_be_edge_case
 from flashinfer_bench.tensors.outputs import fingerprint, unwritten
+from flashinfer_bench.tensors.planned import untouched_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +57,7 @@ class Checker:
     @property
     def least_outputs(self) -> int:
         """How many outputs a solution must return."""
-        declared = len(self._oracle.outputs)
+        declared = len(self._oracle.definition.outputs)
         return declared if self._judge.least_outputs is None else self._judge.least_outputs
 
     def require_sound_reference(self) -> None:
@@ -220,7 +221,8 @@ class Checker:
     def _check_inputs(
         self, participant: Participant, kept: KeptSample, slot: int, arguments: Sequence[Any]
     ) -> None:
-        if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(arguments):
+        untouched = untouched_of(self._oracle.inputs, arguments)
+        if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(untouched):
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             participant.findings.report("changed_inputs", evidence)
 

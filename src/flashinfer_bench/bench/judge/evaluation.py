@@ -173,6 +173,7 @@ class JobEvaluation:
             link.new_id(),
             inputs=self._oracle.inputs,
             outputs=self._oracle.outputs,
+            returned=len(self._oracle.definition.outputs),
             slot_count=self._slot_count,
             has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),

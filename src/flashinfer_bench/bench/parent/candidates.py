@@ -26,7 +26,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
 from flashinfer_bench.compile.cache import require_writable, unwritable
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -264,6 +264,6 @@ def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
         inputs = plan_inputs(job.definition, job.workload)
     except DatasetError:
         return ()
-    outputs = plan_outputs(job.definition, job.workload)
+    outputs = plan_returned(job.definition, job.workload)
     into = outputs if solution.spec.destination_passing_style else ()
     return (*inputs, *(InputPlan(plan, "draw") for plan in into))

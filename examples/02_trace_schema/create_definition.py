@@ -12,7 +12,7 @@ from flashinfer_bench.errors import BenchError
 DATASET = Path(__file__).parent / "dataset"
 
 RMSNORM = Definition(
-    name="rmsnorm_fp16_h4096",
+    name="rmsnorm_d4096",
     op_type="rmsnorm",
     description="Root mean square layer normalisation with a gain, epsilon given by the caller.",
     axes={

@@ -16,8 +16,9 @@ AUTHOR = "example"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A file of `kernels/`, the function to call in it, and where it can run."""
+    """A solution's name, its file in `kernels/`, the function to call in it, and where it can run."""
 
+    name: str
     file: str
     function: str
     target_hardware: tuple[str, ...]
@@ -26,9 +27,13 @@ class Kernel:
 
 # Without a GPU, Triton is interpreted and TileLang compiles to C: right or wrong shows, speed does not.
 BY_LANGUAGE = {
-    "triton": Kernel("triton_rmsnorm.py", "run", ("cuda", "cpu"), ("torch", "triton")),
-    "cuda": Kernel("cuda_rmsnorm/kernel.cu", "rmsnorm", ("cuda",)),
-    "tilelang": Kernel("tilelang_rmsnorm.py", "run", ("cuda", "cpu"), ("torch", "tilelang")),
+    "triton": Kernel(
+        "rmsnorm_triton_warp_v1", "triton_rmsnorm.py", "run", ("cuda", "cpu"), ("torch", "triton")
+    ),
+    "cuda": Kernel("rmsnorm_cuda_v1", "cuda_rmsnorm/kernel.cu", "rmsnorm", ("cuda",)),
+    "tilelang": Kernel(
+        "rmsnorm_tilelang_v1", "tilelang_rmsnorm.py", "run", ("cuda", "cpu"), ("torch", "tilelang")
+    ),
 }
 
 
@@ -37,7 +42,7 @@ def solution_in(language: str) -> Solution:
     kernel = BY_LANGUAGE[language]
     path = KERNELS / kernel.file
     return Solution(
-        name=f"rmsnorm_{language}",
+        name=kernel.name,
         definition=RMSNORM.name,
         author=AUTHOR,
         spec=BuildSpec(
@@ -92,7 +97,7 @@ def main() -> None:
     ensure_definition(traces)
     written = ensure_solutions(traces, arguments.languages)
     for language in arguments.languages:
-        name = f"rmsnorm_{language}"
+        name = BY_LANGUAGE[language].name
         print(f"solution {name}: {'written' if name in written else 'was there'}")
 
 

@@ -9,6 +9,7 @@ from create_solutions import BY_LANGUAGE, ensure_solutions
 from create_workload import BATCH_SIZES, ensure_workloads
 
 from flashinfer_bench import (
+    AxisConst,
     Benchmark,
     BenchmarkConfig,
     Definition,
@@ -20,6 +21,10 @@ from flashinfer_bench import (
 
 # Few calls, for this is an example: on a quiet machine more of them make the intervals narrower.
 CONFIG = BenchmarkConfig(num_trials=1, warmup_runs=3, iterations=20)
+
+WORDS = {"triton": "Triton", "cuda": "CUDA", "tilelang": "TileLang"}
+STAND_IN = {"triton": "interpreted", "tilelang": "as C on the CPU"}
+"""What happens to a kernel where there is no GPU for it."""
 
 
 def ensure_everything(traces: TraceSet) -> None:
@@ -47,33 +52,41 @@ def measure(traces: TraceSet, device: str) -> tuple[list[Trace], dict[tuple[str,
 
 
 def show_definition(definition: Definition) -> None:
-    print(f"definition  {definition.name} ({definition.op_type})")
-    for name, axis in definition.axes.items():
-        print(f"  axis      {name}: {getattr(axis, 'value', 'variable')}")
-    for constraint in definition.constraints:
-        print(f"  where     {constraint}")
+    axes = [
+        f"{name} (const: {axis.value})" if isinstance(axis, AxisConst) else f"{name} (var)"
+        for name, axis in definition.axes.items()
+    ]
+    print(f"Definition: {definition.name}")
+    print(f"Axes: {', '.join(axes)}")
+    print(f"Constraints: {', '.join(definition.constraints)}")
+    print("Inputs:")
     for name, spec in definition.inputs.items():
-        print(f"  input     {name}: {tensor_text(spec)}")
+        print(f"  {name}: {tensor_text(spec)}")
+    print("Outputs:")
     for name, spec in definition.outputs.items():
-        print(f"  output    {name}: {tensor_text(spec)}")
+        print(f"  {name}: {tensor_text(spec)}")
 
 
 def tensor_text(spec: TensorSpec) -> str:
-    """Say `float16 [batch, hidden]`."""
+    """Say `[batch, hidden] float16`."""
     shape = "scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]"
-    return f"{spec.dtype.value} {shape}"
+    return f"{shape} {spec.dtype.value}"
 
 
 def in_order(traces: TraceSet) -> list[Solution]:
-    """Give the solutions by name, whichever step made them."""
-    return sorted(traces.solutions[RMSNORM.name], key=lambda solution: solution.name)
+    """Give the solutions in the order of their languages, whichever step made them."""
+    order = list(BY_LANGUAGE)
+    return sorted(traces.solutions[RMSNORM.name], key=lambda each: order.index(each.spec.language))
+
+
+def language_of(solution: Solution) -> str:
+    return WORDS[solution.spec.language.value]
 
 
 def show_solutions(traces: TraceSet) -> None:
-    print("solutions")
-    for solution in in_order(traces):
-        spec = solution.spec
-        print(f"  {solution.name:18}{spec.language.value:10}{spec.entry_point}")
+    print("Solutions:")
+    for number, solution in enumerate(in_order(traces), start=1):
+        print(f"  {number}. {solution.name} ({language_of(solution)})")
 
 
 def show_results(
@@ -81,13 +94,13 @@ def show_results(
 ) -> None:
     found = {(trace.solution, trace.workload.uuid): trace for trace in measured}
     for workload in (trace.workload for trace in traces.workloads[RMSNORM.name]):
-        print(f"batch = {workload.axes['batch']}")
+        print(f"\nBenchmark Results (batch={workload.axes['batch']}):")
         here = [trace for trace in measured if trace.workload.uuid == workload.uuid]
-        print(f"  {'reference':10}{reference_text(here)}")
+        print(f"  {'Reference:':10} {reference_text(here)}")
         for solution in in_order(traces):
             key = (solution.name, workload.uuid)
-            text = result_text(found[key]) if key in found else f"skipped: {skipped[key]}"
-            print(f"  {solution.spec.language.value:10}{text}")
+            text = result_text(found[key], solution) if key in found else f"skipped: {skipped[key]}"
+            print(f"  {language_of(solution) + ':':10} {text}")
 
 
 def reference_text(traces: list[Trace]) -> str:
@@ -98,7 +111,7 @@ def reference_text(traces: list[Trace]) -> str:
     return milliseconds(statistics.median(known)) if known else "not timed: no solution passed"
 
 
-def result_text(trace: Trace) -> str:
+def result_text(trace: Trace, solution: Solution) -> str:
     """Say how long a solution took and how that compares, or how else it ended."""
     evaluation = trace.evaluation
     if evaluation is None or evaluation.performance is None:
@@ -108,13 +121,15 @@ def result_text(trace: Trace) -> str:
             else f"{evaluation.status.value}: {evaluation.log[:300]}"
         )
     performance = evaluation.performance
-    text = f"{milliseconds(performance.latency_ms)}  {performance.speedup_factor:8.2f}x"
+    text = f"{milliseconds(performance.latency_ms)}  {performance.speedup_factor:.2f}x"
     is_stand_in = evaluation.provenance is not None and evaluation.provenance.interpreted
-    return f"{text}  right, but not run on a GPU: its time means nothing" if is_stand_in else text
+    if not is_stand_in:
+        return text
+    return f"{text}  ({STAND_IN[solution.spec.language.value]}: right, but its time means nothing)"
 
 
 def milliseconds(time_ms: float) -> str:
-    return f"{time_ms:9.4f} ms"
+    return f"{time_ms:.4f} ms"
 
 
 def main() -> None:
@@ -131,7 +146,7 @@ def main() -> None:
     show_results(traces, measured, skipped)
     document = [trace.to_dict() for trace in measured]
     arguments.output.write_text(json.dumps(document, indent=2) + "\n")
-    print(f"{len(measured)} traces in {arguments.output}")
+    print(f"\n{len(measured)} traces in {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,13 @@ pytest.importorskip("torch", reason="the example runs kernels")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "02_trace_schema"
 LANGUAGES = ("triton", "cuda", "tilelang")
-DEFINITION = "rmsnorm_fp16_h4096"
+SOLUTIONS = {
+    "triton": "rmsnorm_triton_warp_v1",
+    "cuda": "rmsnorm_cuda_v1",
+    "tilelang": "rmsnorm_tilelang_v1",
+}
+WORDS = {"triton": "Triton", "cuda": "CUDA", "tilelang": "TileLang"}
+DEFINITION = "rmsnorm_d4096"
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def installed(language: str) -> bool:
 
 
 def test_the_four_commands_of_the_page_end_in_a_line_for_each_language(outputs: list[str]) -> None:
-    batches = outputs[-1].split("batch = ")[1:]
+    batches = outputs[-1].split("Benchmark Results (batch=")[1:]
 
     assert [command[0] for command in commands_of_page()] == [
         "create_definition.py",
@@ -70,12 +76,12 @@ def test_the_four_commands_of_the_page_end_in_a_line_for_each_language(outputs: 
         "create_workload.py",
         "run_benchmark.py",
     ]
-    assert [text.splitlines()[0] for text in batches] == ["1", "8", "32", "128"]
+    assert [text.splitlines()[0] for text in batches] == ["1):", "8):", "32):", "128):"]
     for text in batches:
-        assert re.search(r"^  reference +(\d+\.\d+ ms|not timed)", text, re.MULTILINE)
+        assert re.search(r"^  Reference: (\d+\.\d+ ms|not timed)", text, re.MULTILINE)
         for language in LANGUAGES:
             assert re.search(
-                rf"^  {language} +(skipped: .|\d+\.\d+ ms +\d+\.\d+x)", text, re.MULTILINE
+                rf"^  {WORDS[language]}: +(skipped: .|\d+\.\d+ ms +\d+\.\d+x)", text, re.MULTILINE
             ), text
 
 
@@ -92,7 +98,7 @@ def test_what_is_installed_passes_and_lands_in_the_file(folder: Path) -> None:
         Trace.model_validate(each) for each in json.loads((folder / "traces.json").read_text())
     ]
     ended = {trace.solution: trace.evaluation.status for trace in traces if trace.evaluation}
-    assert ended == {f"rmsnorm_{language}": "PASSED" for language in languages}
+    assert ended == {SOLUTIONS[language]: "PASSED" for language in languages}
     assert {trace.workload.axes["batch"] for trace in traces} == {3}
 
 
@@ -103,7 +109,7 @@ def test_each_step_makes_what_the_earlier_ones_would_have_made(folder: Path) -> 
     traces = TraceSet.from_path(folder / "dataset")
 
     assert list(traces.definitions) == [DEFINITION]
-    assert [solution.name for solution in traces.solutions[DEFINITION]] == ["rmsnorm_cuda"]
+    assert [solution.name for solution in traces.solutions[DEFINITION]] == ["rmsnorm_cuda_v1"]
     assert [each.workload.axes for each in traces.workloads[DEFINITION]] == [
         {"batch": 7},
         {"batch": 1},
@@ -120,7 +126,7 @@ def test_a_step_done_twice_changes_nothing_but_what_was_edited(folder: Path) -> 
     again = [step(folder, *command) for command in commands]
 
     written = [line for output in again for line in output.splitlines() if "was there" not in line]
-    assert written == ["solution rmsnorm_triton: written"]
+    assert written == ["solution rmsnorm_triton_warp_v1: written"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,7 @@ def test_a_mistake_is_one_message(folder: Path, arguments: list[str], message: s
 def test_the_page_shows_what_the_steps_print(outputs: list[str]) -> None:
     page = (EXAMPLE / "README.md").read_text()
 
-    head = outputs[-1].partition("batch = 1\n")[0]
+    head = outputs[-1].partition("\nBenchmark Results")[0]
 
-    assert head.startswith(f"definition  {DEFINITION}")
+    assert head.startswith(f"Definition: {DEFINITION}\nAxes: batch (var), hidden (const: 4096)\n")
     assert [text for text in (*outputs[:-1], head) if text not in page] == []

@@ -9,9 +9,11 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import flashinfer_bench
 
@@ -111,6 +113,23 @@ print(*(heavy for heavy in {HEAVY!r} if heavy in sys.modules))
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Benchmrk'"):
         flashinfer_bench.Benchmrk  # noqa: B018  # looking it up is the point
+
+
+def required(name: str, seen: set[str]) -> set[str]:
+    """A package and all that it requires without extras."""
+    if name not in seen:
+        seen.add(name)
+        for each in map(Requirement, metadata.requires(name) or ()):
+            if each.marker is None or each.marker.evaluate({"extra": ""}):
+                required(each.name.lower(), seen)
+    return seen
+
+
+def test_the_core_requires_no_torch() -> None:
+    packages = required("flashinfer-bench", set())
+
+    assert {"pydantic", "pydantic-core"} <= {name.replace("_", "-") for name in packages}
+    assert not packages & {"torch", "numpy", "triton", "apache-tvm-ffi", "tilelang"}
 
 
 def everything_below(folder: Path) -> list[Path]:

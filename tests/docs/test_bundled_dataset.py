@@ -435,7 +435,8 @@ def test_the_tolerance_notices_an_output_that_is_one_part_in_twenty_too_large(
     assert [mismatches([each * 1.05], [each]) > 0 for each in floating] == [True] * len(floating)
 
 
-@pytest.mark.parametrize("language", mostly_full(["triton", "tilelang"], "triton"))
+@pytest.mark.full
+@pytest.mark.parametrize("language", ["triton", "tilelang"])
 def test_kernels_in_gpu_languages_agree_with_the_reference_without_a_gpu(
     dataset: Dataset, language: str
 ) -> None:

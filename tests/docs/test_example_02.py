@@ -67,6 +67,7 @@ def installed(language: str) -> bool:
     return language != "cuda" and importlib.util.find_spec(language) is not None
 
 
+@pytest.mark.full
 def test_the_four_commands_of_the_page_end_in_a_line_for_each_language(outputs: list[str]) -> None:
     batches = outputs[-1].split("Benchmark Results (batch=")[1:]
 

@@ -116,6 +116,7 @@ COMPILES_LATE = """
 """
 
 
+@pytest.mark.full
 def test_what_compiles_at_its_first_call_is_rehearsed_on_inputs_of_no_other_use() -> None:
     store = dataset(solution(COMPILES_LATE, name="late"))
 

@@ -112,6 +112,7 @@ def test_results_need_not_be_saved_and_failures_may_exit_with_zero(root: Path) -
     assert not (root / "traces").exists()
 
 
+@pytest.mark.full
 def test_failing_fast_stops_at_the_first_failure(root: Path) -> None:
     done = run(root, "--fail-fast", "--solutions", "wrong", "--json")
     told = document(done)

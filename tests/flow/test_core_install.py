@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full  # an installation; test_architecture looks at what the core requires
 REPOSITORY = Path(__file__).parents[2]
 DATASET = REPOSITORY / "examples" / "dataset"
 PROBLEMS = REPOSITORY / "examples" / "kernelbench"

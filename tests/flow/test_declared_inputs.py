@@ -109,6 +109,7 @@ def test_a_reference_gets_legal_pages_in_every_call() -> None:
     assert status(trace) == "PASSED"
 
 
+@pytest.mark.full
 def test_a_kernel_that_remembers_the_page_table_is_found_out() -> None:
     trace = evaluated(REMEMBERS_THE_TABLE, workload())
 

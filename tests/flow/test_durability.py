@@ -166,6 +166,7 @@ def test_two_runs_take_turns_on_one_device_and_both_sets_of_traces_survive(tmp_p
     assert not overlapping
 
 
+@pytest.mark.full
 def test_a_full_disk_ends_the_run_with_one_message_and_keeps_earlier_traces(tmp_path: Path) -> None:
     root = write_dataset(tmp_path / "ds", solution(HONEST, name="mine"), sizes=tuple(range(1, 40)))
     small = tmp_path / "small"

@@ -179,6 +179,7 @@ def test_the_cache_is_never_written_to(call: Call) -> None:
     assert "--output kernels-traces" in done.stderr
 
 
+@pytest.mark.full
 def test_traces_say_which_revision_they_were_measured_on(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="running solutions needs torch")
     folder = pulled_folder(call)

@@ -206,6 +206,7 @@ def test_what_hangs_on_the_last_bits_is_not_held_against_anyone(benchmark: Bench
     assert same.notes == other.notes == []
 
 
+@pytest.mark.full
 def test_families_with_ties_are_skipped_where_one_answer_is_right(benchmark: Benchmark) -> None:
     definition = DEFINITIONS["best"].model_copy(update={"name": "best", "judge": "elementwise"})
     workload = Workload(axes={"n": 16}, inputs={"x": {"type": "random"}})
@@ -252,6 +253,7 @@ def test_a_kernel_in_fewer_bits_passes_and_its_precision_shows(benchmark: Benchm
     assert narrow["ratio"] > 1000
 
 
+@pytest.mark.full
 def test_a_limit_on_the_precision_ratio_fails_what_is_beyond_it() -> None:
     with opened(max_precision_ratio=10.0) as running:
         narrow, honest = (judged(running, "softmax", each) for each in (NARROW_SOFTMAX, SOFTMAX))

@@ -241,6 +241,7 @@ def test_what_cannot_be_is_one_error(arguments: list[str], said: str) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.full
 def test_a_problem_that_raises_is_one_error_that_names_its_line(tmp_path: Path) -> None:
     problem = tmp_path / "broken.py"
     problem.write_text(

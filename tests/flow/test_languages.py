@@ -14,7 +14,6 @@ from flashinfer_bench.compile.cuda import missing_toolkit
 from flashinfer_bench.data import Solution, SupportedLanguages, Trace
 from flashinfer_bench.tensors import machine
 from tests.flow.kernels import dataset, quick, solution
-from tests.marks import mostly_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,6 +178,7 @@ def test_a_triton_kernel_that_does_not_compile_is_a_compile_error_with_tritons_w
     assert "tl.store(y + at" in evaluation.log
 
 
+@pytest.mark.full
 @needs_tilelang
 def test_tilelang_runs_through_c_and_is_marked(cache: Path) -> None:
     evaluation = evaluated(kernel(TILELANG, "tilelang", "cpu", "cuda"))
@@ -208,7 +208,8 @@ def test_a_syntax_error_in_cuda_is_a_compile_error_with_nvccs_words() -> None:
     assert 'main.cu(8): error: expected a ";"' in evaluation.log
 
 
-@pytest.mark.parametrize("hardware", mostly_full(["NVIDIA_H100", "AMD MI300X"], "NVIDIA_H100"))
+@pytest.mark.full
+@pytest.mark.parametrize("hardware", ["NVIDIA_H100", "AMD MI300X"])
 def test_a_kernel_for_another_card_runs_with_a_warning(hardware: str) -> None:
     base = solution("def run(x):\n    return x + 1\n")
     spec = base.spec.model_copy(update={"target_hardware": [hardware]})

@@ -557,6 +557,7 @@ def largest_error(store: TraceSet, seed: int | None) -> float:
     return found.correctness.max_absolute_error
 
 
+@pytest.mark.full
 def test_an_explicit_seed_gives_the_same_errors_again(store: TraceSet) -> None:
     first, again, secret = (largest_error(store, seed) for seed in (5, 5, None))
 

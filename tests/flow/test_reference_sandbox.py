@@ -224,6 +224,7 @@ def test_where_something_is_missing_a_required_sandbox_runs_no_reference(
     assert isinstance(seen, TaskLinted)
 
 
+@pytest.mark.full
 def test_the_judge_is_held_more_loosely_where_honest_work_needs_it(tmp_path: Path) -> None:
     dataset = stored(tmp_path, INCREMENT, {"type": "random"})
     with Benchmark(dataset, quick(), device="cpu") as benchmark:

@@ -222,6 +222,7 @@ def test_draws_that_are_no_draws_are_shown(engine: Benchmark, tmp_path: Path) ->
     assert "tokens are not drawn as often as they should be" in said
 
 
+@pytest.mark.full
 def test_inputs_from_files_are_read_where_they_lie(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
@@ -261,6 +262,7 @@ def test_a_mended_solution_exits_with_0(tmp_path: Path, wrong: tuple[Solution, T
     assert said.startswith("right in all of ")
 
 
+@pytest.mark.full
 def test_sources_with_awkward_characters_survive(
     tmp_path: Path, wrong: tuple[Solution, Trace]
 ) -> None:

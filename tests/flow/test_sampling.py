@@ -164,7 +164,6 @@ def judged(benchmark: Benchmark, name: str, source: str) -> list[Evaluation]:
             ("top_k_sampling_from_probs", GUMBEL),
         ],
         ("top_k_sampling_from_probs", GUMBEL),
-        ("top_p_sampling_from_probs", DEFINITIONS["top_p_sampling_from_probs"].reference),
     ),
     ids=[*DEFINITIONS, "top_k by the Gumbel trick"],
 )

@@ -395,6 +395,7 @@ def test_another_sitecustomize_still_runs(dataset: Path, script: Path, tmp_path:
     assert "no Python process of it imported torch" in done.stderr
 
 
+@pytest.mark.full
 def test_calls_without_a_definition_are_named(dataset: Path, script: Path) -> None:
     adapters = script.with_name("adapters.py")
     adapters.write_text(
@@ -430,6 +431,7 @@ def test_a_users_mistake_is_one_line_with_the_remedy(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_an_adapter_file_that_fails_leaves_the_program_running_and_says_so(
     dataset: Path, script: Path
 ) -> None:

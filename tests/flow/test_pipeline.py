@@ -29,6 +29,7 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
+from flashinfer_bench.bench.parent.holders import ourselves, write_holder
 from flashinfer_bench.bench.parent.pool import Finished, Progress, Started, Waiting
 from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
@@ -664,6 +665,7 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
     lock = FileLock(settings.lock_folder() / "cpu.lock", mode=0o666)
     events: list[Progress] = []
     lock.acquire(timeout=120)
+    write_holder("cpu", ourselves(time.time()))
 
     def release_when_told(event: Progress) -> None:
         events.append(event)
@@ -673,6 +675,8 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
     (step,) = running.run(planned, dump_traces=False, observe=release_when_told)
 
     assert [type(event) for event in events] == [Waiting, Started]
+    assert isinstance(events[0], Waiting)
+    assert events[0].holder.startswith(f" (process {os.getpid()}, for ")
     assert isinstance(step.outcome, Passed)
 
 

@@ -88,3 +88,83 @@ def test_fail_fast_tries_no_more(root: Path, tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout.endswith("0 of 3 workloads passed; 2 not tried (--fail-fast)\n")
+
+
+REFERENCE = """\
+import torch
+
+
+def scale(x, w):
+    return x * w
+
+
+def get_inputs():
+    return [torch.randn(8, 16), torch.randn(16)]
+"""
+MODEL = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+
+    def forward(self, x):
+        return torch.relu(x) * self.n
+
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+
+def get_init_inputs():
+    return [3]
+"""
+
+
+def check_files(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashinfer_bench", "check", *arguments, "--device", "cpu"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_two_files_need_no_dataset(tmp_path: Path) -> None:
+    reference = written(tmp_path / "reference.py", REFERENCE)
+    kernel = written(tmp_path / "kernel.py", "def scale(x, w):\n    return w * x\n")
+
+    done = check_files(str(reference), str(kernel))
+
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 of 1 workload passed")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("factor", "exit_code"), [("self.n", 0), ("2", 1)])
+def test_two_files_may_be_a_kernelbench_problem_and_its_candidate(
+    tmp_path: Path, factor: str, exit_code: int
+) -> None:
+    problem = written(tmp_path / "problem.py", MODEL)
+    changed = MODEL.replace("class Model", "class ModelNew").replace("* self.n", f"* {factor}")
+    candidate = written(tmp_path / "candidate.py", changed)
+
+    done = check_files(str(problem), str(candidate), "--num-trials", "1")
+
+    assert done.returncode == exit_code, done.stderr
+    assert f"{1 - exit_code} of 1 candidate correct" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.py", "b.py", "c.py"], "give a kernel, or a reference and a kernel, not 3 files"),
+        (["a.py", "b.py"], "a.py: no such file"),
+        (
+            ["a.py", "b.py", "--definition", "x"],
+            "two files need no dataset; leave out --definition",
+        ),
+    ],
+)
+def test_files_that_cannot_be_are_one_message(arguments: list[str], message: str) -> None:
+    done = check_files(*arguments)
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr

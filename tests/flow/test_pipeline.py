@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
+from flashinfer_bench.bench.parent.holders import ourselves, write_holder
 from flashinfer_bench.bench.parent.pool import FinishedJob, Progress, Started, Waiting
 from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
@@ -667,6 +669,7 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
     lock = FileLock(settings.lock_folder() / "cpu.lock", mode=0o666)
     events: list[Progress] = []
     lock.acquire(timeout=120)
+    write_holder("cpu", ourselves(time.time()))
 
     def release_when_told(event: Progress) -> None:
         events.append(event)
@@ -676,6 +679,8 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
     (step,) = running.run(planned, dump_traces=False, observe=release_when_told)
 
     assert [type(event) for event in events] == [Waiting, Started]
+    assert isinstance(events[0], Waiting)
+    assert events[0].holder.startswith(f" (process {os.getpid()}, for ")
     assert isinstance(step.outcome, Passed)
 
 

@@ -27,6 +27,9 @@ class PlannedCall:
     where: str
     arguments: tuple[str, ...]
     why: str
+    otherwise: tuple[str, ...] | None = None
+    """With what it would be called in the other calling style."""
+    other_style: str = ""
 
 
 def entry_call(solution: Solution, signature: Signature) -> PlannedCall:
@@ -37,13 +40,20 @@ def entry_call(solution: Solution, signature: Signature) -> PlannedCall:
     spec = solution.spec
     state = ("state",) if spec.prepare or spec.plan else ()
     if spec.destination_passing_style:
-        outputs = tuple(signature.outputs)
+        outputs: tuple[str, ...] = tuple(signature.outputs)
+        other: tuple[str, ...]
         why = "it writes into its outputs (destination_passing_style is true)"
+        other, style = (), "return its outputs (destination_passing_style = false)"
     else:
         outputs = ()
         why = "it returns its outputs (destination_passing_style is false)"
+        other, style = (
+            tuple(signature.outputs),
+            ("write into its outputs (destination_passing_style = true)"),
+        )
     where = f"solution {solution.name!r}: {spec.entry_point}"
-    return PlannedCall(where, (*state, *signature.inputs, *outputs), why)
+    inputs = (*state, *signature.inputs)
+    return PlannedCall(where, (*inputs, *outputs), why, (*inputs, *other), style)
 
 
 def prepare_call(solution: Solution, signature: Signature) -> PlannedCall:
@@ -68,7 +78,8 @@ def plan_call(solution: Solution, signature: Signature) -> PlannedCall:
 def require_arity(count: int, call: PlannedCall) -> None:
     """Raise unless a compiled function that takes `count` arguments fits."""
     if count != len(call.arguments):
-        raise BuildError(_misfit(call, f"takes {count} arguments"))
+        fits_otherwise = call.otherwise is not None and count == len(call.otherwise)
+        raise BuildError(_misfit(call, f"takes {count} arguments", fits_otherwise=fits_otherwise))
 
 
 def require_fit(function: Callable[..., object], call: PlannedCall) -> None:
@@ -85,7 +96,9 @@ def require_fit(function: Callable[..., object], call: PlannedCall) -> None:
         declared.bind(*call.arguments)
     except TypeError as error:
         shape = declared.replace(return_annotation=inspect.Signature.empty)
-        raise BuildError(_misfit(call, f"is declared as {shape}: {error}")) from None
+        fault = f"is declared as {shape}: {error}"
+        fits_otherwise = call.otherwise is not None and _binds(declared, call.otherwise)
+        raise BuildError(_misfit(call, fault, fits_otherwise=fits_otherwise)) from None
 
 
 def require_return_count(
@@ -100,8 +113,21 @@ def require_return_count(
         )
 
 
-def _misfit(call: PlannedCall, fault: str) -> str:
-    return f"{call.where} {fault}; {call.why}, so it is called with ({', '.join(call.arguments)})"
+def _binds(declared: inspect.Signature, arguments: tuple[str, ...]) -> bool:
+    try:
+        declared.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+def _misfit(call: PlannedCall, fault: str, *, fits_otherwise: bool) -> str:
+    said = f"{call.where} {fault}; {call.why}, so it is called with ({', '.join(call.arguments)})"
+    if call.otherwise is None:
+        return said
+    if fits_otherwise:
+        return f"{said}; it would fit if it were to {call.other_style}"
+    return f"{said}; to {call.other_style} it would take ({', '.join(call.otherwise)})"
 
 
 def _return_annotation(function: Callable[..., object]) -> object:

@@ -16,6 +16,12 @@ from filelock import FileLock, Timeout
 
 from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
+from flashinfer_bench.bench.parent.holders import (
+    holder_text,
+    ourselves,
+    read_holder,
+    write_holder,
+)
 from flashinfer_bench.bench.parent.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.parent.session import Session
 from flashinfer_bench.bench.sandbox.policy import Sandbox
@@ -54,6 +60,8 @@ class Waiting:
     """A device is in use by another benchmark."""
 
     device: str
+    holder: str = ""
+    """Who that is, as a clause; empty where it is not known."""
 
 
 Progress = Started | Waiting
@@ -226,11 +234,13 @@ class _DeviceOwner:
         self._session: Session | None = None
         self._opened: Opened | None = None
         self._is_stopping = threading.Event()
+        self._holds_since_s = 0.0
 
     def begin(self, todo: queue.SimpleQueue[Batch], events: queue.SimpleQueue[_Event]) -> None:
         """Start taking batches."""
         self.join()
         self._is_stopping.clear()
+        self._holds_since_s = 0.0
         if self._stop_reader < 0:
             self._stop_reader, self._stop_writer = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(
@@ -321,7 +331,8 @@ class _DeviceOwner:
         """Hold the machine-wide lock of the device, so that no two benchmarks time on it at once."""
         self._require_session()
         assert self._opened is not None
-        lock = device_lock(self._opened.lock_name)
+        name = self._opened.lock_name
+        lock = device_lock(name)
         has_told = False
         while True:
             try:
@@ -329,11 +340,13 @@ class _DeviceOwner:
                 break
             except Timeout:
                 if not has_told:
-                    events.put(Waiting(self._device))
+                    events.put(Waiting(self._device, holder_text(read_holder(name))))
                     has_told = True
                 if self._is_stopping.is_set():
                     raise Cancelled from None
                 time.sleep(_LOCK_POLL_S)
+        self._holds_since_s = self._holds_since_s or time.time()
+        write_holder(name, ourselves(self._holds_since_s))
         try:
             yield
         finally:

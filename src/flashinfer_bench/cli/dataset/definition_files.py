@@ -84,6 +84,26 @@ def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_cod
     screen.show_json({"schema_version": 1, "new": made}, exit_code)
 
 
+def definition_for(reference: Path, root: Path) -> Definition:
+    """Make a definition and its workloads of a function and its example inputs; written under `root`, not tried."""
+    from flashinfer_bench.data.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
+
+    file = read_authors_file(reference.resolve(), None)
+    options = DefinitionOptions(
+        name=None,
+        source=str(reference),
+        local=None,
+        op_type=None,
+        axes=(),
+        inputs=None,
+        device="auto",
+    )
+    with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as folder:
+        drafted = _drafted(_seen(file, None, Path(folder)), file, options)
+        _write(drafted, root, Path(folder))
+    return drafted.definition
+
+
 def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
     """Run the author's file in a process that may load torch; what it prints goes to stderr."""
     import msgspec  # noqa: PLC0415

@@ -99,8 +99,8 @@ class _Ticker:
         from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
 
         match event:
-            case Waiting(device=device):
-                log.inform(waiting_text(device))
+            case Waiting(device=device, holder=holder):
+                log.inform(waiting_text(device, holder))
             case Started(job=job) if self._is_shown:
                 axes = axes_text(job.workload.axes, none="")
                 click.echo(f"\r\x1b[K{self._done}/{self._total} {axes}", nl=False, err=True)

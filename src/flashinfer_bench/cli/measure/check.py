@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,12 @@ from click.core import ParameterSource
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
-from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from, with_paths
+from flashinfer_bench.cli.measure.kernel_files import (
+    defines_model,
+    hints_of,
+    solution_from,
+    with_paths,
+)
 from flashinfer_bench.cli.measure.progress import Lines, LiveView
 from flashinfer_bench.cli.measure.running import (
     Collected,
@@ -54,6 +60,7 @@ _QUICK: dict[str, Any] = {
 _OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
 _TIMEOUT = "TIMEOUT"
 _DIGITS = 8
+_MOST_FILES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +87,10 @@ class CheckOptions:
         "flashinfer-bench check softmax.cpp --definition softmax_v128256 --entry-point softmax",
         "flashinfer-bench check rmsnorm.cu --definition rmsnorm_h4096 --arch sm_90",
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --timeout 5s --seed 1 --fail-fast",
+        "flashinfer-bench check reference.py kernel.py",
     ],
 )
-@click.argument("kernel", metavar="KERNEL")
+@click.argument("files", nargs=-1, required=True, metavar="[REFERENCE] KERNEL")
 @kernel_options
 @setting_options("workloads", "workload_class")
 @click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
@@ -102,10 +110,56 @@ def check(**options: Any) -> None:
     for an answer in seconds, not for a comparison. Each workload is a line on stderr as it ends;
     after a time-out the others are not tried.
 
+    With two files no dataset is needed: the first is the reference, a function with example inputs
+    (`get_inputs()` or `example_inputs()`), or a KernelBench problem (`Model`), whose candidate is `ModelNew`;
+    then this is `kernelbench eval`.
+
     Exits with 1 when a workload did not pass.
     """
-    exit_code = _check(CheckOptions(**options))
+    files: tuple[str, ...] = options.pop("files")
+    if len(files) > _MOST_FILES:
+        raise UsageError(
+            f"give a kernel, or a reference and a kernel, not {len(files)} files: {' '.join(files)}"
+        )
+    asked = CheckOptions(kernel=files[-1], **options)
+    exit_code = _check(asked) if len(files) == 1 else _check_against(Path(files[0]), asked)
     click.get_current_context().exit(exit_code)
+
+
+def _check_against(reference: Path, options: CheckOptions) -> int:
+    """Check a kernel against a file: its definition is made of it, for this check only."""
+    from flashinfer_bench.cli.dataset.definition_files import definition_for  # noqa: PLC0415  # pydantic
+
+    if options.definition is not None or options.local:
+        raise UsageError("two files need no dataset; leave out --definition and --local")
+    if not reference.is_file():
+        raise UsageError(f"{reference}: no such file")
+    if defines_model(reference):
+        return _check_problem(reference, options)
+    with tempfile.TemporaryDirectory(prefix="flashinfer-bench-check-") as folder:
+        definition = definition_for(reference, Path(folder))
+        return _check(replace(options, definition=definition.name, local=(folder,)))
+
+
+def _check_problem(reference: Path, options: CheckOptions) -> int:
+    """Hand a KernelBench problem to the command that knows them, with the settings that were typed."""
+    ctx = click.get_current_context()
+    command: click.Command | None = ctx.find_root().command
+    for name in ("kernelbench", "eval"):
+        command = command.get_command(ctx, name) if isinstance(command, click.Group) else None
+    if command is None:
+        raise UsageError(
+            f"{reference} is a KernelBench problem, and `kernelbench eval` is not here"
+        )
+    known = {option.name: option.opts[0] for option in command.params if option.opts}
+    arguments = ["--device", options.device, *(["--json"] if options.as_json else [])]
+    patience = {"timeout_seconds": options.settings["timeout_seconds"]}
+    for name, value in (patience | _typed(options)).items():
+        if name not in known:
+            raise UsageError(f"a KernelBench problem is checked without --{name.replace('_', '-')}")
+        arguments += [known[name], str(value)]
+    called = [str(reference), options.kernel, *arguments]
+    return int(command.main(called, "kernelbench eval", standalone_mode=False) or 0)
 
 
 def _check(options: CheckOptions) -> int:
@@ -137,13 +191,17 @@ def _config(options: CheckOptions) -> BenchmarkConfig:
 
     if options.config is None:
         return BenchmarkConfig.default(**options.settings)
+    return BenchmarkConfig.from_yaml(options.config, beneath=_QUICK, **_typed(options))
+
+
+def _typed(options: CheckOptions) -> dict[str, Any]:
+    """Give the settings that are not this command's defaults."""
     source = click.get_current_context().get_parameter_source
-    typed = {
+    return {
         name: value
         for name, value in options.settings.items()
         if source(name) is not ParameterSource.DEFAULT
     }
-    return BenchmarkConfig.from_yaml(options.config, beneath=_QUICK, **typed)
 
 
 def _is_end(options: CheckOptions, result: JobResult | None) -> bool:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.data.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ def solution_from(path: Path, definition: Definition, hints: Hints) -> Solution:
     )
 
 
+def defines_model(path: Path) -> bool:
+    """Tell whether a file is a problem in the form of KernelBench: it defines a class `Model`."""
+    try:
+        module = ast.parse(_read(path))
+    except SyntaxError:
+        return False
+    return any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in module.body)
+
+
 def with_paths(text: str, kernel: Path, solution: Solution) -> str:
     """Name the user's files, for an editor to find, where messages name the solution's sources.
 
@@ -149,7 +159,9 @@ def _python_entry(text: str, wanted: str | None, definition: Definition) -> _Ent
     functions = {
         node.name: node
         for node in module.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and node.name not in EXAMPLE_FUNCTIONS
     }
     name = wanted or _only(list(functions), "public function")
     found = functions.get(name)

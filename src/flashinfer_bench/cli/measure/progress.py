@@ -11,6 +11,7 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.report.jobs import job_line
 from flashinfer_bench.text.numbers import duration_text
+from flashinfer_bench.text.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +36,8 @@ class ProgressView(Protocol):
         """A device began a job."""
         ...
 
-    def waiting(self, device: str) -> None:
-        """A device is in use by another benchmark."""
+    def waiting(self, device: str, holder: str) -> None:
+        """A device is in use by another benchmark; `holder` is a clause that says by which."""
         ...
 
     def finished(self, result: JobResult | None) -> None:
@@ -63,9 +64,9 @@ class Lines:
     def started(self, device: str, job: Job) -> None:
         """Say nothing; the end of a job is worth a line."""
 
-    def waiting(self, device: str) -> None:
+    def waiting(self, device: str, holder: str) -> None:
         """Say why nothing happens."""
-        log.inform(waiting_text(device))
+        log.inform(waiting_text(device, holder))
 
     def finished(self, result: JobResult | None) -> None:
         """Print the job's line."""
@@ -183,9 +184,9 @@ class LiveView:
         self._tally.started(device, f"{job.definition.name} · {job.label}")
         self._draw_soon()
 
-    def waiting(self, device: str) -> None:
+    def waiting(self, device: str, holder: str) -> None:
         """Show why nothing happens."""
-        self._tally.started(device, waiting_text(device))
+        self._tally.started(device, waiting_text(device, holder))
         self._draw_soon()
 
     def finished(self, result: JobResult | None) -> None:
@@ -235,9 +236,9 @@ def choose_view(total: int, *, as_json: bool) -> ProgressView:
     return LiveView(total) if screen.is_terminal() else Lines()
 
 
-def waiting_text(device: str) -> str:
+def waiting_text(device: str, holder: str = "") -> str:
     """Say why nothing happens."""
-    return f"{device} is in use by another benchmark; waiting for it"
+    return f"{device} is in use by another benchmark{printable(holder)}; waiting for it"
 
 
 def _live() -> Live:

@@ -286,4 +286,4 @@ def _report_waiting(event: Progress) -> None:
     from flashinfer_bench.bench.parent.pool import Waiting  # noqa: PLC0415  # pydantic
 
     if isinstance(event, Waiting):
-        log.inform(waiting_text(event.device))
+        log.inform(waiting_text(event.device, event.holder))

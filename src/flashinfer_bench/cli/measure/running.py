@@ -158,8 +158,8 @@ def _observe(view: ProgressView, event: Progress) -> None:
     match event:
         case Started(device=device, job=job):
             view.started(device, job)
-        case Waiting(device=device):
-            view.waiting(device)
+        case Waiting(device=device, holder=holder):
+            view.waiting(device, holder)
 
 
 @contextlib.contextmanager

@@ -351,3 +351,33 @@ def test_solutions_that_may_be_as_fast_as_the_best_are_called_tied(visitor) -> N
     marks = dict(text.split()[:2] for text in rows.locator("td:first-child").all_inner_texts())
 
     assert marks == {"rmsnorm_h4096_tilelang": "best", "rmsnorm_h4096_triton": "tied"}
+
+
+@pytest.mark.parametrize("address", ["index.html", "leaderboard.html", "solutions.html"])
+def test_what_is_clicked_is_24_pixels_high(visitor, address: str) -> None:
+    page = visitor.open(address)
+
+    low = page.evaluate(
+        """() => [...document.querySelectorAll("main a, button, main summary, select")]
+            .filter(each => each.offsetParent && each.getBoundingClientRect().height < 24)
+            .map(each => each.outerHTML)"""
+    )
+
+    assert low == []
+
+
+def test_links_look_like_links(visitor) -> None:
+    page = visitor.open("index.html")
+    style = page.locator("td a").first.evaluate(
+        "each => [getComputedStyle(each).textDecorationLine, getComputedStyle(each).color]"
+    )
+
+    assert style[0] == "underline"
+    assert style[1] != page.evaluate("() => getComputedStyle(document.body).color")
+
+
+def test_a_narrow_window_shows_the_speedup_without_scrolling(narrow) -> None:
+    page = narrow.open("index.html")
+    head = page.locator("table th", has_text="speedup").first.bounding_box()
+
+    assert head["x"] + head["width"] <= 360

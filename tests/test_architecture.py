@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -87,6 +88,16 @@ def test_every_public_name_is_there(name: str) -> None:
     assert getattr(flashinfer_bench, name) is not None
 
 
+PACKAGES = "apply bench compile data decompose intercept judging tracing".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_a_package_offers_is_there(package: str) -> None:
+    offering = importlib.import_module(f"flashinfer_bench.{package}")
+
+    assert [name for name in offering.__all__ if getattr(offering, name, None) is None] == []
+
+
 def test_using_the_public_names_loads_nothing_heavy() -> None:
     code = f"""
 import sys, flashinfer_bench
@@ -150,6 +161,12 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every piece of syntax, beside the file it stands in."""
+    return [(path, node) for path, tree in trees().items() for node in ast.walk(tree)]
+
+
 def environment_uses(tree: ast.Module) -> list[ast.Attribute]:
     """Places that say `os.environ` or `os.getenv`."""
     return [
@@ -196,8 +213,7 @@ def test_only_listed_files_write_the_environment() -> None:
 def test_nobody_imports_the_environment_by_name() -> None:
     importers = [
         path
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.ImportFrom)
         and node.module == "os"
         and {"environ", "getenv"} & {alias.name for alias in node.names}
@@ -209,8 +225,7 @@ def test_nobody_imports_the_environment_by_name() -> None:
 def test_only_the_command_line_prints() -> None:
     printers = {
         path.partition("/")[0]
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -226,8 +241,7 @@ HEARS_OF_FORKS = {"tracing/active.py"}
 def test_nothing_is_ever_unpickled() -> None:
     importers = [
         path
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.Import | ast.ImportFrom)
         and {"pickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing"}
         & {

@@ -362,7 +362,7 @@ def test_cpp_solutions_agree_with_the_reference_on_nan_and_infinities(
 
 @pytest.mark.parametrize(
     ("top_k", "rows"),
-    mostly_full(product((1, 7, 500, 600, 32000), (1, 3, 33)), (1, 33), (600, 3), (32000, 33)),
+    mostly_full(product((1, 7, 500, 600, 32000), (1, 3, 33)), (1, 33), (600, 3)),
 )
 def test_samplers_draw_what_their_judge_wants(dataset: Dataset, rows: int, top_k: int) -> None:
     logits = torch.randn(rows, 32000, generator=torch.Generator().manual_seed(rows))
@@ -404,8 +404,13 @@ def compiled_languages() -> list[str]:
     ("name", "spoil", "message"),
     [
         (ROPE, lambda inputs: inputs[3].fill_(41), "beyond the 41 rows"),
-        (ATTENTION, lambda inputs: inputs[4].fill_(10_000), "must name pages"),
-        (ATTENTION, lambda inputs: inputs[3].neg_(), "must rise"),
+        pytest.param(
+            *(ATTENTION, lambda inputs: inputs[4].fill_(10_000), "must name pages"),
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            ATTENTION, lambda inputs: inputs[3].neg_(), "must rise", marks=pytest.mark.full
+        ),
     ],
 )
 def test_a_cpp_solution_refuses_to_read_outside_its_tables(

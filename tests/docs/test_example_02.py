@@ -85,6 +85,7 @@ def test_the_four_commands_of_the_page_end_in_a_line_for_each_language(outputs: 
             ), text
 
 
+@pytest.mark.full
 def test_what_is_installed_passes_and_lands_in_the_file(folder: Path) -> None:
     languages = [language for language in LANGUAGES if installed(language)]
     if not languages:

@@ -260,6 +260,7 @@ def test_a_forked_child_goes_on_applying(folder: Path, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["child 7.0 2", "parent 7.0 7.0 2"], done.stderr
 
 
+@pytest.mark.full  # test_architecture has it of every module
 def test_importing_the_packages_patches_nothing_and_loads_no_torch(tmp_path: Path) -> None:
     program = (
         "import sys\nimport flashinfer_bench as fib\nimport flashinfer_bench.intercept\n"

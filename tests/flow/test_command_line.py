@@ -166,6 +166,7 @@ def test_a_wrong_kernel_shows_where_it_is_wrong_on_one_workload_of_several(
     assert "at [7]: got 40" in job["log"]
 
 
+@pytest.mark.full
 def test_a_kernel_that_does_not_build_shows_why(root: Path, tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text("def run(x:\n    return x\n")

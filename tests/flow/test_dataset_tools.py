@@ -78,6 +78,23 @@ def new_definition(desk: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A dataset with a definition of the author's function; what was printed and said when it was made."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "my_ops.py").write_text(OPS)
+    call("init", "mine", folder=folder)
+    made = new_definition(folder, "--from", "my_ops.py::rownorm")
+    assert made.returncode == 0, made.stderr
+    return folder, made.stdout, made.stderr
+
+
+@pytest.fixture
+def furnished(first: tuple[Path, str, str], tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return Path(shutil.copytree(first[0], tmp_path, dirs_exist_ok=True))
+
+
 def check(desk: Path, solution: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     quick = ("--device", "cpu", "--iterations", "5", "--warmup-runs", "1", "--local", "mine")
     return call("check", solution, *quick, *arguments, folder=desk)
@@ -88,10 +105,12 @@ def statuses(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [job["status"] for job in report["check"]["jobs"]]
 
 
-def test_from_an_empty_folder_to_a_right_kernel(desk: Path) -> None:
-    solution = "mine/solutions/me/rownorm/rownorm_w32/rownorm_w32_python"
+def test_from_an_empty_folder_to_a_right_kernel(
+    first: tuple[Path, str, str], furnished: Path
+) -> None:
+    desk, solution = furnished, "mine/solutions/me/rownorm/rownorm_w32/rownorm_w32_python"
+    _, printed, said = first
 
-    made = new_definition(desk, "--from", "my_ops.py::rownorm")
     started = call(
         *("new", "solution", "--definition", "rownorm_w32", "--language", "python"),
         *("--local", "mine"),
@@ -102,12 +121,11 @@ def test_from_an_empty_folder_to_a_right_kernel(desk: Path) -> None:
     right = check(desk, solution)
     sound = call("validate", "--local", "mine", "--disable-gpu", folder=desk)
 
-    assert made.returncode == 0, made.stderr
-    assert "axes     rows varies (4, 12); width = 32" in made.stdout
-    assert "inputs   x: float32 [rows, width]; weight: float32 [width]" in made.stdout
-    assert "note: 'eps' is no input: it keeps its default, 1e-06" in made.stdout
-    assert "the reference passed on 2 workloads" in made.stdout
-    assert made.stderr == "an author's own print\n"
+    assert "axes     rows varies (4, 12); width = 32" in printed
+    assert "inputs   x: float32 [rows, width]; weight: float32 [width]" in printed
+    assert "note: 'eps' is no input: it keeps its default, 1e-06" in printed
+    assert "the reference passed on 2 workloads" in printed
+    assert said == "an author's own print\n"
     assert started.returncode == 0, started.stderr
     assert f"flashinfer-bench check {solution} --local mine" in started.stdout
     assert wrong.returncode == 1
@@ -117,6 +135,7 @@ def test_from_an_empty_folder_to_a_right_kernel(desk: Path) -> None:
     assert sound.returncode == 0, sound.stdout
 
 
+@pytest.mark.full
 def test_indices_are_stored_so_that_they_stay_valid(desk: Path) -> None:
     done = new_definition(desk, "--from", "my_ops.py::take", "--inputs", "take_inputs")
 
@@ -155,9 +174,7 @@ AUTHORS_FAULTS = {
 FAULTS = list(AUTHORS_FAULTS.items())
 
 
-@pytest.mark.parametrize(
-    ("source", "message"), mostly_full(FAULTS, FAULTS[0], FAULTS[4], FAULTS[7]), ids=range(8)
-)
+@pytest.mark.parametrize(("source", "message"), mostly_full(FAULTS, FAULTS[4]), ids=range(8))
 def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) -> None:
     (desk / "broken.py").write_text(source)
 
@@ -169,15 +186,15 @@ def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) 
     assert not any((desk / "mine" / "definitions").iterdir())
 
 
-def test_a_definition_is_not_overwritten(desk: Path) -> None:
-    new_definition(desk, "twice", "--from", "my_ops.py::rownorm")
-    (file,) = (desk / "mine" / "definitions").rglob("*.json")
+def test_a_definition_is_not_overwritten(furnished: Path) -> None:
+    (file,) = (furnished / "mine" / "definitions").rglob("*.json")
     before = file.read_bytes()
+    other = ("--from", "my_ops.py::take", "--inputs", "take_inputs")
 
-    done = new_definition(desk, "twice", "--from", "my_ops.py::take", "--inputs", "take_inputs")
+    done = new_definition(furnished, "rownorm_w32", *other)
 
     assert done.returncode == 2
-    assert "there is a definition 'twice' already" in done.stderr
+    assert "there is a definition 'rownorm_w32' already" in done.stderr
     assert file.read_bytes() == before
 
 
@@ -215,7 +232,7 @@ def write_mixed(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "language", mostly_full(["python", "cpp", "cuda", "triton", "tilelang"], "python", "cpp")
+    "language", mostly_full(["python", "cpp", "cuda", "triton", "tilelang"], "python")
 )
 def test_a_skeleton_of_any_language_builds_runs_and_is_wrong(tmp_path: Path, language: str) -> None:
     """Zeros are wrong, and nothing worse."""
@@ -237,12 +254,11 @@ def test_a_skeleton_of_any_language_builds_runs_and_is_wrong(tmp_path: Path, lan
         assert set(statuses(done)) == {"INCORRECT_NUMERICAL"}, done.stdout
 
 
-def test_validation_runs_references_and_baselines_where_asked(desk: Path) -> None:
-    new_definition(desk, "rownorm", "--from", "my_ops.py::rownorm")
-    new = ("new", "solution", "zeros", "--definition", "rownorm", "--language", "python")
-    call(*new, "--author", "baseline", "--local", "mine", folder=desk)
+def test_validation_runs_references_and_baselines_where_asked(furnished: Path) -> None:
+    new = ("new", "solution", "zeros", "--definition", "rownorm_w32", "--language", "python")
+    call(*new, "--author", "baseline", "--local", "mine", folder=furnished)
 
-    done = call("validate", "--local", "mine", "--checks", "benchmark", "--json", folder=desk)
+    done = call("validate", "--local", "mine", "--checks", "benchmark", "--json", folder=furnished)
     (part,) = json.loads(done.stdout)["definitions"].values()
     told = {each["code"]: each for each in part["benchmark"]["messages"]}
 

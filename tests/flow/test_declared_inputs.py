@@ -115,6 +115,7 @@ def test_a_kernel_that_remembers_the_page_table_is_found_out() -> None:
     assert status(trace) == "INCORRECT_NUMERICAL"
 
 
+@pytest.mark.full
 def test_the_same_reference_cannot_take_pages_drawn_from_anything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -124,6 +125,7 @@ def test_the_same_reference_cannot_take_pages_drawn_from_anything(
     assert "the dataset is at fault" in caplog.text
 
 
+@pytest.mark.full
 def test_a_distribution_that_cannot_be_drawn_is_the_datasets_fault(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

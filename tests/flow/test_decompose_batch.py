@@ -132,6 +132,7 @@ def test_start_and_count_are_places_in_the_list(tmp_path: Path) -> None:
     assert report["rows"][0]["verified"] == "skipped"
 
 
+@pytest.mark.full
 def test_equal_kernels_of_two_models_are_one_in_the_merged_dataset(tmp_path: Path) -> None:
     twice = {
         "1_A.py": model("return torch.relu(x)"),
@@ -174,6 +175,7 @@ def test_an_interrupted_batch_keeps_what_is_done_and_leaves_no_process(tmp_path:
     assert not running(str(tmp_path))
 
 
+@pytest.mark.full
 def test_ctrl_c_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(GOOD["1_Relu.py"])

@@ -54,7 +54,7 @@ def _written(file: str, folder: Path, *levels: Any) -> emit.WrittenDataset:
     scope="module",
     params=mostly_full(
         SOME,
-        *(SOME[0], SOME[3], SOME[4], SOME[5], SOME[6], SOME[7]),
+        *(SOME[0], "level2/16_WritesThroughViews.py", "level2/36_SharedHelperNorm_Linear.py"),
         *("level3/12_MiniGPT.py", "level3/43_CachedDecoding.py"),
     ),
 )
@@ -193,6 +193,7 @@ def test_a_file_says_fail_and_exits_with_1_when_its_work_is_changed(
     assert (done.returncode, done.stdout) == (1, "FAIL: input 0 was changed\n")
 
 
+@pytest.mark.full
 def test_a_file_says_pass_and_exits_with_0(mini_gpt: Path) -> None:
     file = mini_gpt / "level_3_model/m12_mini_gpt.py"
 
@@ -275,17 +276,15 @@ def test_what_the_verification_found_lies_beside_the_pieces_and_is_what_was_prin
 ) -> None:
     command = [sys.executable, "-m", "flashinfer_bench", "decompose"]
     made = [*command, str(PROBLEMS / "level1/33_TopK.py"), "--output", str(tmp_path), "--json"]
-    looked = [*command, "verify", str(tmp_path / "33_TopK"), "--json"]
 
     printed = json.loads(subprocess.run(made, capture_output=True, check=True).stdout)
-    again = json.loads(subprocess.run(looked, capture_output=True, check=True).stdout)
     kept = json.loads((tmp_path / "33_TopK/verification/summary.json").read_text())
 
     found = printed["decomposition"]
     assert "verification/summary.json" in found["files"]
     assert kept["passed"] is (found["verified"] == "pass") is True
     assert kept["coverage"]["operations"] == found["operations"]
-    assert kept["rungs"] == again["verification"]["rungs"]
+    assert {each["verdict"] for each in kept["rungs"]} == {"pass"}
     assert not {"folder", "elapsed_s"} & set(kept)
 
 
@@ -298,6 +297,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.full
 def test_a_place_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     command = [sys.executable, "-m", "flashinfer_bench", "decompose"]

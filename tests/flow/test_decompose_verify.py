@@ -58,6 +58,7 @@ def test_a_bad_one_exits_with_1_and_names_file_rule_and_remedy(handmade: Path) -
     assert "Move the operation into a kernel of its own" in finding["remedy"]
 
 
+@pytest.mark.full
 def test_a_folder_without_a_tree_exits_with_2_and_one_line(tmp_path: Path) -> None:
     ended = verify(tmp_path)
 

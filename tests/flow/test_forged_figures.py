@@ -159,6 +159,7 @@ def test_a_phase_takes_as_long_as_the_judge_saw(phase: str) -> None:
     assert list(taken.values()) == [None]
 
 
+@pytest.mark.full
 def test_the_run_ends_with_the_solutions_failure_and_resumes_after_it(tmp_path: Path) -> None:
     names = ("negative_memory", "toolchain_missing")
     forged = [solution(FORGED[name][0], name=name) for name in names]

@@ -193,6 +193,7 @@ def test_pass_at_k_and_fast_p_count_what_is_right(document: dict[str, Any]) -> N
     assert document["code"] == document["exit_code"] == 1
 
 
+@pytest.mark.full
 def test_a_single_candidate_passes_with_two_seeds_of_weights(tmp_path: Path) -> None:
     candidate = tmp_path / "model_new.py"
     candidate.write_text(

@@ -165,6 +165,7 @@ def test_triton_is_compiled_for_an_architecture_when_one_is_asked_for() -> None:
     assert skipped(kernel(TRITON, "triton"), arch="sm_100") == "built for sm_100, no CUDA device"
 
 
+@pytest.mark.full
 @needs_triton
 def test_a_triton_kernel_that_does_not_compile_is_a_compile_error_with_tritons_words() -> None:
     source = TRITON.replace("mask=at < n) + 1", "mask=at < n) + undeclared_name")

@@ -565,6 +565,7 @@ def test_an_explicit_seed_gives_the_same_errors_again(store: TraceSet) -> None:
     assert first > 0
 
 
+@pytest.mark.full
 def test_strict_rules_turn_a_note_into_a_failure(store: TraceSet) -> None:
     source = "import torch\ndef run(x):\n    return torch.stack([x + 1, x], -1)[:, 0]\n"
 
@@ -761,6 +762,7 @@ def test_a_solution_that_dies_after_its_last_answer_harms_nobody_else() -> None:
     assert after.status == "PASSED", after.log
 
 
+@pytest.mark.full
 def test_a_benchmark_that_is_dropped_leaves_no_process(store: TraceSet) -> None:
     before = children()
     running = Benchmark(store, quick(), device="cpu")

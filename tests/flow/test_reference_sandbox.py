@@ -136,6 +136,7 @@ def test_inputs_from_files_reach_the_reference_and_the_solution(tmp_path: Path) 
     assert isinstance(seen, TaskLinted)
 
 
+@pytest.mark.full
 def test_a_file_that_is_not_as_declared_is_the_datasets_fault(tmp_path: Path) -> None:
     save_blob(tmp_path, torch.ones(3))
     dataset = stored(tmp_path, INCREMENT, FILE_INPUT)
@@ -169,6 +170,7 @@ def test_a_reference_that_breaks_the_judge_is_the_datasets_fault(how: str, tmp_p
     assert isinstance(found, DatasetFault), found
 
 
+@pytest.mark.full
 def test_ceilings_are_measured_before_a_reference_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ for name in missing:
     sys.modules[name] = None
 runpy.run_path(path, run_name="__main__")
 """
+CONFIG = quick(seed=11, profile_baseline=False, iterations=30)
 OURS = ("flashinfer_bench", "msgspec", "pydantic", "click", "psutil")
 PAIR = Definition(
     name="pair",
@@ -95,15 +97,20 @@ def run(x):
 """
 
 
-def recorded(made: Solution, definition: Definition, config: BenchmarkConfig) -> Trace:
-    trace_set = dataset(made, definition=definition)
-    if definition.name in WORKLOADS:
-        workload = WORKLOADS[definition.name]
-        trace_set.workloads = {
-            definition.name: [Trace(definition=definition.name, workload=workload)]
-        }
-    with Benchmark(trace_set, config, device="cpu") as benchmark:
-        (trace,) = benchmark.run_solution(made, dump_traces=False)
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Benchmark]:
+    """One benchmark for all solutions."""
+    known = dataset()
+    for definition in (PAIR, SAMPLER):
+        name = definition.name
+        known.definitions[name] = definition
+        known.workloads[name] = [Trace(definition=name, workload=WORKLOADS[name])]
+    with Benchmark(known, CONFIG, device="cpu") as benchmark:
+        yield benchmark
+
+
+def recorded(engine: Benchmark, made: Solution) -> Trace:
+    (trace,) = engine.run_solution(made, dump_traces=False)
     return trace
 
 
@@ -142,9 +149,6 @@ def mismatch_in(evaluation: Evaluation) -> str:
     return "\n".join(lines[first:]).strip()
 
 
-CONFIG = quick(seed=11, profile_baseline=False, iterations=30)
-
-
 @pytest.mark.parametrize(
     ("source", "definition", "into"),
     [
@@ -155,10 +159,10 @@ CONFIG = quick(seed=11, profile_baseline=False, iterations=30)
     ],
 )
 def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(
-    tmp_path: Path, source: str, definition: Definition, into: bool
+    engine: Benchmark, tmp_path: Path, source: str, definition: Definition, into: bool
 ) -> None:
     made = solution(source, definition=definition.name, into=into)
-    trace = recorded(made, definition, CONFIG)
+    trace = recorded(engine, made)
 
     code, said = run_alone(tmp_path, script_of(trace, made, definition, CONFIG))
 
@@ -169,9 +173,11 @@ def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(
 
 @pytest.mark.full
 @pytest.mark.parametrize("source", [TIRED, STALE], ids=["after some calls", "by address"])
-def test_what_is_wrong_in_a_timed_call_only_is_shown_too(tmp_path: Path, source: str) -> None:
+def test_what_is_wrong_in_a_timed_call_only_is_shown_too(
+    engine: Benchmark, tmp_path: Path, source: str
+) -> None:
     made = solution(source)
-    trace = recorded(made, INCREMENT, CONFIG)
+    trace = recorded(engine, made)
 
     code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
 
@@ -193,10 +199,10 @@ OTHERS = (
     mostly_full(OTHERS, OTHERS[0]),
 )
 def test_other_failures_are_shown_as_they_are(
-    tmp_path: Path, source: str, status: str, words: str
+    engine: Benchmark, tmp_path: Path, source: str, status: str, words: str
 ) -> None:
     made = solution(source)
-    trace = recorded(made, INCREMENT, CONFIG)
+    trace = recorded(engine, made)
 
     code, said = run_alone(tmp_path, script_of(trace, made, INCREMENT, CONFIG))
 
@@ -205,9 +211,9 @@ def test_other_failures_are_shown_as_they_are(
     assert words in said
 
 
-def test_draws_that_are_no_draws_are_shown(tmp_path: Path) -> None:
+def test_draws_that_are_no_draws_are_shown(engine: Benchmark, tmp_path: Path) -> None:
     made = solution("def run(probs):\n    return probs.argmax(-1)\n", definition="sampler")
-    trace = recorded(made, SAMPLER, CONFIG)
+    trace = recorded(engine, made)
 
     code, said = run_alone(tmp_path, script_of(trace, made, SAMPLER, CONFIG), OURS)
 
@@ -239,10 +245,10 @@ def test_inputs_from_files_are_read_where_they_lie(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wrong() -> tuple[Solution, Trace]:
+def wrong(engine: Benchmark) -> tuple[Solution, Trace]:
     """A solution and its failure, run once for all who only read them."""
     made = solution(WRONG)
-    return made, recorded(made, INCREMENT, CONFIG)
+    return made, recorded(engine, made)
 
 
 def test_a_mended_solution_exits_with_0(tmp_path: Path, wrong: tuple[Solution, Trace]) -> None:

@@ -180,7 +180,7 @@ def require(level: str) -> None:
         pytest.skip(CONTAINER.missing)
 
 
-@pytest.fixture(scope="module", params=["process", "container"])
+@pytest.fixture(scope="module", params=mostly_full(["process", "container"], "process"))
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
@@ -550,6 +550,7 @@ def test_honest_solutions_go_on_working(level: str) -> None:
     assert failed == {}
 
 
+@pytest.mark.full
 def test_switched_off_is_recorded_as_such() -> None:
     with Benchmark(dataset(), quick(sandbox="off"), device="cpu") as benchmark:
         found = evaluate(benchmark, solution(HONEST)).provenance
@@ -576,6 +577,7 @@ def test_where_something_is_missing_the_trace_names_it_and_required_does_not_run
     assert {"network", "processes"} <= set(found.provenance.sandbox_missing or ())
 
 
+@pytest.mark.full
 def test_a_run_says_what_of_the_sandbox_was_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

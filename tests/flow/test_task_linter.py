@@ -192,6 +192,7 @@ def test_what_is_weak_is_found_and_nothing_else(
         assert each["remedy"]
 
 
+@pytest.mark.full
 def test_the_bundled_dataset_has_no_weak_task() -> None:
     report = validated(BUNDLED, "--checks", "task", "--run")
 

@@ -89,7 +89,7 @@ WHOSE = (
 )
 
 
-@pytest.mark.parametrize(("source", "status", "whose"), mostly_full(WHOSE, *WHOSE[:2]))
+@pytest.mark.parametrize(("source", "status", "whose"), mostly_full(WHOSE, WHOSE[0]))
 def test_whoever_is_wrong_is_named(
     root: Path, tmp_path: Path, source: str, status: str, whose: str
 ) -> None:
@@ -105,6 +105,7 @@ def test_whoever_is_wrong_is_named(
     assert told["workloads"] == []
 
 
+@pytest.mark.full
 def test_a_broken_reference_is_neithers_fault(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path, solution(HONEST, name="honest"))
     broken = INCREMENT.model_copy(update={"reference": "def run(x):\n    raise ValueError('no')\n"})
@@ -184,7 +185,7 @@ HELD = (
 )
 
 
-@pytest.mark.parametrize(("command", "level", "is_left"), mostly_full(HELD, *HELD[:2]))
+@pytest.mark.parametrize(("command", "level", "is_left"), mostly_full(HELD, HELD[1]))
 def test_a_kernel_file_is_held_as_asked(
     root: Path, tmp_path: Path, command: str, level: str, is_left: bool
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_kernel_file_is_held_as_asked(
     assert mark.exists() == is_left
 
 
+@pytest.mark.full
 def test_a_replayed_job_is_held_as_asked(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     folder = write_dataset(tmp_path / "dataset", solution(leaving(mark), name="leaving"))
@@ -244,6 +246,7 @@ def test_a_trace_without_a_seed_makes_no_script(root: Path, tmp_path: Path) -> N
     assert not (tmp_path / "failure.py").exists()
 
 
+@pytest.mark.full
 def test_errors_of_a_job_that_ended_by_the_clock_are_not_held_against_it(
     root: Path, tmp_path: Path
 ) -> None:
@@ -295,6 +298,7 @@ def test_code_that_was_changed_since_is_told_and_ends_differently(
     ]
 
 
+@pytest.mark.full
 def test_a_trace_without_provenance_is_compared_as_far_as_it_goes(
     root: Path, tmp_path: Path
 ) -> None:

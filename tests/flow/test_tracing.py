@@ -213,7 +213,7 @@ ORDERS = (
 )
 
 
-@pytest.mark.parametrize("steps", mostly_full(ORDERS, ORDERS[2], ORDERS[4]))
+@pytest.mark.parametrize("steps", mostly_full(ORDERS, ORDERS[4]))
 def test_a_program_forks_whatever_was_started_in_which_order(dataset: Path, steps: str) -> None:
     done = program(dataset, f"{RUNTIMES}{steps}\ndouble(1)\n")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.data import Evaluation
 
@@ -46,6 +48,7 @@ def test_a_weak_task_is_noted_and_strict_rules_do_not_mind() -> None:
     assert [note.code for note in found.task_notes] == ["constant_inputs"]
 
 
+@pytest.mark.full
 def test_a_sound_task_is_not() -> None:
     found = evaluated(dataset(solution(HONEST)))
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Workload
 
 _CONFIG_HASH_DIGITS = 16
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _DEPRECATED_EXTRA = ("sampling_validation_trials", "sampling_tvd_threshold")
 
 
@@ -160,8 +161,13 @@ class BenchmarkConfig(_Layer, RunSettings):
         return self
 
     @classmethod
-    def from_yaml(cls, path: str | Path, **overrides: Any) -> BenchmarkConfig:
-        """Read a YAML file; `overrides` replace its keys. `UsageError` says what is wrong with it."""
+    def from_yaml(
+        cls, path: str | Path, *, beneath: Mapping[str, Any] = _NOTHING, **overrides: Any
+    ) -> BenchmarkConfig:
+        """Read a YAML file; `overrides` replace its keys, which replace those `beneath`.
+
+        `UsageError` says what is wrong with it.
+        """
         import yaml  # noqa: PLC0415  # only runs with a file need it
 
         try:
@@ -172,7 +178,7 @@ class BenchmarkConfig(_Layer, RunSettings):
             raise UsageError(f"config {path} is no valid YAML: {error}") from error
         if not isinstance(content, dict):
             raise UsageError(f"config {path} must be a mapping of settings")
-        return cls._validated({**content, **overrides}, f"config {path}")
+        return cls._validated({**beneath, **content, **overrides}, f"config {path}")
 
     @classmethod
     def default(cls, **overrides: Any) -> BenchmarkConfig:

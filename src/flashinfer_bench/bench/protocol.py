@@ -3,6 +3,8 @@
 A *candidate* is a process that runs one callable: a solution under test, or the reference when it is
 timed. It learns a signature, input plans, and the seed of a call when that call is prepared; never a
 definition, an expected output or a tolerance. Every answer repeats the id of its request.
+
+One file of many small types: who may say what to whom is read in one place.
 """
 
 from __future__ import annotations
@@ -52,6 +54,12 @@ class Kill(Message, frozen=True):
     pid: int
 
 
+class ShowStack(Message, frozen=True):
+    """Have a worker print where its Python code is, into its own log; nothing answers."""
+
+    pid: int
+
+
 # ------------------------------------------------------------------ fork server → parent
 
 
@@ -90,7 +98,7 @@ class Killed(Message, frozen=True):
 
 
 FromServer = ServerReady | Spawned | NotSpawned | Exited | Killed
-ToServer = Spawn | Kill
+ToServer = Spawn | Kill | ShowStack
 
 
 # ------------------------------------------------------------------ → candidate
@@ -121,6 +129,9 @@ class OpenWorkload(Message, frozen=True):
 
     inputs: tuple[InputPlan, ...]
     outputs: tuple[TensorPlan, ...]
+    """What calls return or are given to fill, then what they write into their inputs."""
+    returned: int
+    """How many of the outputs are returned."""
     slot_count: int
     has_files: bool
     has_output_buffers: bool

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flashinfer_bench.bench.protocol import Variation
 
+EMPTY_AXIS = "empty_axis"
 CONSTANT_INPUTS = "constant_inputs"
 TRIVIAL_ANSWER_PASSES = "trivial_answer_passes"
 WEAKLY_TOLD_APART = "weakly_told_apart"

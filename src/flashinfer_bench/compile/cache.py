@@ -37,6 +37,9 @@ IN_PROGRESS = ".building-"
 _KEY_DIGITS = 16
 _FOLDER_DIGITS = 32
 _NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z_]")
+_BUILD_FOLDER = re.compile(
+    r"""(?:(?<=")/[^"\n]*|/[^\s"'(:]*)/solutions/[0-9a-f]{32}/\w+/[.\w-]+/"""
+)
 _LONGEST_NAME = 100  # file names end at 255 bytes; the key keeps shortened names apart
 
 
@@ -65,6 +68,15 @@ def package_name(prefix: str, solution_name: str, key: str) -> str:
     if not name or name[0].isdigit():
         name = "_" + name
     return f"{prefix}{name}_{key}"
+
+
+def named_as_written(text: str) -> str:
+    """Name a solution's files as the solution does, where a text names their copies in a build folder.
+
+    >>> named_as_written(f'File "/home/me/cache/solutions/{"0" * 32}/python/fib_python_k_1/main.py", line 3')
+    'File "main.py", line 3'
+    """
+    return _BUILD_FOLDER.sub("", text)
 
 
 def require_writable(root: Path) -> None:

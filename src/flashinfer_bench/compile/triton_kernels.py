@@ -7,6 +7,7 @@ that have a shape and a dtype and no content, and each launch on its way compile
 from __future__ import annotations
 
 import contextlib
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import InputPlan
 
 _WARP_SIZE = 32
+_NO_GRID = "outside of the scope of a kernel"
+"""How Triton says that a kernel was called like a function."""
 _DEVICES = ("cuda", "cpu")  # a torch without CUDA runs fewer operations on tensors called cuda
 
 
@@ -41,6 +44,8 @@ def compile_for(
                 _call_without_content(runnable.callable, arguments, device)
             except Exception as error:  # noqa: BLE001 - a solution may raise anything
                 stopped = error
+                if _NO_GRID in str(error):
+                    raise _gridless(solution, error) from None
             if seen.failure is not None:
                 raise _refusal(gpu, solution, seen.failure)
             if stopped is None or seen.compiled:
@@ -48,6 +53,11 @@ def compile_for(
     if seen.compiled:
         return None
     return "it launches no kernel" if stopped is None else _headline(stopped)
+
+
+def _gridless(solution: Solution, error: Exception) -> BuildError:
+    message = f"solution {solution.name!r} calls a kernel without a grid; write kernel[grid](...)"
+    return BuildError(message, log="".join(traceback.format_exception(error)))
 
 
 def _refusal(gpu: Gpu, solution: Solution, failure: Exception) -> BuildError:

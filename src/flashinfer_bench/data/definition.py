@@ -15,6 +15,7 @@ from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_empty, is_none
 from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec
 from flashinfer_bench.data.wording import listed
 from flashinfer_bench.data.workload import RandomInput
+from flashinfer_bench.data.written_parameters import written_parameters
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -104,10 +105,11 @@ class Definition(Shaped, Entity):
 
     def signature(self) -> Signature:
         """Give what a candidate may know: no reference, no tolerances, no descriptions."""
-        silent = {"description": None}
+        silent = {"description": None, "optional": False}
+        axes = {"description": None}
         return Signature(
             name=self.name,
-            axes={name: axis.model_copy(update=silent) for name, axis in self.axes.items()},
+            axes={name: axis.model_copy(update=axes) for name, axis in self.axes.items()},
             inputs={name: spec.model_copy(update=silent) for name, spec in self.inputs.items()},
             outputs={name: spec.model_copy(update=silent) for name, spec in self.outputs.items()},
         )
@@ -129,16 +131,34 @@ class Definition(Shaped, Entity):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @cached_property
+    def mutated_inputs(self) -> tuple[str, ...]:
+        """Inputs that kernels write into: declared so, or optional and written into by the reference's source."""
+        return tuple(
+            name
+            for number, (name, spec) in enumerate(self.inputs.items())
+            if spec.mutated
+            or (_may_be_mutated(spec) and number in written_parameters(self.reference))
+        )
+
+    @cached_property
     def unevaluable_constraints(self) -> list[str]:
-        """Constraints that speak of more than axes (`total_q == qo_indptr[-1]`): not checked."""
+        """Constraints that speak of more than axes and shapes (`total_q == qo_indptr[-1]`): not checked."""
         return [text for text in self.constraints if self._evaluable(text) is None]
 
     def _evaluable(self, constraint: str) -> expressions.Expression | None:
         try:
-            expression = expressions.parse(constraint)
+            expression = expressions.parse(self._over_axes(constraint))
         except expressions.ExpressionError:
             return None
         return expression if expression.names <= self.axes.keys() else None
+
+    def _over_axes(self, constraint: str) -> str:
+        """Write axes for the lengths of tensors: `x.shape[0]` is the first axis of `x`."""
+        if ".shape" not in constraint:
+            return constraint
+        specs = self.inputs | self.outputs
+        shapes = {name: list(spec.shape) for name, spec in specs.items() if spec.shape is not None}
+        return expressions.with_axes_for_shapes(constraint, shapes)
 
     def violated_constraints(self, axes: Mapping[str, int]) -> list[str]:
         """Constraints that do not hold, or have no value, for these axis values."""
@@ -183,6 +203,11 @@ class Definition(Shaped, Entity):
     def torch_output_dtypes(self) -> list[torch.dtype]:
         """Torch dtypes of the outputs in order."""
         return _torch_dtypes(self.outputs)
+
+
+def _may_be_mutated(spec: TensorSpec) -> bool:
+    is_tensor = spec.shape is not None and spec.role == "dynamic"
+    return spec.optional and spec.mutated is None and is_tensor
 
 
 def _holds(expression: expressions.Expression, values: Mapping[str, int]) -> bool:

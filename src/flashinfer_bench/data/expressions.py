@@ -87,6 +87,44 @@ def parse(text: str) -> Expression:
     return Expression(text)
 
 
+def with_axes_for_shapes(text: str, shapes: Mapping[str, Sequence[str]]) -> str:
+    """Replace each length of a tensor by its axis.
+
+    >>> with_axes_for_shapes("x.shape[-1] == 2 * hidden", {"x": ["rows", "cols"]})
+    'cols == 2 * hidden'
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+    return ast.unparse(_AxesForShapes(shapes).visit(tree))
+
+
+class _AxesForShapes(ast.NodeTransformer):
+    def __init__(self, shapes: Mapping[str, Sequence[str]]) -> None:
+        self._shapes = shapes
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        match node:
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=tensor), attr="shape"), slice=place
+            ) if tensor in self._shapes:
+                axes = self._shapes[tensor]
+                number = _whole(place)
+                if number is not None and -len(axes) <= number < len(axes):
+                    return ast.Name(axes[number], ast.Load())
+        return node
+
+
+def _whole(node: ast.expr) -> int | None:
+    """Give the number that a subscript is; None for anything else."""
+    try:
+        number = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return number if type(number) is int else None
+
+
 def parses_as_python(text: str) -> bool:
     """Tell whether the text is any Python expression at all, arithmetic or not."""
     try:

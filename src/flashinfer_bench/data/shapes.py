@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, StrictBool, Tag, field_validator
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
@@ -102,6 +102,11 @@ class TensorSpec(Entity):
     """How often it changes: every call, with the batch's structure, or never (weights)."""
     description: str | None = Field(None, exclude_if=is_none)
     """What the tensor holds."""
+    optional: StrictBool = Field(False, exclude_if=lambda optional: not optional)
+    """Of an input: whether a workload may leave it out; then None is passed."""
+    mutated: StrictBool | None = Field(None, exclude_if=is_none)
+    """Of an input: whether kernels write into it; what it holds after the call is judged like an output.
+    Left out, it holds of an optional input that the source of the reference writes into."""
 
 
 class Shaped:
@@ -124,6 +129,13 @@ class Shaped:
                 raise ValueError(
                     f"the shape of {tensor!r} uses unknown axis {listed(sorted(unknown))}"
                 )
+        for tensor, spec in self.outputs.items():
+            if spec.optional or spec.mutated is not None:
+                raise ValueError(f"output {tensor!r}: `optional` and `mutated` are for inputs")
+        for tensor, spec in self.inputs.items():
+            if spec.mutated and (spec.shape is None or spec.role != "dynamic"):
+                why = "a scalar" if spec.shape is None else f"its role is {spec.role!r}"
+                raise ValueError(f"input {tensor!r} cannot be `mutated`: {why}")
         self.derived_axes  # noqa: B018 - putting them in order finds unknown names and cycles
 
     @cached_property

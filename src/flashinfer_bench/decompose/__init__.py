@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Decomposition", "decompose"]
 
-_STORY = f"{__name__}.story"
+_HOME = f"{__name__}.pipeline"
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_STORY), name)
+    return getattr(importlib.import_module(_HOME), name)
 
 
-make_callable(__name__, home=_STORY, function="decompose")
+make_callable(__name__, home=_HOME, function="decompose")

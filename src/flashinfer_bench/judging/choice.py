@@ -47,6 +47,11 @@ def judge_name(definition: Definition) -> str:
     return _BY_OP_TYPE.get(definition.op_type, "elementwise")
 
 
+def judged_outputs(definition: Definition) -> tuple[str, ...]:
+    """Name what is judged: the outputs, then inputs that are written into."""
+    return (*definition.outputs, *definition.mutated_inputs)
+
+
 def _has_low_bit_inputs(definition: Definition) -> bool:
     return any(str(spec.dtype).startswith(_LOW_BIT) for spec in definition.inputs.values())
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
+from flashinfer_bench.tensors.outputs import unwritten
 
 _PIECE_ELEMENTS = 1 << 20
 _SHOWN_MISMATCHES = 5
+_UNWRITTEN = "never written"
 _RELATIVE_FLOOR = 1e-8  # the dataset format's denominator: |expected| + 1e-8
 
 
@@ -75,7 +77,8 @@ class _ErrorCounts:
     worst_bad: float = 0.0
     nonfinite_count: int = 0
     has_nan: bool = False
-    mismatches: list[tuple[int, float, float]] = field(default_factory=list)
+    unwritten_count: int = 0
+    mismatches: list[tuple[int, float | str, float]] = field(default_factory=list)
 
     def add(self, got: torch.Tensor, expected: torch.Tensor, start: int) -> None:
         """Add one flat piece that begins at element `start`."""
@@ -140,11 +143,14 @@ class _ErrorCounts:
     ) -> None:
         self.bad_count += int(bad.sum())
         self.worst_bad = max(self.worst_bad, float(absolute[bad].max()))
+        left_out = unwritten(got)
+        if left_out is not None:
+            self.unwritten_count += int((left_out & bad).sum())
         wanted = _SHOWN_MISMATCHES - len(self.mismatches)
         for position in bad.nonzero().reshape(-1)[:wanted].tolist():
-            self.mismatches.append(
-                (start + position, got[position].item(), expected[position].item())
-            )
+            is_left_out = left_out is not None and bool(left_out[position])
+            value = _UNWRITTEN if is_left_out else got[position].item()
+            self.mismatches.append((start + position, value, expected[position].item()))
 
     def _cap(self, expected: torch.Tensor) -> float:
         if self.tolerance.max_error_cap is None or math.isinf(self.tolerance.max_error_cap):
@@ -153,15 +159,19 @@ class _ErrorCounts:
 
     def _explain(self, expected: torch.Tensor, cap: float) -> str:
         lines = [f"{self.bad_count} of {self.count} elements differ"]
-        if self.nonfinite_count:
-            lines[0] += f", {self.nonfinite_count} of them in NaN or infinity"
+        if self.unwritten_count:
+            lines[0] += f", {self.unwritten_count} of them were {_UNWRITTEN}"
+        if self.nonfinite_count > self.unwritten_count:
+            others = self.nonfinite_count - self.unwritten_count
+            lines[0] += f", {others} of them in NaN or infinity"
         if self.worst_bad > cap:
             lines[0] += f"; one is off by {self.worst_bad:.3g}, more than the cap {cap:.3g}"
         for position, got, wanted in self.mismatches:
             index = tuple(
                 int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)
             )
-            lines.append(f"  at {list(index)}: got {_shown(got)}, expected {_shown(wanted)}")
+            found = got if got is _UNWRITTEN else f"got {_shown(got)}"
+            lines.append(f"  at {list(index)}: {found}, expected {_shown(wanted)}")
         return "\n".join(lines)
 
 
@@ -191,18 +201,22 @@ def _counts(got: torch.Tensor, expected: torch.Tensor) -> dict[str, int]:
     edges = torch.tensor([10.0**power for power in range(_LOWEST, _HIGHEST + 1)])
     edges = edges.to(got.device, torch.float64)
     counts = torch.zeros(len(edges) + 1, dtype=torch.int64, device=got.device)
-    exact = special = 0
+    exact = special = never = 0
     for start in range(0, got.numel(), _PIECE_ELEMENTS):
         ours = got[start : start + _PIECE_ELEMENTS].double()
         theirs = expected[start : start + _PIECE_ELEMENTS].double()
         same = (ours == theirs) | (ours.isnan() & theirs.isnan())
         finite = ours.isfinite() & theirs.isfinite()
         exact += int(same.sum())
-        special += int((~finite & ~same).sum())
+        left_out = unwritten(got[start : start + _PIECE_ELEMENTS])
+        left = 0 if left_out is None else int((left_out & ~same).sum())
+        never += left
+        special += int((~finite & ~same).sum()) - left
         errors = (ours - theirs).abs()[finite & ~same]
         counts += torch.bincount(torch.bucketize(errors, edges), minlength=len(counts))
     powers = range(_LOWEST, _HIGHEST + 1)
     labels = ["none", *(f"up to 1e{power}" for power in powers), f"above 1e{_HIGHEST}"]
     found = dict(zip(labels, [exact, *counts.tolist()], strict=True))
     found["NaN, infinity"] = special
+    found[_UNWRITTEN] = never
     return {label: count for label, count in found.items() if count}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.judging.case import Judge
-from flashinfer_bench.judging.choice import judge_name
+from flashinfer_bench.judging.choice import judge_name, judged_outputs
 from flashinfer_bench.judging.exact import compare_bits
 from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 from flashinfer_bench.judging.sampling import SamplingJudge
@@ -24,16 +24,16 @@ def judge_for(definition: Definition, extra: Mapping[str, Any] | None = None) ->
 
 
 def _elementwise(definition: Definition, _: Mapping[str, Any]) -> Judge:
-    return OutputJudge(tuple(definition.outputs), has_exact_outputs=_has_integers(definition))
+    return OutputJudge(judged_outputs(definition), has_exact_outputs=_has_integers(definition))
 
 
 def _exact(definition: Definition, _: Mapping[str, Any]) -> Judge:
-    return OutputJudge(tuple(definition.outputs), compare_bits, has_exact_outputs=True)
+    return OutputJudge(judged_outputs(definition), compare_bits, has_exact_outputs=True)
 
 
 def _low_bit(definition: Definition, _: Mapping[str, Any]) -> Judge:
     return OutputJudge(
-        tuple(definition.outputs),
+        judged_outputs(definition),
         compare_low_bit,
         has_exact_outputs=_has_integers(definition),
         matched_ratio=LOW_BIT_RATIO,
@@ -43,14 +43,15 @@ def _low_bit(definition: Definition, _: Mapping[str, Any]) -> Judge:
 def _sparse_attention(definition: Definition, _: Mapping[str, Any]) -> Judge:
     """Only the first output must be there: kernels leave out the log-sum-exp that nobody asked for."""
     return OutputJudge(
-        tuple(definition.outputs),
+        judged_outputs(definition),
         has_exact_outputs=_has_integers(definition),
         least_outputs=1,
     )
 
 
 def _has_integers(definition: Definition) -> bool:
-    return any("float" not in str(spec.dtype) for spec in definition.outputs.values())
+    specs = definition.inputs | definition.outputs
+    return any("float" not in str(specs[name].dtype) for name in judged_outputs(definition))
 
 
 JUDGES: Mapping[str, MakeJudge] = {

@@ -62,8 +62,8 @@ class OutputCase:
     def hear(self, call: JudgedCall) -> JudgeVerdict:
         """Judge the call by itself; remember where it was wrong, if some of that is forgiven."""
         verdict = JudgeVerdict(is_accepted=True)
-        names = self.judge.outputs
-        for name, ours, theirs in zip(names, call.got, call.expected, strict=True):
+        for number, (ours, theirs) in enumerate(zip(call.got, call.expected, strict=True)):
+            name = self.judge.outputs[number]
             if ours is not None:
                 found = self.judge.compare(ours, theirs, self.tolerance)
                 verdict = verdict.merged(found.placed(f"output {name!r}"))

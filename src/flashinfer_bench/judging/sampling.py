@@ -45,6 +45,11 @@ class SamplingJudge:
                 f"{definition.name}: the judge 'sampling' needs an input named 'probs' or 'logits' "
                 f"(inputs: {', '.join(names)}); rename it, or name another judge"
             )
+        if definition.mutated_inputs:
+            raise DatasetError(
+                f"{definition.name}: the judge 'sampling' cannot judge what is written into an input "
+                f"({', '.join(definition.mutated_inputs)}); name another judge"
+            )
         if len(definition.outputs) != 1:
             raise DatasetError(
                 f"{definition.name}: the judge 'sampling' needs exactly one output, the drawn tokens "

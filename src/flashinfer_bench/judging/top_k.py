@@ -21,6 +21,7 @@ from flashinfer_bench.judging.case import (
     SimpleCase,
     Tolerance,
 )
+from flashinfer_bench.judging.choice import judged_outputs
 from flashinfer_bench.judging.outputs import floating_pairs
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class TopKJudge:
             and spec.shape[:-1] == shape[:-1]
         ]
         return cls(
-            tuple(definition.outputs),
+            judged_outputs(definition),
             indices=list(definition.outputs).index(indices),
             values=_position(
                 _named(extra, "top_k_values", definition.outputs) or _only(values),

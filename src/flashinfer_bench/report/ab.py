@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.report.check import log_lines
+from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
     count_text,

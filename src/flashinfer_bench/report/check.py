@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, sol_text
+from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
     NOTHING,
@@ -21,7 +22,6 @@ from flashinfer_bench.text.tables import (
     RowColumn,
     heading,
     paragraph,
-    printable,
     rows_table,
 )
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.report.jobs import JobResult
     from flashinfer_bench.report.run import Fault, SkippedJob
-
-_MOST_LOG_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,10 @@ class CheckReport:
     jobs: tuple[JobResult, ...]
     skipped: tuple[SkippedJob, ...]
     dataset_faults: tuple[Fault, ...]
+    log_file: str | None = None
+    """Where the whole logs of the workloads that failed are."""
+    not_tried: int = 0
+    """Workloads that were left when a time-out, or a failure with `--fail-fast`, ended the check."""
 
 
 def check_page(report: CheckReport) -> Page:
@@ -59,13 +61,22 @@ def check_page(report: CheckReport) -> Page:
     if report.jobs:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
     blocks += _note_blocks(report.jobs)
-    blocks += _log_blocks([job for job in report.jobs if not job.is_passed])
+    blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
     if report.jobs:
         passed = sum(job.is_passed for job in report.jobs)
-        blocks.append(heading(f"{passed} of {count_text(len(report.jobs), 'workload')} passed"))
+        ended = f"{passed} of {count_text(len(report.jobs) + report.not_tried, 'workload')} passed"
+        blocks.append(heading(ended + _not_tried(report)))
     return tuple(blocks)
+
+
+def _not_tried(report: CheckReport) -> str:
+    if not report.not_tried:
+        return ""
+    is_timeout = report.jobs[-1].status == "TIMEOUT"
+    hint = "after a time-out (--keep-going tries all)" if is_timeout else "(--fail-fast)"
+    return f"; {report.not_tried} not tried {hint}"
 
 
 def _settings(report: CheckReport) -> list[str]:
@@ -133,28 +144,15 @@ def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
     return [heading("Notes"), paragraph(*lines)] if lines else []
 
 
-def _log_blocks(failed: Sequence[JobResult]) -> list[Block]:
+def _log_blocks(failed: Sequence[JobResult], log_file: str | None) -> list[Block]:
     """Show each log once, under the workloads that ended with it."""
     axes_by_log: dict[str, list[str]] = {}
     for job in failed:
         axes_by_log.setdefault(job.log, []).append(axes_text(job.axes))
     blocks: list[Block] = []
     for log, axes in axes_by_log.items():
-        blocks += [heading(f"Failed with {'; '.join(axes)}"), paragraph(*log_lines(log))]
+        blocks += [
+            heading(f"Failed with {'; '.join(axes)}"),
+            paragraph(*log_lines(log, whole=log_file)),
+        ]
     return blocks
-
-
-def log_lines(log: str) -> list[str]:
-    """Cut a log to a page, keeping both ends."""
-    lines = [_kept_indent(line) for line in log.splitlines()] or ["(no log)"]
-    if len(lines) <= _MOST_LOG_LINES:
-        return lines
-    half = _MOST_LOG_LINES // 2
-    left_out = count_text(len(lines) - 2 * half, "line")
-    return [*lines[:half], f"... {left_out} left out ...", *lines[-half:]]
-
-
-def _kept_indent(line: str) -> str:
-    """Clean a line, keeping the indentation that code and tables need."""
-    indent = len(line) - len(line.lstrip(" "))
-    return " " * indent + printable(line.strip())

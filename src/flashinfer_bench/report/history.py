@@ -12,12 +12,11 @@ from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
 from flashinfer_bench.report.standing import instant
 from flashinfer_bench.stats.between_runs import (
-    BetweenRunVariance,
-    Evidence,
+    BetweenRuns,
     Part,
-    between_run_variance,
     mean_of_parts,
-    of_repeats,
+    repeats,
+    spread,
 )
 from flashinfer_bench.stats.change_points import (
     FALSE_ALARMS,
@@ -229,7 +228,7 @@ def _described(
     runs: Sequence[Sequence[TraceRow]], by_run: Sequence[Mapping[str, TraceRow]], basis: Basis
 ) -> tuple[HistoryRun, ...]:
     timed = [each for each in by_run if each]
-    known = _variance(timed, basis)
+    known = _between_runs(timed, basis)
     common = set.intersection(*(set(each) for each in timed)) if timed else set()
     described: list[HistoryRun] = []
     for rows, passed in zip(runs, by_run, strict=True):
@@ -260,7 +259,7 @@ def _against(
     first: Mapping[str, TraceRow],
     run: Mapping[str, TraceRow],
     basis: Basis,
-    known: BetweenRunVariance,
+    known: BetweenRuns,
 ) -> tuple[float | None, Interval | None]:
     shared = sorted(
         uuid
@@ -274,28 +273,27 @@ def _against(
     ]
     if not all(interval for _, interval in ratios):
         return geometric_mean([ratio for ratio, _ in ratios]), None
+    known_ratios = [
+        (ratio, known.widened(ratio, interval)) for ratio, interval in ratios if interval
+    ]
     return mean_of_parts(
-        [
-            Part(ratio, *known.stretched(ratio, interval), "")
-            for ratio, interval in ratios
-            if interval
-        ]
+        [Part(ratio, found.interval, found.shared, "") for ratio, found in known_ratios]
     )
 
 
-def _variance(by_run: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenRunVariance:
+def _between_runs(by_run: Sequence[Mapping[str, TraceRow]], basis: Basis) -> BetweenRuns:
     """Ask runs of the same code how much they differ."""
-    by_code: defaultdict[str | None, defaultdict[str, list[Uncertain]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    by_job: defaultdict[tuple[str | None, str], list[Uncertain]] = defaultdict(list)
     for run in by_run:
         for uuid, row in run.items():
-            if not is_timed(row, basis):
-                continue
-            by_code[row.solution_hash][uuid].append(recorded(row, basis))
-    return between_run_variance(
-        sum((of_repeats(list(jobs.values())) for jobs in by_code.values()), Evidence())
-    )
+            if is_timed(row, basis):
+                by_job[row.solution_hash, uuid].append(recorded(row, basis))
+    found = [
+        observation
+        for (code, _), values in by_job.items()
+        for observation in repeats(values, code or "")
+    ]
+    return BetweenRuns(repeats=spread(found))
 
 
 def history_page(solution: str, found: Sequence[History]) -> Page:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
 from flashinfer_bench.report.failures import Failure, failure_of
+from flashinfer_bench.report.logs import headline
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
     error_text,
@@ -20,7 +21,6 @@ from flashinfer_bench.text.numbers import (
 from flashinfer_bench.text.tables import (
     Block,
     RowColumn,
-    first_line,
     heading,
     paragraph,
     rows_table,
@@ -189,7 +189,7 @@ def job_line(result: JobResult) -> str:
     job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
     if not result.is_passed:
         broken = f"violation {', '.join(result.violations)}" if result.violations else ""
-        why = broken or first_line(result.log)
+        why = broken or headline(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
     if result.interpreted:
@@ -221,6 +221,9 @@ def sol_text(fraction: float | None) -> str:
     return "" if fraction is None else percent_text(fraction)
 
 
+_EMPTY_AXIS = "empty_axis"
+
+
 def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
     if any(result.speedup is not None for result in results if result.is_timed):
@@ -230,7 +233,12 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         )
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
-    if weak := _distinct(result.task_notes for result in results):
+    notes = _distinct(result.task_notes for result in results)
+    if _EMPTY_AXIS in notes:
+        lines.append(
+            f"{_EMPTY_AXIS}: an axis has length 0; only correctness counts, rankings leave it out"
+        )
+    if weak := [note for note in notes if note != _EMPTY_AXIS]:
         lines.append(
             f"{', '.join(weak)}: the task itself is weak, and rankings leave it out; "
             "`flashinfer-bench validate --run` says more"

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 
-Argument = torch.Tensor | bool | int | float
+Argument = torch.Tensor | bool | int | float | None
+_WITHOUT_POOL = frozenset({"scalar", "absent"})
 
 
 class InputMaker:
@@ -45,7 +46,7 @@ class InputMaker:
         self._device = device
         self._files = dict(files or {})
         self._pools: list[torch.Tensor | None] = []
-        self._scalars: list[bool | int | float] = []
+        self._scalars: list[bool | int | float | None] = []
         self._sets: list[list[Argument]] = []
 
     def open_trial(self, seed: int) -> None:
@@ -53,8 +54,9 @@ class InputMaker:
         self._pools, self._scalars = [], []
         for index, plan in enumerate(self._plans):
             generator = torch.Generator(device=self._device).manual_seed(_derived(seed, index))
-            self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else 0)
-            self._pools.append(None if plan.source == "scalar" else self._draw(plan, generator))
+            self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else None)
+            has_pool = plan.source not in _WITHOUT_POOL
+            self._pools.append(self._draw(plan, generator) if has_pool else None)
         for arguments in self._sets:
             self._refresh_static(arguments)
 
@@ -156,7 +158,7 @@ def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
 def _changing(plans: Sequence[InputPlan]) -> Iterator[tuple[int, Distribution | None]]:
     """Yield which inputs are written before each call, and what their windows are drawn by; None for copies."""
     for index, plan in enumerate(plans):
-        if plan.source != "scalar" and plan.role != "static":
+        if plan.source not in _WITHOUT_POOL and plan.role != "static":
             yield index, _distribution(plan) if plan.source == "window" else None
 
 

@@ -27,6 +27,15 @@ _PARAMETER_BASES = torch.nn.Parameter.__mro__
 _MIXING = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 
 
+_FILLINGS = {
+    torch.float16: (torch.int16, 0x7ED5),
+    torch.bfloat16: (torch.int16, 0x7FD5),
+    torch.float32: (torch.int32, 0x7FD5_D5D5),
+    torch.float64: (torch.int64, 0x7FFD_D5D5_D5D5_D5D5),
+}
+"""A NaN of each type that arithmetic does not make: what outputs hold before a call."""
+
+
 def slot_bytes(plans: Sequence[TensorPlan]) -> int:
     """Bytes one call's outputs take in a shared buffer."""
     return sum(_aligned(plan.size_bytes) for plan in plans)
@@ -45,9 +54,18 @@ def poison(outputs: Iterable[torch.Tensor]) -> None:
         elif output.dtype.is_floating_point and output.dtype.itemsize == 1:
             output.view(torch.uint8).fill_(0x7F)  # NaN in both eight-bit formats
         elif output.dtype.is_floating_point:
-            output.fill_(float("nan"))
+            word, filling = _FILLINGS[output.dtype]
+            output.view(word).fill_(filling)
         else:
             output.fill_(torch.iinfo(output.dtype).min)
+
+
+def unwritten(output: torch.Tensor) -> torch.Tensor | None:
+    """Tell which elements still hold what `poison` wrote; None where a kernel may well have written the same."""
+    if output.dtype not in _FILLINGS:
+        return None
+    word, filling = _FILLINGS[output.dtype]
+    return output.contiguous().view(word) == filling
 
 
 class SharedOutputs:

@@ -19,6 +19,8 @@ from flashinfer_bench.data.distributions import (
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.data.distributions import Distribution
 
@@ -68,11 +70,12 @@ class InputPlan(msgspec.Struct, frozen=True):
     `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
     a safetensors file, the same in every call, times another factor where it is scaled, or its rows in another
     order where it is permuted. `scalar`: a Python
-    number; `None` for one that is drawn once a trial. Without a distribution the dtype says what is drawn.
+    number; `None` for one that is drawn once a trial. `absent`: None. Without a distribution the dtype says what
+    is drawn.
     """
 
     tensor: TensorPlan
-    source: Literal["window", "draw", "file", "scalar"]
+    source: Literal["window", "draw", "file", "scalar", "absent"]
     role: Literal["dynamic", "metadata", "static"] = "dynamic"
     value: bool | int | float | None = None
     distribution: PlannedDistribution | None = None
@@ -80,6 +83,18 @@ class InputPlan(msgspec.Struct, frozen=True):
     tensor_key: str = ""
     is_scaled: bool = False
     is_permuted: bool = False
+    is_mutated: bool = False
+    """Whether the call writes into it: its content after the call is one more output, behind those declared."""
+
+
+def mutated_of(plans: Sequence[InputPlan], arguments: Sequence[Any]) -> list[Any]:
+    """Pick the arguments that a call writes into."""
+    return [value for plan, value in zip(plans, arguments, strict=True) if plan.is_mutated]
+
+
+def untouched_of(plans: Sequence[InputPlan], arguments: Sequence[Any]) -> list[Any]:
+    """Pick the arguments that a call must leave as they are."""
+    return [value for plan, value in zip(plans, arguments, strict=True) if not plan.is_mutated]
 
 
 def plan_inputs(definition: Definition, workload: Workload) -> tuple[InputPlan, ...]:
@@ -92,7 +107,14 @@ def plan_inputs(definition: Definition, workload: Workload) -> tuple[InputPlan, 
 
 
 def plan_outputs(definition: Definition, workload: Workload) -> tuple[TensorPlan, ...]:
-    """Return shape and dtype of each output, in return order."""
+    """Return shape and dtype of each output, in return order, then of each input that is written into."""
+    returned = plan_returned(definition, workload)
+    inputs = plan_inputs(definition, workload) if definition.mutated_inputs else ()
+    return (*returned, *(plan.tensor for plan in inputs if plan.is_mutated))
+
+
+def plan_returned(definition: Definition, workload: Workload) -> tuple[TensorPlan, ...]:
+    """Return shape and dtype of each output that a call returns, or is given to fill."""
     shapes = definition.get_output_shapes(dict(workload.axes))
     return tuple(
         TensorPlan(name, tuple(shape or ()), str(spec.dtype))
@@ -101,6 +123,16 @@ def plan_outputs(definition: Definition, workload: Workload) -> tuple[TensorPlan
 
 
 def _plan_input(
+    definition: Definition, workload: Workload, name: str, shape: tuple[int, ...] | None
+) -> InputPlan:
+    spec = definition.inputs[name]
+    if spec.optional and name not in workload.inputs:
+        return InputPlan(TensorPlan(name, (0,), str(spec.dtype)), "absent", spec.role)
+    plan = _plan_present(definition, workload, name, shape)
+    return msgspec.structs.replace(plan, is_mutated=name in definition.mutated_inputs)
+
+
+def _plan_present(
     definition: Definition, workload: Workload, name: str, shape: tuple[int, ...] | None
 ) -> InputPlan:
     spec = definition.inputs[name]

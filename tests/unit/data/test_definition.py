@@ -305,3 +305,56 @@ def test_words_about_a_definition_do_not_change_its_hash(build: Any) -> None:
     described = build.definition(description="sums rows", tags=["status:verified"])
 
     assert described.hash() == build.definition(description=None, tags=[]).hash()
+
+
+def _writing(source: str, **spec: object) -> Definition:
+    inputs = {"x": {"shape": ["n"], "dtype": "float32"}}
+    inputs["buffer"] = {"shape": ["n"], "dtype": "float32", **spec}  # type: ignore[dict-item]
+    return Definition.model_validate(
+        {
+            "name": "d",
+            "op_type": "o",
+            "axes": {"n": {"type": "var"}},
+            "inputs": inputs,
+            "outputs": {"y": {"shape": ["n"], "dtype": "float32"}},
+            "reference": f"def run(x, cache=None):\n    {source}\n    return x\n",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "found"),
+    [
+        ("cache[0] = x[0]", {"optional": True}, ("buffer",)),
+        ("cache[0][1:] += x", {"optional": True}, ("buffer",)),
+        ("cache.copy_(x)", {"optional": True}, ("buffer",)),
+        ("x = cache[0]", {"optional": True}, ()),
+        ("cache[0] = x[0]", {"optional": True, "mutated": False}, ()),
+        ("cache[0] = x[0]", {}, ()),
+        ("helper(cache)", {"mutated": True}, ("buffer",)),
+        ("cache[0] = x[0]", {"optional": True, "role": "static"}, ()),
+    ],
+)
+def test_inputs_that_kernels_write_into_are_declared_or_optional_and_written_by_the_reference(
+    source: str, spec: dict[str, object], found: tuple[str, ...]
+) -> None:
+    assert _writing(source, **spec).mutated_inputs == found
+
+
+def test_being_optional_changes_no_hash_and_being_mutated_does() -> None:
+    plain = _writing("pass")
+
+    assert _writing("pass", optional=True).hash() == plain.hash()
+    assert _writing("pass", mutated=True).hash() != plain.hash()
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"mutated": True, "role": "static"}, "its role is 'static'"),
+        ({"mutated": True, "shape": None}, "a scalar"),
+    ],
+)
+def test_what_cannot_be_written_into_cannot_be_mutated(spec: dict[str, object], fault: str) -> None:
+    with pytest.raises(ValueError, match=f"'buffer' cannot be `mutated`: {fault}"):
+        _writing("pass", **spec)

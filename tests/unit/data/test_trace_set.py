@@ -179,12 +179,12 @@ def test_a_bad_line_surfaces_in_rows_with_its_place(
 
 def test_unknown_keys_warn_once_for_a_dataset(build: Any, tmp_path: Path) -> None:
     content = copy.deepcopy(build.definition_json)
-    content["inputs"]["x"]["optional"] = content["inputs"]["alpha"]["optional"] = True
+    content["inputs"]["x"]["optinal"] = content["inputs"]["alpha"]["optinal"] = True
     build.write(tmp_path / "definitions/d.json", json.dumps(content))
     line = build.trace_line.replace('"log":""', '"log":"","extra_key":1')
     build.write(tmp_path / TRACES, f"{line}\n{line}\n")
 
-    with pytest.warns(DatasetWarning, match=r"'optional' of TensorSpec ignored \(2 times\)"):
+    with pytest.warns(DatasetWarning, match=r"'optinal' of TensorSpec ignored \(2 times\)"):
         trace_set = TraceSet.from_path(tmp_path)
     with pytest.warns(DatasetWarning, match=r"'extra_key' of Evaluation ignored \(2 times\)"):
         traces = trace_set.traces[NAME]

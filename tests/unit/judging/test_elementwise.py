@@ -7,6 +7,7 @@ import torch
 
 from flashinfer_bench.judging import JudgeVerdict, Tolerance
 from flashinfer_bench.judging.elementwise import compare, rms_error
+from flashinfer_bench.tensors.outputs import poison
 
 LOOSE = Tolerance(rtol=1e-2, atol=1e-2)
 NAN, INF = math.nan, math.inf
@@ -308,3 +309,24 @@ def test_root_mean_square_error_is_over_finite_elements(
     got: list[float], expected: list[float], error: float
 ) -> None:
     assert rms_error(torch.tensor(got), torch.tensor(expected)) == pytest.approx(error)
+
+
+def test_what_nobody_wrote_is_called_so_and_not_nan() -> None:
+    got, expected = torch.empty(2, 16), torch.ones(2, 16)
+    poison([got])
+    got[0] = 1.0
+    got[1, :14] = 1.0
+    got[1, 13] = float("nan")
+
+    verdict = compare(got, expected, Tolerance(1e-2, 1e-2))
+
+    assert verdict.explanation.splitlines() == [
+        "3 of 32 elements differ, 2 of them were never written, 1 of them in NaN or infinity",
+        "  at [1, 13]: got nan, expected 1",
+        "  at [1, 14]: never written, expected 1",
+        "  at [1, 15]: never written, expected 1",
+        "  absolute error  elements",
+        "            none  ######################## 29",
+        "   NaN, infinity  # 1",
+        "   never written  ## 2",
+    ]

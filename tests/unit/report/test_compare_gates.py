@@ -63,7 +63,7 @@ REGRESSED = _compared(
     ],
     [
         _timed(1.0, "same", "2"),
-        _timed(1.04, "slow", "2"),
+        _timed(1.08, "slow", "2"),
         row(status="TIMEOUT", workload_uuid="broke"),
         row(status="TIMEOUT", workload_uuid="fails", timestamp="2"),
         row(status="COMPILE_ERROR", workload_uuid="new"),
@@ -81,7 +81,7 @@ def _check(comparison: ComparisonReport, text: str) -> GateResult:
     ("gate", "broken_by"),
     [
         ("slower>3%", ["slow"]),
-        ("slower>5%", []),
+        ("slower>9%", []),
         ("failed", ["broke", "new"]),
         ("missing", ["gone"]),
         ("undecided", ["noisy"]),
@@ -126,7 +126,7 @@ def test_a_hundred_jobs_break_a_gate_by_chance_no_more_often_than_one() -> None:
         different += any(job.verdict == "SLOWER" for job in comparison.jobs)
 
     assert broken <= 5
-    assert different > 50  # a single job's interval is right 95 times of a hundred, not always
+    assert different > 30  # a single job's interval is right 95 times of a hundred, not always
 
 
 @pytest.mark.parametrize("gate", ["slower>3%", "undecided"])
@@ -170,6 +170,18 @@ def test_junit_fails_the_jobs_that_break_a_gate() -> None:
     assert [name for name in failed if name and "slow" in name] != []
 
 
+def test_a_job_that_is_slower_fails_in_junit_whatever_the_gates() -> None:
+    """A gate of 50% holds, and a page of failures that is green would hide the row that says SLOWER."""
+    gates = check_gates(REGRESSED, [parse_gate("slower>50%")])
+
+    suite = ET.fromstring(junit(REGRESSED, gates))
+
+    (failed,) = (case for case in suite if case.find("failure") is not None)
+    assert "slow" in (failed.get("name") or "")
+    assert gates[0].holds
+    assert [each.get("message") for each in failed] == ["SLOWER: takes 8.0% longer", None]
+
+
 def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
     name = "a|b`<script>\x1b[31m\x00\ufffe\ud800]]> @user #7 ~~x~~"
     odd = _compared([row(solution=name)], [row(solution=name, status="TIMEOUT")])
@@ -185,7 +197,7 @@ def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency_ms", "spread", "shown"), [(1.4, 0.05, "SLOWER"), (1.07, 0.008, "UNDECIDED")]
+    ("latency_ms", "spread", "shown"), [(1.4, 0.05, "SLOWER"), (1.07, 0.01, "UNDECIDED")]
 )
 def test_the_interval_that_is_shown_lies_where_the_verdict_says(
     latency_ms: float, spread: float, shown: str

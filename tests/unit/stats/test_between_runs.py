@@ -1,4 +1,4 @@
-"""What is known of how runs differ: where it comes from, and what it does to intervals."""
+"""What is known of how runs differ: where it comes from, and what it adds to intervals."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import pytest
 
 from flashinfer_bench.stats.between_runs import (
     ASSUMED,
-    Evidence,
+    ASSUMED_FREEDOM,
+    LEAST_ASSUMED,
+    MOST_ASSUMED,
+    BetweenRuns,
+    Observation,
     Part,
-    between_run_variance,
+    Spread,
+    around_centre,
+    common_part,
     mean_of_parts,
-    of_references,
-    of_repeats,
+    repeats,
+    spread,
     student_quantile,
 )
 from flashinfer_bench.stats.intervals import Interval
@@ -22,6 +28,23 @@ from flashinfer_bench.stats.intervals import Interval
 
 def _near(value: float, share: float = 0.02) -> tuple[float, Interval]:
     return value, (value * math.exp(-share), value * math.exp(share))
+
+
+def _seen(values: list[float], error: float = 0.01, workloads: int = 1) -> list[Observation]:
+    """Each value is of a process of its own, which timed so many workloads alike."""
+    return [
+        Observation(value, error, str(index))
+        for index, value in enumerate(values)
+        for _ in range(workloads)
+    ]
+
+
+def _drawn(
+    deviation: float, count: int, *, error: float = 0.01, changed: int = 0, seed: int = 7
+) -> list[Observation]:
+    draw = random.Random(seed)
+    values = [draw.gauss(0, math.hypot(deviation, error)) for _ in range(count)]
+    return _seen([value + (1.0 if index < changed else 0.0) for index, value in enumerate(values)])
 
 
 @pytest.mark.parametrize(
@@ -37,79 +60,147 @@ def test_students_quantiles_are_those_of_printed_tables(
     assert student_quantile(confidence, freedom) == pytest.approx(expected, abs=1e-4)
 
 
-def test_what_happened_to_the_references_of_all_definitions_cancels() -> None:
-    found = of_references({name: [_near(1.2)] * 3 for name in "abcde"})
+@pytest.mark.parametrize("deviation", [0.02, 0.05, 0.2])
+def test_what_runs_differ_by_is_told_from_what_blocks_say(deviation: float) -> None:
+    found = spread(_drawn(deviation, 400))
 
-    assert found == Evidence(pytest.approx(0.0), 4)
-
-
-def test_of_one_definition_it_cannot_be_told_what_cancels() -> None:
-    found = of_references({"a": [_near(1.2), _near(1.2)]})
-
-    assert found.freedom == 1
-    assert found.squares == pytest.approx((math.log(1.2) / (0.02 / 1.959964)) ** 2)
+    assert math.sqrt(found.variance) == pytest.approx(deviation, rel=0.1)
+    assert found.count == 400
 
 
-def test_workloads_that_one_process_timed_are_one_observation() -> None:
-    one, two = _near(math.exp(0.04)), _near(math.exp(-0.04))
-
-    alone = of_references({"a": [one], "b": [two]})
-    many = of_references({"a": [one] * 9, "b": [two] * 9})
-
-    assert many.freedom == alone.freedom == 1
-    assert many.squares == pytest.approx(alone.squares)
-    assert alone.squares == pytest.approx(2 * (0.04 / (0.02 / 1.959964)) ** 2)
+def test_runs_that_differ_no_more_than_their_blocks_add_nothing() -> None:
+    assert spread(_drawn(0.0, 400, error=0.01)).variance < 0.003**2
 
 
-def test_repeated_runs_say_how_far_apart_runs_lie() -> None:
+def test_a_few_jobs_that_changed_are_not_taken_for_noise() -> None:
+    calm, changed = spread(_drawn(0.03, 40)), spread(_drawn(0.03, 40, changed=4))
+
+    assert math.sqrt(changed.variance) < 1.5 * math.sqrt(calm.variance)
+
+
+def test_workloads_that_a_process_timed_alike_count_once() -> None:
+    values = [0.05, -0.04, 0.06, -0.07, 0.02]
+
+    alone, many = spread(_seen(values)), spread(_seen(values, workloads=9))
+
+    assert many.count == pytest.approx(alone.count)
+    assert many.variance == pytest.approx(alone.variance)
+
+
+def test_workloads_of_a_process_that_move_each_its_own_way_count_each() -> None:
+    draw = random.Random(1)
+    observations = [Observation(draw.gauss(0, 0.05), 0.01, str(index % 30)) for index in range(300)]
+
+    assert spread(observations).count > 200
+
+
+def test_a_factor_that_all_jobs_have_in_common_is_no_difference_between_runs() -> None:
+    seen = around_centre(_seen([0.7, 0.7, 0.7, 0.7]))
+
+    assert spread(seen) == Spread(0.0, pytest.approx(3.0))
+
+
+def test_of_two_processes_it_cannot_be_told_what_they_have_in_common() -> None:
+    seen = _seen([0.7, 0.7])
+
+    assert around_centre(seen) == seen
+
+
+def test_repeated_runs_say_how_far_apart_two_lie() -> None:
     draw = random.Random(2)
-    jobs = [[_near(draw.lognormvariate(0, 0.03), 0.0196) for _ in range(40)] for _ in range(9)]
+    values = [_near(draw.lognormvariate(0, 0.03), 0.001) for _ in range(400)]
 
-    found = of_repeats(jobs)
+    found = spread(repeats(values, "process"))
 
-    assert found.freedom == 39
-    assert found.squares / found.freedom == pytest.approx(9.0, rel=0.25)
+    assert math.sqrt(found.variance) == pytest.approx(0.03 * math.sqrt(2), rel=0.1)
+    assert found.count == pytest.approx(399)
+    assert repeats(values[:1], "process") == []
+
+
+def test_references_that_agree_show_what_the_machine_did() -> None:
+    references = _seen([0.2, 0.21, 0.19, 0.2])
+
+    assert common_part(references, _seen([0.0])) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"), [([0.3, 0.3], 0.1), ([0.02, 0.02], 0.02), ([-0.2, -0.2], 0.0), ([], 0.0)]
+)
+def test_references_that_do_not_agree_show_no_more_than_jobs_moved_with_them(
+    jobs: list[float], expected: float
+) -> None:
+    assert common_part(_seen([0.1]), _seen(jobs)) == pytest.approx(expected)
+    assert common_part(_seen([-0.1]), _seen([-job for job in jobs])) == pytest.approx(-expected)
 
 
 def test_an_interval_reaches_as_far_as_the_machine_moved() -> None:
-    known = between_run_variance(Evidence(), moved=math.log(1.2))
+    found = BetweenRuns(moved=math.log(1.2)).widened(*_near(1 / 1.2, 0.001))
 
-    (low, high), shared = known.stretched(*_near(1 / 1.2, 0.001))
-
-    assert shared == 1.0
-    assert low < 1 / 1.4
-    assert high > 1.0
+    assert found.common == pytest.approx(1.0, abs=0.01)
+    assert found.interval[0] < 1 / 1.4
+    assert found.interval[1] > 1.0
 
 
-def test_a_clock_that_ticks_coarsely_does_not_widen_all() -> None:
-    ticking = [(1.001, (1.001 - 1e-9, 1.001 + 1e-9)), (1.0005, (1.0005, 1.0005))]
+def test_what_runs_differ_by_is_added_and_not_multiplied() -> None:
+    known = BetweenRuns(jobs=Spread(0.03**2, 400.0), references=Spread(0.03**2, 400.0))
 
-    found = of_references(
-        {str(index): [each] for index, each in enumerate([*ticking, *[_near(1.0)] * 20])}
+    for share in (0.001, 0.02, 0.2):
+        (low, high) = known.widened(*_near(1.0, share)).interval
+        assert math.log(high) == pytest.approx(math.hypot(share, 1.96 * 0.03), rel=0.02)
+        assert math.log(low) == pytest.approx(-math.log(high))
+
+
+def test_without_evidence_so_much_is_assumed() -> None:
+    short, long = (BetweenRuns().widened(*_near(1.0, share)) for share in (0.0196, 0.4))
+
+    assert short.deviation == pytest.approx(0.01 * math.sqrt(ASSUMED**2 - 1), rel=1e-3)
+    assert (short.freedom, BetweenRuns().observed) == (ASSUMED_FREEDOM, 0)
+    assert long.deviation == MOST_ASSUMED
+    assert BetweenRuns().widened(*_near(1.0, 1e-4)).deviation == LEAST_ASSUMED
+
+
+def test_evidence_replaces_what_is_assumed() -> None:
+    calm, wild = (
+        BetweenRuns(repeats=Spread(variance, 400.0)).widened(*_near(1.0)).deviation
+        for variance in (0.0, 0.09)
     )
 
-    assert between_run_variance(found).factor < 3
+    assert calm < 0.005
+    assert wild == pytest.approx(0.3, rel=0.02)
 
 
-def test_without_evidence_a_factor_is_assumed_and_evidence_replaces_it() -> None:
-    calm, wild = Evidence(60.0, 60), Evidence(60 * 36.0, 60)
+def test_jobs_that_all_changed_do_not_widen_beyond_what_references_show() -> None:
+    known = BetweenRuns(jobs=Spread(1.0, 9.0), references=Spread(0.01**2, 9.0))
 
-    assert (between_run_variance(Evidence()).factor, between_run_variance(Evidence()).observed) == (
-        ASSUMED,
-        0,
-    )
-    assert between_run_variance(calm).factor == pytest.approx(1.0, abs=0.25)
-    assert between_run_variance(wild).factor == pytest.approx(6.0, abs=0.3)
+    assert known.widened(*_near(1.0, 0.001)).deviation < 0.02
 
 
-def test_intervals_are_never_made_narrower() -> None:
-    found = between_run_variance(Evidence(0.0, 100))
+def test_one_job_that_became_slower_does_not_hide_itself() -> None:
+    """Its own difference is all there is: it may be the code's."""
+    slow = spread([Observation(1.0, 0.01, "only")])
 
-    assert found.factor == 1.0
-    (low, high), shared = found.stretched(1.0, (0.9, 1.1))
-    assert low < 0.9
-    assert high > 1.1
-    assert shared == 0.0
+    found = BetweenRuns(jobs=slow, is_centred=False).widened(*_near(0.5, 0.0196))
+
+    assert found.interval[1] < 0.6
+
+
+def test_several_runs_of_each_side_differ_by_less() -> None:
+    known = BetweenRuns(repeats=Spread(0.04, 400.0))
+
+    one, four = (known.widened(*_near(1.0, 0.001), share=share) for share in (1.0, 0.25))
+
+    assert math.log(one.interval[1]) == pytest.approx(2 * math.log(four.interval[1]), rel=0.01)
+    assert one.deviation == pytest.approx(four.deviation, rel=0.01)
+
+
+def test_the_choice_of_a_basis_widens_the_interval() -> None:
+    known = BetweenRuns(repeats=Spread(0.04, 400.0))
+
+    fixed, chosen = (known.widened(*_near(1.0), confidence=share) for share in (0.95, 0.975))
+
+    assert math.log(chosen.interval[1] / fixed.interval[1]) / math.log(
+        fixed.interval[1]
+    ) == pytest.approx(2.2414 / 1.96 - 1, abs=0.01)
 
 
 def test_what_jobs_of_a_group_share_is_not_averaged_away() -> None:
@@ -122,31 +213,14 @@ def test_what_jobs_of_a_group_share_is_not_averaged_away() -> None:
     assert mean_of_parts(noise)[1] == pytest.approx((0.9**0.2, 0.9**-0.2))
 
 
+def test_what_all_have_in_common_is_not_averaged_away() -> None:
+    parts = [Part(1.0, (0.9, 1 / 0.9), 0.0, str(index), 1.0) for index in range(25)]
+
+    assert mean_of_parts(parts)[1] == pytest.approx((0.9, 1 / 0.9))
+
+
 def test_one_part_without_an_interval_leaves_the_mean_without_one() -> None:
     assert mean_of_parts([Part(2.0, (1.9, 2.1), 0.5, "a"), Part(0.5, None, 0.0, "a")]) == (
         pytest.approx(1.0),
         None,
     )
-
-
-def test_the_stretched_interval_covers_runs_that_differ_three_times_as_much() -> None:
-    draw = random.Random(7)
-    hits = 0
-    for _ in range(400):
-        names = map(str, range(9))
-        references = {name: [_near(math.exp(draw.gauss(0, 0.03)), 0.0196)] for name in names}
-        value, interval = _near(math.exp(draw.gauss(0, 0.03)), 0.0196)
-        (low, high), _ = between_run_variance(of_references(references)).stretched(value, interval)
-        hits += low <= 1.0 <= high
-
-    assert 0.93 <= hits / 400 <= 0.985
-
-
-def test_an_interval_that_is_wide_already_is_not_made_three_times_as_wide() -> None:
-    narrow, wide = (
-        between_run_variance(Evidence()).stretched(*_near(1.0, share))[0][1]
-        for share in (0.01, 0.4)
-    )
-
-    assert math.log(narrow) / 0.01 == pytest.approx(ASSUMED * 2.7764 / 1.96, rel=1e-3)
-    assert math.log(wide) / 0.4 < 1.25 * 2.7764 / 1.96

@@ -454,3 +454,20 @@ def mixed_in_python(place: int) -> int:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         word = signed((word ^ (word >> shift)) * factor)
     return (word ^ (word >> 31)) % 2**64
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_elements_that_nobody_wrote_are_known_from_nan_that_was_written(dtype: str) -> None:
+    made = torch.empty(4, dtype=getattr(torch, dtype))
+    outputs.poison([made])
+    made[1], made[2] = 1.0, float("nan")
+    made[3] = torch.tensor(0.0) / torch.tensor(0.0)
+
+    left_out = outputs.unwritten(made)
+
+    assert left_out is not None
+    assert left_out.tolist() == [True, False, False, False]
+
+
+def test_integers_tell_nothing_of_what_was_written() -> None:
+    assert outputs.unwritten(torch.zeros(2, dtype=torch.int32)) is None

@@ -56,6 +56,7 @@ from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.machine import processors_for
+from flashinfer_bench.tensors.planned import mutated_of, untouched_of
 
 if TYPE_CHECKING:
     import socket
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.timing.wall import Clock
-    from flashinfer_bench.tensors.planned import TensorPlan
+    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 _BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
 _OUR_FILES = str(Path(__file__).parents[2])
@@ -157,6 +158,7 @@ class _Harness:
     FIXED_ATTRIBUTES = (
         *("_integrity", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
         *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
+        *("_returned", "_inputs"),
     )
 
     def __init__(
@@ -173,6 +175,8 @@ class _Harness:
         self._device = device
         self._clock = clock
         self._plans: tuple[TensorPlan, ...] = ()
+        self._returned: tuple[TensorPlan, ...] = ()
+        self._inputs: tuple[InputPlan, ...] = ()
         self._maker: InputMaker | None = None
         self._shared: outgoing.SharedOutputs | None = None
         self._output_sets: list[list[torch.Tensor]] = []
@@ -188,7 +192,8 @@ class _Harness:
         self._integrity.damage()  # what is done between workloads is noticed as well
         shared, *rest = descriptors
         files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
-        self._plans = request.outputs
+        self._plans, self._inputs = request.outputs, request.inputs
+        self._returned = request.outputs[: request.returned]
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
         self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
@@ -271,7 +276,10 @@ class _Harness:
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)
             ]
-            fault, held = self._commit(sets, in_order.take() if in_order else sets)
+            fault, held = self._commit(
+                self._with_written(sets),
+                self._with_written(in_order.take() if in_order else sets),
+            )
             channel.send(Committed(id_, fault, self._missing(sets)))
         finally:
             gc.enable()
@@ -291,7 +299,7 @@ class _Harness:
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)
-        buffers = self._output_sets[:count]
+        buffers = self._with_written(self._output_sets[:count])
         fault, held = self._commit(buffers, buffers)
         channel.send(Committed(request.id, fault))
         self._bring(held)
@@ -320,6 +328,15 @@ class _Harness:
         self._device.synchronize()
         return None, held
 
+    def _with_written(self, sets: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Put what the calls wrote into their inputs behind what they gave back."""
+        if len(self._plans) == len(self._returned):
+            return [list(outputs) for outputs in sets]
+        return [
+            [*_padded(outputs, len(self._returned)), *mutated_of(self._inputs, inputs)]
+            for outputs, inputs in zip(sets, self._input_sets, strict=False)
+        ]
+
     def _bring(self, held: Sequence[Sequence[torch.Tensor | None]]) -> None:
         assert self._shared is not None
         for slot, produced in enumerate(held):
@@ -327,11 +344,12 @@ class _Harness:
 
     def _mismatch(self, produced: Sequence[Any]) -> OutputFault | None:
         if not self._least_outputs <= len(produced) <= len(self._plans):
-            has_optional = self._least_outputs < len(self._plans)
-            said = f"{len(produced)} outputs, {len(self._plans)} declared"
+            has_optional = self._least_outputs < len(self._returned)
+            written = len(self._plans) - len(self._returned)
+            said = f"{len(produced) - written} outputs, {len(self._returned)} declared"
             return OutputFault("shape" if has_optional else "count", said)
         for number, (output, plan) in enumerate(zip(produced, self._plans, strict=False)):
-            if output is None and number >= self._least_outputs:
+            if output is None and self._least_outputs <= number < len(self._returned):
                 continue
             found = outgoing.mismatch(output, plan, self._device.torch_device)
             if found is not None:
@@ -340,7 +358,7 @@ class _Harness:
 
     def _missing(self, sets: Sequence[Sequence[Any]]) -> tuple[int, ...]:
         """Tell which of the outputs that may be missing are, in any of the calls."""
-        optional = range(self._least_outputs, len(self._plans))
+        optional = range(self._least_outputs, len(self._returned))
         return tuple(
             number
             for number in optional
@@ -359,7 +377,7 @@ class _Harness:
         """
         assert self._maker is not None
         sets, self._unclear = self._unclear, []
-        found = aliases(sets, self._maker.sets, self._plans)
+        found = aliases(sets, self._maker.sets, self._returned)
         overlaps = None if found.fault is None else OutputFault("overlap", found.fault)
         there = ([o for o in outs if isinstance(o, torch.Tensor)] for outs in sets)
         strided = (sum(o.numel() for o in outs if not o.is_contiguous()) for outs in there)
@@ -375,7 +393,7 @@ class _Harness:
 
     def _allocate(self, count: int) -> None:
         while len(self._output_sets) < count:
-            self._output_sets.append(outgoing.allocate(self._plans, self._device.torch_device))
+            self._output_sets.append(outgoing.allocate(self._returned, self._device.torch_device))
 
     def _poison(self, count: int) -> None:
         self._allocate(count)
@@ -383,7 +401,8 @@ class _Harness:
             outgoing.poison(buffers)
 
     def keep(self, request: Keep) -> Kept:
-        printed = outgoing.fingerprint(self._input_sets[request.slot])
+        inputs = untouched_of(self._inputs, self._input_sets[request.slot])
+        printed = outgoing.fingerprint(inputs)
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
         damage = self._integrity.damage(is_deep=request.asks_peak)
@@ -418,6 +437,11 @@ def _contiguous(output: Any) -> Any:
 def _has_other_strides(sets: Sequence[Sequence[Any]]) -> bool:
     there = (each for outputs in sets for each in outputs if isinstance(each, torch.Tensor))
     return not all(each.is_contiguous() for each in there)
+
+
+def _padded(outputs: Sequence[Any], count: int) -> list[Any]:
+    """Give at least so many outputs; None for each that is missing."""
+    return [*outputs, *[None] * (count - len(outputs))]
 
 
 def _as_list(result: object) -> list[Any]:

@@ -11,6 +11,7 @@ from flashinfer_bench.bench.outcomes import JobNote
 from flashinfer_bench.bench.protocol import Variation
 from flashinfer_bench.bench.weakness import (
     CONSTANT_INPUTS,
+    EMPTY_AXIS,
     TRIVIAL_ANSWER_PASSES,
     WEAKLY_TOLD_APART,
     sameness,
@@ -70,6 +71,9 @@ def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[J
 
     What is drawn and judged by how often it comes cannot be told from few answers: there, only inputs are looked at.
     """
+    if oracle.has_empty_axis:
+        yield JobNote(EMPTY_AXIS, "an axis has length 0: judged for correctness only")
+        return
     first = fingerprint(oracle.inputs_of(0, 0)[0])
     if judge.needs_expected:
         yield from _trivial(oracle, judge, tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,8 @@ from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.generate import FAMILIES, can_be_edge_case
-from flashinfer_bench.tensors.outputs import fingerprint
+from flashinfer_bench.tensors.outputs import fingerprint, unwritten
+from flashinfer_bench.tensors.planned import untouched_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +57,7 @@ class Checker:
     @property
     def least_outputs(self) -> int:
         """How many outputs a solution must return."""
-        declared = len(self._oracle.outputs)
+        declared = len(self._oracle.definition.outputs)
         return declared if self._judge.least_outputs is None else self._judge.least_outputs
 
     def require_sound_reference(self) -> None:
@@ -205,14 +207,34 @@ class Checker:
             found = JudgeVerdict(is_accepted=False, explanation=explanation)
             participant.findings.merge(found)
 
+    def _unwritten(self, participant: Participant) -> str:
+        """Say how a solution that wrote nothing is called: it may have meant to return its outputs."""
+        definition = self._oracle.definition
+        state = ("state",) if participant.link.phases else ()
+        inputs = (*state, *definition.inputs)
+        return (
+            f"nothing was written into the outputs: the kernel is called with "
+            f"({', '.join((*inputs, *definition.outputs))}) and has to write into "
+            f"{', '.join(definition.outputs)}; one that returns them takes ({', '.join(inputs)})"
+        )
+
     def _check_inputs(
         self, participant: Participant, kept: KeptSample, slot: int, arguments: Sequence[Any]
     ) -> None:
-        if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(arguments):
+        untouched = untouched_of(self._oracle.inputs, arguments)
+        if kept.fingerprint[0] == slot and kept.fingerprint[1] != fingerprint(untouched):
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             participant.findings.report("changed_inputs", evidence)
 
     def _hear(self, participant: Participant, kept: KeptSample, call: JudgedCall) -> None:
         verdict = self._case(participant).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
+        if not verdict.is_accepted and _nothing_was_written(call.got):
+            explanation = f"{self._unwritten(participant)}\n{verdict.explanation}"
+            verdict = replace(verdict, explanation=explanation)
         if kept.is_recorded or not verdict.is_accepted:
             participant.findings.merge(verdict)
+
+
+def _nothing_was_written(outputs: Outputs) -> bool:
+    left_out = [None if output is None else unwritten(output) for output in outputs]
+    return all(each is not None and each.numel() and bool(each.all()) for each in left_out)

@@ -3,6 +3,8 @@
 Each trial opens with one checked call. Then come warm-up calls and timed samples, which a candidate cannot
 tell apart; after a sample has returned, coins it cannot see and the time it claims decide whether that sample is
 checked too.
+
+One long file: it tells a job from its opening to its result, and leaves every rule to a file of its own.
 """
 
 from __future__ import annotations
@@ -171,6 +173,7 @@ class JobEvaluation:
             link.new_id(),
             inputs=self._oracle.inputs,
             outputs=self._oracle.outputs,
+            returned=len(self._oracle.definition.outputs),
             slot_count=self._slot_count,
             has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),

@@ -13,10 +13,12 @@ from flashinfer_bench.bench.outcomes import Aborted, Crashed, DatasetFault, Deci
 from flashinfer_bench.bench.protocol import (
     Disconnect,
     FromCandidate,
+    Go,
     LookAtProcess,
     ParticipantPlan,
     ProcessObserved,
     Raised,
+    RunPhase,
     ToCandidate,
     ToJudge,
 )
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.protocol import Phase
 
 Answer = TypeVar("Answer", bound=FromCandidate)
+_MOST_OF_IT = 0.5
+"""Of its time: a call that took so much of it has not returned; else all calls together took too long."""
 
 
 class JobEndedError(Exception):
@@ -171,10 +175,22 @@ class Link:
             self._hear_parent()
 
     def _timed_out(self, request: ToCandidate) -> Decision:
-        what = type(request).__name__.lower()
-        explanation = f"no answer to {what!r} within the {self._limit_s:g} s this job may take"
+        limit = f"{self._limit_s:g} s (--timeout)"
         if self.is_reference:
-            return DatasetFault(f"timing the reference: {explanation}")
+            return DatasetFault(f"timing the reference took longer than {limit}")
+        match request:
+            case Go():
+                what = "the kernel"
+            case RunPhase(phase=phase):
+                what = f"the solution's {phase!r} function"
+            case _:
+                what = "the solution's process"
+        if self._budget_s > _MOST_OF_IT * self._limit_s:
+            return TimedOut(f"{what} did not return within {limit}", participant=self.name)
+        explanation = (
+            f"the kernel's calls took longer than {limit} together; "
+            f"the last one had not returned after {self._budget_s:.2g} s"
+        )
         return TimedOut(explanation, participant=self.name)
 
     def _raised(self, answer: Raised) -> Decision:

@@ -19,7 +19,7 @@ from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import FAMILIES_WITH_TIES, InputMaker
 from flashinfer_bench.tensors.memory import is_about_memory
 from flashinfer_bench.tensors.outputs import fingerprint, mismatch
-from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, mutated_of, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,12 @@ _NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last
 _GATE_DRAWS = 16  # of a reference that samples
 _COPIES_IN_DOUBLE = 2
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
+
+
+CHANGES_ITS_INPUTS = (
+    "the reference changes its inputs; where that is meant, declare the input "
+    '`"mutated": true`: then its content after the call is judged like an output'
+)
 
 
 class ReferenceFailedError(Exception):
@@ -112,6 +118,12 @@ class Oracle:
         inputs = sum(plan.tensor.size_bytes for plan in self.inputs)
         return 2 * inputs + 8 * sum(plan.size_bytes for plan in self.outputs)
 
+    @property
+    def has_empty_axis(self) -> bool:
+        """Whether a tensor of the workload has no elements: then there is nothing to be fast at."""
+        there = (plan.tensor for plan in self.inputs if plan.source != "absent")
+        return any(0 in tensor.shape for tensor in (*there, *self.outputs))
+
     def trial_seed(self, trial: int) -> int:
         """Seed of a trial's pools: depends on key, definition, workload and trial only."""
         return pools_seed(self._key, self._subject, trial)
@@ -152,7 +164,8 @@ class Oracle:
         """Run the reference; what it raises or returns wrong is the dataset's fault, but for want of memory."""
         self._device.seed_generators(seed)
         try:
-            result = self._reference(*arguments)
+            own = self._with_own_mutated(arguments)
+            result = self._reference(*own)
             self._device.synchronize()
         except (
             Exception,
@@ -163,8 +176,15 @@ class Oracle:
             told = "".join(traceback.format_exception(error, limit=-3))
             raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
         produced = list(result) if isinstance(result, tuple | list) else [result]
-        self._require_declared(produced)
-        return produced
+        self._require_returned(produced)
+        return [*produced, *mutated_of(self.inputs, own)]
+
+    def _with_own_mutated(self, arguments: Sequence[Any]) -> list[Any]:
+        """Give the reference copies of what it writes into: a caller's inputs stay as they were made."""
+        return [
+            value.clone() if plan.is_mutated else value
+            for plan, value in zip(self.inputs, arguments, strict=True)
+        ]
 
     def run_in_double(
         self, arguments: Sequence[Any], native: Sequence[torch.Tensor]
@@ -174,7 +194,9 @@ class Oracle:
             return None
         if precise.size_in_double(arguments) * _COPIES_IN_DOUBLE > self._device.available_bytes():
             return None
-        return precise.run_in_double(self._reference, arguments, native)
+        own = self._with_own_mutated(arguments)
+        written = [number for number, plan in enumerate(self.inputs) if plan.is_mutated]
+        return precise.run_in_double(self._reference, own, native, written=written)
 
     def require_sound(self, judge: Judge, tolerance: Tolerance) -> None:
         """The definition gate: declared shapes, inputs untouched, and it agrees with itself."""
@@ -184,7 +206,7 @@ class Oracle:
         before = fingerprint(arguments)
         first = [output.clone() for output in self.run(arguments)]
         if fingerprint(arguments) != before:
-            raise ReferenceFailedError("the reference changes its inputs")
+            raise ReferenceFailedError(CHANGES_ITS_INPUTS)
         case = judge.open_case(tolerance.tightened(_GATE_FACTOR))
         try:
             if judge.needs_expected:
@@ -282,12 +304,13 @@ class Oracle:
         count = min(_GATE_DRAWS, judge.repeats(arguments))
         return [[out.clone() for out in self.run(arguments, seed=seed)] for seed in range(count)]
 
-    def _require_declared(self, produced: list[Any]) -> None:
-        if len(produced) != len(self.outputs):
+    def _require_returned(self, produced: list[Any]) -> None:
+        returned = self.outputs[: len(self.definition.outputs)]
+        if len(produced) != len(returned):
             raise ReferenceFailedError(
-                f"the reference returns {len(produced)} outputs; {len(self.outputs)} are declared"
+                f"the reference returns {len(produced)} outputs; {len(returned)} are declared"
             )
-        for output, plan in zip(produced, self.outputs, strict=True):
+        for output, plan in zip(produced, returned, strict=True):
             found = mismatch(output, plan, self._device.torch_device)
             if found is not None:
                 raise ReferenceFailedError(f"the reference's {found[1]}")

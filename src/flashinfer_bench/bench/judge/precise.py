@@ -24,24 +24,31 @@ Pair = tuple[int, torch.Tensor, torch.Tensor]
 
 
 def run_in_double(
-    reference: Callable[..., Any], arguments: Sequence[Any], native: Sequence[torch.Tensor]
+    reference: Callable[..., Any],
+    arguments: Sequence[Any],
+    native: Sequence[torch.Tensor],
+    *,
+    written: Sequence[int] = (),
 ) -> list[torch.Tensor] | None:
     """Run a reference with every narrower float type replaced; None where it cannot be run so.
 
     Casts to eight-bit floats stay: there, rounding is what the reference means. A reference that looks at
-    the bits of its floats means something else in another type; it is not run.
+    the bits of its floats means something else in another type; it is not run. `written`: the numbers of the
+    arguments that it writes into; what they hold after the call comes behind what it returns.
     """
     default = torch.get_default_dtype()
     torch.manual_seed(0)
     try:
         torch.set_default_dtype(torch.float64)
         with _InDouble():
-            result = reference(*(widened(value) for value in arguments))
+            wide = [widened(value) for value in arguments]
+            result = reference(*wide)
     except Exception:  # noqa: BLE001  # many references cannot run in float64; then there is no figure
         return None
     finally:
         torch.set_default_dtype(default)
     produced = list(result) if isinstance(result, tuple | list) else [result]
+    produced += [wide[number] for number in written]
     if len(produced) != len(native) or not all(map(_is_wide, produced, native)):
         return None
     return produced if any(wide.dtype is torch.float64 for wide in produced) else None

@@ -9,7 +9,7 @@ import torch
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import constant_answers, replaced, same, variation
 from flashinfer_bench.bench.judge.checking import tolerance_of
-from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
+from flashinfer_bench.bench.judge.oracle import CHANGES_ITS_INPUTS, ReferenceFailedError
 from flashinfer_bench.bench.outcomes import JobNote
 from flashinfer_bench.bench.protocol import TaskLinted, TrivialAnswer
 from flashinfer_bench.errors import DatasetError
@@ -79,7 +79,7 @@ class _Lint:
         before = fingerprint(inputs)
         expected = _copied(self._oracle.run(inputs))
         if fingerprint(inputs) != before:
-            raise ReferenceFailedError("the reference changes its inputs")
+            raise ReferenceFailedError(CHANGES_ITS_INPUTS)
         return expected
 
     def _disagreement(self, inputs: Sequence[Any], expected: Sequence[torch.Tensor]) -> str:

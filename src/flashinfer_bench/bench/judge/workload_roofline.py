@@ -22,7 +22,8 @@ class WorkloadRoofline:
     ) -> None:
         self._remembered = remembered
         self._is_cold = is_cold
-        tensors = [*(plan.tensor for plan in oracle.inputs), *oracle.outputs]
+        returned = oracle.outputs[: len(oracle.definition.outputs)]
+        tensors = [*(plan.tensor for plan in oracle.inputs), *returned]
         declared_bytes = _declared(oracle.definition, "min_bytes", workload)
         self._work = Work(
             bytes=declared_bytes or float(sum(tensor.size_bytes for tensor in tensors)),

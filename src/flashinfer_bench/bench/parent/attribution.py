@@ -19,6 +19,7 @@ from flashinfer_bench.bench.outcomes import (
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
+from flashinfer_bench.compile.cache import named_as_written
 from flashinfer_bench.tensors.memory import is_about_memory
 
 if TYPE_CHECKING:
@@ -105,6 +106,16 @@ def unless_memory_ran_out(outcome: Outcome, granted_bytes: int | None, peak_byte
     if peak_bytes >= granted_bytes * _MOST_OF_IT:
         return Skipped(f"it does not fit into memory here: {figures}")
     return replace(outcome, explanation=f"{outcome.explanation.rstrip()}\n{figures}\n")
+
+
+def with_own_names(outcome: Outcome) -> Outcome:
+    """Name the solution's files as the solution does, not the copies that were built and run."""
+    if isinstance(outcome, OpponentFailed):
+        return replace(outcome, outcome=with_own_names(outcome.outcome))
+    texts = {name: getattr(outcome, name, "") for name in ("explanation", "log")}
+    return replace(
+        outcome, **{name: named_as_written(text) for name, text in texts.items() if text}
+    )
 
 
 def attributed_to_dataset(outcome: Outcome) -> Outcome:

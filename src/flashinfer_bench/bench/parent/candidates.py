@@ -12,6 +12,7 @@ from flashinfer_bench.bench.outcomes import NotBuilt, Outcome, Skipped
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.parent.launcher import WorkerDied
 from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
+from flashinfer_bench.bench.parent.stacks import where_it_was
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -25,7 +26,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
 from flashinfer_bench.compile.cache import require_writable, unwritable
 from flashinfer_bench.errors import DatasetError
-from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_outputs
+from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,8 +127,12 @@ class Candidates:
         *,
         is_trusted: bool,
         own_arch: str | None,
+        arch: str | None,
     ) -> CandidateProcess | NotBuilt | Skipped:
-        """Start a process in its own copy of the builds; the reference, which is trusted, has none."""
+        """Start a process in its own copy of the builds; the reference, which is trusted, has none.
+
+        `arch`: what GPU code is compiled for, where that is not the device's own.
+        """
         builds = None if is_trusted else self._copy_builds(solution)
         policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
             self.level,
@@ -149,8 +154,8 @@ class Candidates:
             scratch=str(worker.scratch),
             clock=self._config.clock,
             cache=self._config.cache,
-            arch=self._config.arch,
-            arguments=() if self._config.arch is None else _arguments(solution, job),
+            arch=arch,
+            arguments=() if arch is None else _arguments(solution, job),
         )
         answer = self._build(worker, request, solution, own_arch)
         if builds is not None:
@@ -214,7 +219,10 @@ class Candidates:
             )
         except ChannelTimeout:
             worker.log.drain()
-            return NotBuilt(f"the build took longer than {limit_s:g} s", worker.log.take())
+            said = worker.log.take()
+            where = where_it_was(self._launcher.stack_of(worker), solution)
+            explanation = f"the build took longer than {limit_s:g} s (--build-timeout){where}"
+            return NotBuilt(explanation, said)
         except ChannelGarbled as error:
             return NotBuilt(f"the build broke its answer channel: {error}", worker.log.take())
         except (WorkerDied, ChannelClosed):
@@ -256,6 +264,6 @@ def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
         inputs = plan_inputs(job.definition, job.workload)
     except DatasetError:
         return ()
-    outputs = plan_outputs(job.definition, job.workload)
+    outputs = plan_returned(job.definition, job.workload)
     into = outputs if solution.spec.destination_passing_style else ()
     return (*inputs, *(InputPlan(plan, "draw") for plan in into))

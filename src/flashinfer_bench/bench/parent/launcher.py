@@ -28,6 +28,7 @@ from flashinfer_bench.bench.protocol import (
     Message,
     NotSpawned,
     ServerReady,
+    ShowStack,
     Spawn,
     Spawned,
 )
@@ -44,6 +45,7 @@ _START_DEADLINE_S = 180.0
 _ANSWER_DEADLINE_S = 30.0
 _SPAWN_DEADLINE_S = 90.0
 _GOODBYE_S = 1.0
+_STACK_S = 0.5
 _HEAD_BYTES = 48 << 10
 _TAIL_BYTES = 16 << 10
 _PIPE_BYTES = 1 << 20
@@ -285,6 +287,17 @@ class Launcher:
             while worker.status is None:
                 self._turn(deadline_s, None)
         worker.log.drain()
+
+    def stack_of(self, worker: Worker) -> str:
+        """Ask a process that hangs where its Python code is; give what it prints meanwhile.
+
+        Take its log before. It may print nothing, or what it likes: it is for people to read.
+        """
+        assert self._control is not None
+        with contextlib.suppress(ChannelTimeout, ChannelClosed):
+            self._control.send(ShowStack(self.new_id(), worker.pid))
+            self.wait_for_end(worker, seconds=_STACK_S)
+        return worker.log.take()
 
     def new_id(self) -> int:
         """Return a request id that was not used before."""

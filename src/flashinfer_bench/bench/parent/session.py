@@ -1,4 +1,7 @@
-"""One device's workers at work: a judge, the reference's process, and one candidate at a time."""
+"""One device's workers at work: a judge, the reference's process, and one candidate at a time.
+
+One long file: starts, deadlines, deaths and new attempts of a device's processes change the same few values.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from flashinfer_bench.bench.outcomes import (
     DatasetFault,
     Decision,
     Misshapen,
+    NotBuilt,
     OpponentFailed,
     Outcome,
     Passed,
@@ -36,6 +40,7 @@ from flashinfer_bench.bench.parent.attribution import (
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_log,
+    with_own_names,
 )
 from flashinfer_bench.bench.parent.candidates import (
     END_NOTICE_S,
@@ -45,6 +50,7 @@ from flashinfer_bench.bench.parent.candidates import (
     subject_of,
 )
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.parent.stacks import where_it_was
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Disconnect,
@@ -64,6 +70,7 @@ from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.bench.worker.startup import FAILED
+from flashinfer_bench.compile.architectures import DEFAULT_ARCH
 from flashinfer_bench.compile.cache import require_writable
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
@@ -145,6 +152,7 @@ class Session:
         self._ceilings_file = cache_root
         self._knows_ceilings = False
         self._own_arch: str | None = None
+        self._compiled: set[str] = set()
 
     @property
     def sandbox(self) -> Sandbox:
@@ -202,7 +210,7 @@ class Session:
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
         self.attempt = Attempt(number=0)
-        outcome = self._attempt_until_believed(job)
+        outcome = with_own_names(self._attempt_until_believed(job))
         if self._config.use_isolated_runner:
             self.end_candidate()
         return outcome
@@ -284,10 +292,33 @@ class Session:
         return started if isinstance(started, CandidateProcess) else attributed_to_dataset(started)
 
     def _start(self, solution: Solution, job: Job) -> CandidateProcess | Outcome:
-        """Start a solution's process, after a rehearsal where it is due."""
+        """Start a solution's process, after a rehearsal where it is due; not of what no GPU could run."""
+        refused = self._refused_by_triton(solution, job)
+        if refused is not None:
+            return refused
         if self._candidates.rehearsals.is_due(solution, job.workload.uuid):
             self._rehearse(solution, job)
         return self._start_process(solution, job, is_trusted=False)
+
+    def _refused_by_triton(self, solution: Solution, job: Job) -> NotBuilt | None:
+        """Compile what will be interpreted: the interpreter takes code that the compiler refuses.
+
+        Once for each solution, in a process of its own. Where nothing can be compiled, nobody is blamed.
+        """
+        is_interpreted = solution.spec.language == "triton" and self._config.arch is None
+        if (
+            not is_interpreted
+            or self._own_arch is not None
+            or subject_of(solution) in self._compiled
+        ):
+            return None
+        built = self._start_process(solution, job, is_trusted=False, arch=DEFAULT_ARCH)
+        if isinstance(built, CandidateProcess):
+            self._end(built)
+        if isinstance(built, NotBuilt):
+            return built
+        self._compiled.add(subject_of(solution))
+        return None
 
     def _rehearse(self, solution: Solution, job: Job) -> None:
         """Let a solution that compiles at its first calls do so on inputs of no other use, and keep what it made."""
@@ -302,10 +333,15 @@ class Session:
         self._candidates.rehearsals.note(solution, job.workload.uuid)
 
     def _start_process(
-        self, solution: Solution, job: Job, *, is_trusted: bool
+        self, solution: Solution, job: Job, *, is_trusted: bool, arch: str | None = None
     ) -> CandidateProcess | Outcome:
         return self._candidates.start(
-            solution, job, self._require_judge(), is_trusted=is_trusted, own_arch=self._own_arch
+            solution,
+            job,
+            self._require_judge(),
+            is_trusted=is_trusted,
+            own_arch=self._own_arch,
+            arch=arch or self._config.arch,
         )
 
     def _end(self, process: CandidateProcess) -> None:
@@ -438,8 +474,10 @@ class Session:
                 return unless_memory_ran_out(crashed, worker.granted_bytes, worker.most_bytes())
             case TimedOut():
                 text = worker.log.take()
+                where = where_it_was(self._launcher.stack_of(worker), process.solution)
                 self.end_candidate()
-                return msgspec.structs.replace(decision, log=text)
+                explanation = f"{decision.explanation}{where}"
+                return msgspec.structs.replace(decision, explanation=explanation, log=text)
             case Aborted():
                 return self._after_abort(decision, process)
             case Skipped():

@@ -83,9 +83,10 @@ class _Player:
         self._device = torch.device(case["device"])
         self._plans = tuple(_input_plan(fields) for fields in case["inputs"])
         self._outputs = tuple(_tensor_plan(fields) for fields in case["outputs"])
+        self._returned = self._outputs[: len(case["definition"]["outputs"])]
         self._key, self._subject = int(case["key"], 16), str(case["subject"])
         definition = case["definition"]
-        self._judge = judge_for(_judged(definition), case["extra"])
+        self._judge = judge_for(_judged(definition, self._plans), case["extra"])
         self._heard = self._judge.open_case(Tolerance(**case["tolerance"]))
         self._reference = _function(definition["reference"], "reference")
         self._files = load_files(self._plans, case["roots"])
@@ -116,9 +117,11 @@ class _Player:
         returned = [self._call(inputs) for inputs in sets]
         for number, (inputs, got) in enumerate(zip(sets, returned, strict=True)):
             place = f"trial {trial}, call {call}" + (f", set {number}" if count > 1 else "")
-            if not all(map(_is_same, inputs, before[number])):
+            sides = (planned.untouched_of(self._plans, each) for each in (inputs, before[number]))
+            if not all(map(_is_same, *sides)):
                 raise _Wrong(f"{place}: inputs differ after the call")
-            self._judge_one(inputs, got, place)
+            written = planned.mutated_of(self._plans, inputs)
+            self._judge_one(before[number], [*got, *written], place)
         if call == 0:
             self._judge_repeats(sets[0], f"trial {trial}, call {call}")
         return len(sets)
@@ -139,7 +142,7 @@ class _Player:
     def _call(self, inputs: Sequence[Any]) -> list[Any]:
         buffers = []
         if self._solution.writes_outputs:
-            buffers = allocate(self._outputs, self._device)
+            buffers = allocate(self._returned, self._device)
             poison(buffers)
         try:
             result = self._solution.call(*self._state, *inputs, *buffers)
@@ -162,7 +165,9 @@ class _Player:
 
     def _expected(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         torch.manual_seed(0)
-        return [output.clone() for output in _as_list(self._reference(*inputs))]
+        own = _copied(inputs)
+        returned = _as_list(self._reference(*own))
+        return [each.clone() for each in (*returned, *planned.mutated_of(self._plans, own))]
 
     def _declared(self, got: list[Any], place: str) -> list[Any]:
         least = self._judge.least_outputs
@@ -274,7 +279,7 @@ def _tensor_plan(fields: Mapping[str, Any]) -> planned.TensorPlan:
     return planned.TensorPlan(fields["name"], tuple(fields["shape"]), fields["dtype"])
 
 
-def _judged(definition: Mapping[str, Any]) -> Any:
+def _judged(definition: Mapping[str, Any], plans: Sequence[planned.InputPlan]) -> Any:
     """Give a judge what it looks at in a definition."""
     sides = {
         side: {
@@ -283,4 +288,5 @@ def _judged(definition: Mapping[str, Any]) -> Any:
         }
         for side in ("inputs", "outputs")
     }
-    return SimpleNamespace(**{"judge": None, **definition, **sides})
+    mutated = tuple(plan.tensor.name for plan in plans if plan.is_mutated)
+    return SimpleNamespace(**{"judge": None, **definition, **sides, "mutated_inputs": mutated})

@@ -31,6 +31,7 @@ from flashinfer_bench.bench.protocol import (
     Killed,
     NotSpawned,
     ServerReady,
+    ShowStack,
     Spawn,
     Spawned,
     ToServer,
@@ -138,6 +139,16 @@ class _ForkServer:
                 self._forget(pid)
                 leftovers = _kill_all_but(set(self._pidfds))
                 self._send(Killed(id_, pid, max(0, leftovers - 1)))
+            case ShowStack(pid=pid):
+                self._show_stack(pid)
+
+    def _show_stack(self, pid: int) -> None:
+        """Ask by a signal: whoever hangs reads no message."""
+        with contextlib.suppress(ProcessLookupError):
+            if pid in self._contained:
+                os.kill(_innermost(pid), startup.STACK_SIGNAL)
+            elif pid in self._pidfds:
+                signal.pidfd_send_signal(self._pidfds[pid], startup.STACK_SIGNAL)
 
     def _spawn(self, request: Spawn) -> None:
         channel, log = self._control.take_descriptors()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
+import signal
 import socket
 import sys
 import warnings
@@ -28,6 +29,9 @@ _MODULES: dict[Role, str] = {
 }
 """What serves as what."""
 
+STACK_SIGNAL = signal.SIGUSR2
+"""Makes a candidate print its Python stack to its log: asked for when it hangs."""
+
 FAILED = 70
 """The exit code of a worker that failed by a fault of ours."""
 
@@ -45,7 +49,9 @@ def become(
     """Shut this process in, tell `report` how that went, then serve."""
     try:
         faulthandler.enable()
+        faulthandler.register(STACK_SIGNAL, all_threads=False)
         warnings.resetwarnings()
+        warnings.simplefilter("ignore", ResourceWarning)  # ours would stand in a solution's log
         _shut_in(report, policy, readable)
         worker = importlib.import_module(_MODULES[role])
         worker.serve(socket.socket(fileno=channel))

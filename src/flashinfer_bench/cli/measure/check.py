@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from flashinfer_bench.cli import screen
+from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
-from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from
-from flashinfer_bench.cli.measure.progress import Lines, choose_view
+from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from, with_paths
+from flashinfer_bench.cli.measure.progress import Lines, LiveView
 from flashinfer_bench.cli.measure.running import (
     Collected,
     exit_code_of,
@@ -27,15 +30,30 @@ from flashinfer_bench.cli.options import (
     warn_missing_measures,
 )
 from flashinfer_bench.cli.setting_options import setting_options
+from flashinfer_bench.data import settings as env
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, TraceSet
+    from flashinfer_bench.report.jobs import JobResult
 
-_COUNTS: dict[str, Any] = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
+_QUICK: dict[str, Any] = {
+    "warmup_runs": 3,
+    "iterations": 20,
+    "num_trials": 1,
+    "timeout_seconds": 20,
+    "build_timeout_seconds": 120,
+}
+_OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
+_TIMEOUT = "TIMEOUT"
+_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +66,10 @@ class CheckOptions:
     device: str
     language: str | None
     entry_point: str | None
+    config: str | None
     settings: dict[str, Any]
+    fail_fast: bool
+    keep_going: bool
     as_json: bool
 
 
@@ -58,12 +79,18 @@ class CheckOptions:
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --local examples/dataset",
         "flashinfer-bench check softmax.cpp --definition softmax_v128256 --entry-point softmax",
         "flashinfer-bench check rmsnorm.cu --definition rmsnorm_h4096 --arch sm_90",
+        "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --timeout 5s --seed 1 --fail-fast",
     ],
 )
 @click.argument("kernel", metavar="KERNEL")
 @kernel_options
 @setting_options("workloads", "workload_class")
-@setting_options(*_COUNTS, "arch", "clock", "cache", "sandbox", **_COUNTS)
+@click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
+@setting_options(*_QUICK, *_OTHERS, **_QUICK)
+@click.option("--fail-fast", is_flag=True, help="Stop at the first workload that does not pass.")
+@click.option(
+    "--keep-going", is_flag=True, help="Go on after a time-out; without it the rest is not tried."
+)
 @json_option
 @log_level_option
 def check(**options: Any) -> None:
@@ -72,7 +99,8 @@ def check(**options: Any) -> None:
     KERNEL is a Python, C++ or CUDA file (Triton and TileLang are Python that imports them), or a folder
     with a `solution.toml`. A Python function that takes the definition's inputs returns its outputs; one
     that takes inputs and outputs writes into them, as C++ and CUDA do. The settings are quick ones: good
-    for an answer in seconds, not for a comparison.
+    for an answer in seconds, not for a comparison. Each workload is a line on stderr as it ends;
+    after a time-out the others are not tried.
 
     Exits with 1 when a workload did not pass.
     """
@@ -81,17 +109,18 @@ def check(**options: Any) -> None:
 
 
 def _check(options: CheckOptions) -> int:
-    from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench import Benchmark  # noqa: PLC0415  # pydantic
 
     trace_set = load_dataset(options.local)
     definition, solution = _subject(trace_set, options)
-    config = BenchmarkConfig.default(**options.settings)
+    config = _config(options)
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
     )
     collected = Collected(plan_of(benchmark, definition))
-    measure(benchmark, collected, _view(collected, options), saves=False)
-    report = _report(collected, options, definition, solution)
+    view = _view(collected, options)
+    measure(benchmark, collected, view, saves=False, stops_at=partial(_is_end, options))
+    report = _report(collected, options, config, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
@@ -102,29 +131,78 @@ def _check(options: CheckOptions) -> int:
     return exit_code
 
 
+def _config(options: CheckOptions) -> BenchmarkConfig:
+    """Lay the options that were typed over the file, and that over the quick settings."""
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
+
+    if options.config is None:
+        return BenchmarkConfig.default(**options.settings)
+    source = click.get_current_context().get_parameter_source
+    typed = {
+        name: value
+        for name, value in options.settings.items()
+        if source(name) is not ParameterSource.DEFAULT
+    }
+    return BenchmarkConfig.from_yaml(options.config, beneath=_QUICK, **typed)
+
+
+def _is_end(options: CheckOptions, result: JobResult | None) -> bool:
+    """Tell whether the rest is not tried: after a time-out it would most likely time out, too."""
+    if result is None or result.is_passed:
+        return False
+    return options.fail_fast or (result.status == _TIMEOUT and not options.keep_going)
+
+
 def _view(collected: Collected, options: CheckOptions) -> ProgressView:
-    """Show progress where it can be wiped away; the page has a line per job anyway."""
-    if options.as_json or not screen.is_terminal():
-        return Lines(is_quiet=True)
-    return choose_view(len(collected.plan.jobs), as_json=False)
+    """Show each job as it ends on stderr; stdout has the page, or the document."""
+    is_quiet = log.is_quiet(click.get_current_context())
+    if options.as_json or is_quiet or not (screen.is_terminal() and screen.has_live_stderr()):
+        return Lines(to_stderr=True, is_quiet=is_quiet)
+    return LiveView(len(collected.plan.jobs), lists_passed=True)
 
 
 def _report(
-    collected: Collected, options: CheckOptions, definition: Definition, solution: Solution
+    collected: Collected, options: CheckOptions, config: BenchmarkConfig, solution: Solution
 ) -> CheckReport:
+    jobs = [
+        replace(each, log=with_paths(each.log, Path(options.kernel), solution))
+        for each in collected.results
+    ]
     return CheckReport(
         kernel=options.kernel,
-        definition=definition.name,
+        definition=solution.definition,
         language=solution.spec.language.value,
         entry_point=solution.spec.entry_point,
         calling_style="into" if solution.spec.destination_passing_style else "returns",
-        num_trials=options.settings["num_trials"],
-        iterations=options.settings["iterations"],
-        warmup_runs=options.settings["warmup_runs"],
-        jobs=tuple(collected.results),
+        num_trials=_said(config, "num_trials"),
+        iterations=_said(config, "iterations"),
+        warmup_runs=_said(config, "warmup_runs"),
+        jobs=tuple(jobs),
         skipped=collected.skipped,
         dataset_faults=tuple(collected.faults.values()),
+        log_file=_keep_logs([each for each in jobs if not each.is_passed], options.kernel),
+        not_tried=collected.not_tried,
     )
+
+
+def _keep_logs(failed: Sequence[JobResult], kernel: str) -> str | None:
+    """Write the logs to a file, one for each kernel file, of its last check; None where there is none."""
+    path = Path(kernel).resolve()
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]
+    file = env.cache_path() / "logs" / f"{path.name}-{digest}.log"
+    texts = [f"{job.status} with {axes_text(job.axes)}\n{job.log.rstrip()}\n" for job in failed]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(texts), encoding="utf-8")
+    except OSError as error:
+        log.warn(f"cannot keep the log at {file}: {error.strerror}")
+        return None
+    return str(file) if failed else None
+
+
+def _said(config: BenchmarkConfig, name: str) -> int:
+    value: int | None = getattr(config, name)
+    return int(_QUICK[name]) if value is None else value
 
 
 def _subject(trace_set: TraceSet, options: CheckOptions) -> tuple[Definition, Solution]:

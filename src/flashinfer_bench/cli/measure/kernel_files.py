@@ -85,6 +85,23 @@ def solution_from(path: Path, definition: Definition, hints: Hints) -> Solution:
     )
 
 
+def with_paths(text: str, kernel: Path, solution: Solution) -> str:
+    """Name the user's files, for an editor to find, where messages name the solution's sources.
+
+    >>> from pathlib import Path
+    >>> from types import SimpleNamespace as Some
+    >>> solution = Some(sources=[Some(path="k.cpp")])
+    >>> with_paths("./k.cpp:3:5: error: what?", Path("code/k.cpp"), solution)
+    'code/k.cpp:3:5: error: what?'
+    """
+    folder = kernel if kernel.suffix not in LANGUAGES_BY_SUFFIX else kernel.parent
+    for source in solution.sources:
+        name, path = re.escape(source.path), str(folder / source.path)
+        places = rf'(?:(?<=File ")|(?<![^\s(]))(?:\./)?{name}(?="|[:(]\d)'
+        text = re.sub(places, path.replace("\\", r"\\"), text)
+    return text
+
+
 def _add_headers(sources: dict[str, str], folder: Path, text: str) -> None:
     """Add headers of the same folder, and what they include in turn."""
     for name in QUOTED_INCLUDE.findall(text):

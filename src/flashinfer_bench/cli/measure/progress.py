@@ -170,8 +170,9 @@ class LiveView:
     job runs, but for one drawing that was put off.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, lists_passed: bool = False) -> None:
         self.shows_failures = True
+        self._lists_passed = lists_passed
         self._tally = ProgressTally(total)
         self._live = _live()
         self._drawn_s = 0.0
@@ -188,9 +189,9 @@ class LiveView:
         self._draw_soon()
 
     def finished(self, result: JobResult | None) -> None:
-        """Count the job; a failure stays on the screen."""
+        """Count the job; a failure stays on the screen, or each job where that is wanted."""
         self._tally.finished(passed=None if result is None else result.is_passed)
-        if result is not None and not result.is_passed:
+        if result is not None and (self._lists_passed or not result.is_passed):
             self._live.console.print(job_line(result), markup=False, highlight=False)
 
     def __enter__(self) -> LiveView:

@@ -173,7 +173,7 @@ def _measure_and_show(
             collected,
             view,
             saves=options.save_results,
-            stops_at_failure=options.fail_fast,
+            stops_at=lambda _: options.fail_fast and collected.has_failed,
         )
     except (BenchError, OSError, KeyboardInterrupt) as error:
         stopped = error

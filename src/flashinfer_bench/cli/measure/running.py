@@ -12,7 +12,7 @@ from flashinfer_bench.report.jobs import JobResult, job_result
 from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.parent.pool import Progress
@@ -33,6 +33,7 @@ class Collected:
     """Measures of the sandbox that were asked for and were not in force."""
     has_compiled: bool = False
     """Whether a job was built for a device that is not here, which is why it was skipped."""
+    ended_count: int = 0
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
@@ -47,10 +48,16 @@ class Collected:
         planned = (skipped_job(job, reason) for job, reason in self.plan.skipped)
         return (*planned, *self.skipped_here)
 
+    @property
+    def not_tried(self) -> int:
+        """How many jobs were left when the run was cut short."""
+        return len(self.plan.jobs) - self.ended_count if self.is_cut_short else 0
+
     def add(self, step: Step) -> JobResult | None:
         """Sort a finished job in; give its result if it left a trace."""
         from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415  # pydantic
 
+        self.ended_count += 1
         if step.trace is not None:
             result = job_result(step.trace, step.job.solution)
             self.results.append(result)
@@ -102,17 +109,18 @@ def measure(
     view: ProgressView,
     *,
     saves: bool,
-    stops_at_failure: bool = False,
+    stops_at: Callable[[JobResult | None], bool] = lambda _: False,
 ) -> None:
-    """Run the plan and collect; the benchmark is closed afterwards."""
+    """Run the plan and collect, until `stops_at` says so of a job; the benchmark is closed afterwards."""
     with benchmark, view:
         steps = benchmark.run(
             collected.plan, dump_traces=saves, observe=lambda event: _observe(view, event)
         )
         with _closing(steps):
             for step in steps:
-                view.finished(collected.add(step))
-                if stops_at_failure and collected.has_failed:
+                result = collected.add(step)
+                view.finished(result)
+                if stops_at(result):
                     collected.is_cut_short = True
                     return
 

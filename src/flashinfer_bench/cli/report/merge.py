@@ -12,6 +12,7 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
 if TYPE_CHECKING:
@@ -98,8 +99,12 @@ def write_merged(planned: Merge, output: Path, *, as_json: bool) -> None:
         log.warn(f"{each.kind} {each.name!r}: kept {each.first}, not {each.second}")
     for name, reason in planned.merged.unwritable.items():
         log.warn(f"{name} was left out: {reason}")
+    files_by_workload: dict[str, list[str]] = {}
     for file, workload in planned.merged.missing.items():
-        log.warn(f"{file} is not there, and {workload} names it")
+        files_by_workload.setdefault(workload, []).append(file)
+    for workload, (file, *others) in files_by_workload.items():
+        more = f", nor {count_text(len(others), 'more file')} that it names" if others else ""
+        log.warn(f"{file} is not there, and {workload} names it{more}")
     if as_json:
         screen.show_json({"schema_version": 1, "output": str(output), "merge": planned.merged})
     else:

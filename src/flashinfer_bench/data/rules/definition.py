@@ -14,7 +14,7 @@ from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.rules.snapshot import Document, Snapshot
@@ -86,12 +86,18 @@ def definitions_differ(dataset: Snapshot) -> Iterator[RuleFault]:
             yield RuleFault(message, document.path, None, definition.name)
 
 
-@rule("DEF-09", Level.INFO, "write it over axes only, if it can be; else it stays a comment")
+@rule(
+    "DEF-09",
+    Level.INFO,
+    "write it over axes and shapes only, if it can be; else it stays a comment",
+)
 def constraints_can_be_evaluated(dataset: Snapshot) -> Iterator[RuleFault]:
-    """Constraints speak of axes only, and so can be checked."""
+    """Constraints speak of axes and shapes (`x.shape[0]`) only, and so can be checked."""
     for document, definition in _readable(dataset):
-        for text in definition.unevaluable_constraints:
-            message = f"constraint {text!r} cannot be evaluated{_stranger(text, definition)}"
+        texts = definition.unevaluable_constraints
+        if texts:
+            noun = "constraint" if len(texts) == 1 else "constraints"
+            message = f"{noun} {listed(texts)} cannot be evaluated{_stranger(texts, definition)}"
             yield RuleFault(message, document.path, None, definition.name)
 
 
@@ -107,7 +113,7 @@ def variable_axes_can_be_inferred(dataset: Snapshot) -> Iterator[RuleFault]:
 
 @rule("DEF-11", Level.INFO, "remove it if it has no meaning")
 def constant_axes_are_used(dataset: Snapshot) -> Iterator[RuleFault]:
-    """Every constant or derived axis is used in a shape, an expression or a constraint."""
+    """Every constant or derived axis is used in a shape, an expression, a constraint or the reference."""
     for document, definition in _readable(dataset):
         used = _used_axes(definition) | set(definition.var_axes)
         unused = [axis for axis in definition.axes if axis not in used]
@@ -214,10 +220,11 @@ def _undescribed(
         yield RuleFault(message, document.path, None, definition.name)
 
 
-def _stranger(constraint: str, definition: Definition) -> str:
+def _stranger(constraints: Sequence[str], definition: Definition) -> str:
     """Point at a name in a constraint that is neither axis nor input."""
     known = [*definition.axes, *definition.inputs, *definition.outputs, "min", "max", "abs"]
-    for node in ast.walk(ast.parse(constraint.strip(), mode="eval")):
+    trees = (ast.parse(text.strip(), mode="eval") for text in constraints)
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Name) and node.id not in known:
             return f": {node.id!r} is no axis{did_you_mean(node.id, known)}"
     return ""
@@ -230,8 +237,6 @@ def _used_axes(definition: Definition) -> set[str]:
     texts += [text for text in (definition.min_bytes, definition.min_flops) if text]
     for text in texts:
         used |= expressions.parse(text).names
-    for text in definition.constraints:
-        used |= {
-            n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)
-        }
+    for text in (*(each.strip() for each in definition.constraints), definition.reference):
+        used |= {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     return used

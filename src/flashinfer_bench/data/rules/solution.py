@@ -23,6 +23,9 @@ _PYTHON = frozenset({"python", "triton", "tilelang"})
 @rule("SOL-01", Level.INFO, "`flashinfer-bench new solution --definition NAME` makes one")
 def definitions_have_solutions(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every definition has solutions."""
+    if not dataset.solutions_by_definition and dataset.definition_files:
+        yield RuleFault("no solutions of any definition")
+        return
     for document in dataset.definition_files:
         definition = document.entity
         if definition is not None and definition.name not in dataset.solutions_by_definition:

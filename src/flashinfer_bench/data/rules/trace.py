@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 @rule("TRC-01", Level.INFO, "`flashinfer-bench run` makes them")
 def definitions_have_traces(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every definition has traces."""
+    if not dataset.traces_by_definition and dataset.definition_files:
+        yield RuleFault("no traces of any definition")
+        return
     for document in dataset.definition_files:
         definition = document.entity
         if definition is not None and definition.name not in dataset.traces_by_definition:

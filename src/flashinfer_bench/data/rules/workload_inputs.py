@@ -13,6 +13,7 @@ from flashinfer_bench.data.rules.workload import fault_of, inputs_of, placed_lin
 from flashinfer_bench.data.wording import did_you_mean, listed
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,15 +40,19 @@ class _Stored(NamedTuple):
 @rule("WKL-14", Level.ERROR, "add the file, or correct the path, which is relative to the dataset")
 def stored_files_exist(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every file that a workload names is there."""
+    absent: dict[str, list[_Stored]] = {}
     for stored in _stored(dataset):
         path = _path(dataset, stored)
         if isinstance(path, DatasetError):
             message = f"input {stored.name!r}: {stored.source.path!r} {path.message}"
             yield fault_of(stored.document, message)
         elif not os.path.lexists(path):
-            yield fault_of(
-                stored.document, f"input {stored.name!r}: no file {stored.source.path!r}"
-            )
+            absent.setdefault(stored.document.path, []).append(stored)
+    for first, *others in absent.values():  # a line for each file of workloads
+        files = {each.source.path for each in others} - {first.source.path}
+        more = f", and {count_text(len(files), 'more file')} of its workloads" if files else ""
+        message = f"input {first.name!r}: no file {first.source.path!r}{more}"
+        yield fault_of(first.document, message)
 
 
 @rule("WKL-15", Level.ERROR, "correct `tensor_key`")
@@ -157,13 +162,17 @@ def _header(dataset: Snapshot, stored: _Stored) -> Header | None:
     return dataset.headers[path]
 
 
+_TOTALS = r"^(total|nnz|num)_(?!q?k?v?o?_?heads)|_(total|nnz)$"
+_POOLS = r"pages|blocks|pool|vocab|experts|_slots|cache"
+_LENGTHS = r"^max_|seq_?len|page_size"
 _INDEX_DTYPES = ("int32", "int64")
 _REMEDIES = {
-    r"(^|_)(indptr|cu_seqlens)(_|$)": '{"type": "index_pointers", "total": …}',
-    r"(page|block)_tables?(_|$)": '{"type": "page_table", "pages": …}',
-    r"(^|_)(indices|index|ids|positions)(_|$)": '{"type": "integers", "high": …}',
+    r"(^|_)(indptr|cu_seqlens)(_|$)": ('{"type": "index_pointers", "total": %s}', _TOTALS),
+    r"(page|block)_tables?(_|$)": ('{"type": "page_table", "pages": %s}', _POOLS),
+    r"(^|_)(indices|index|ids|positions)(_|$)": ('{"type": "integers", "high": %s}', _POOLS),
+    r"(^|_)(lens?|lengths?)(_|$)": ('{"type": "integers", "low": 1, "high": %s}', _LENGTHS),
 }
-"""What a name says that an input holds, and what to declare then."""
+"""What a name says that an input holds, what to declare then, and which axes its limit may be."""
 
 
 @rule("WKL-30", Level.ERROR, "correct the distribution; docs/formats.md lists them")
@@ -191,7 +200,8 @@ def _indices_are_legal(dataset: Snapshot) -> Iterator[RuleFault]:
     for document, name, spec, source in inputs_of(dataset):
         is_plain = isinstance(source, RandomInput) and source.distribution is None
         if is_plain and spec.shape is not None and str(spec.dtype) in _INDEX_DTYPES:
-            declared = _declaration_for(name)
+            assert document.entity is not None
+            declared = _declaration_for(name, dataset.definitions[document.entity.definition])
             if declared is not None:
                 message = (
                     f"input {name!r} is drawn from [-1024, 1024): no reference can follow that"
@@ -200,5 +210,19 @@ def _indices_are_legal(dataset: Snapshot) -> Iterator[RuleFault]:
                 yield fault_of(document, message, remedy=remedy)
 
 
-def _declaration_for(name: str) -> str | None:
-    return next((each for words, each in _REMEDIES.items() if re.search(words, name)), None)
+def _declaration_for(name: str, definition: Definition) -> str | None:
+    """Write the distribution that a name asks for; its limit is the axis that a constraint or a name tells."""
+    for words, (declared, axes) in _REMEDIES.items():
+        if re.search(words, name):
+            return declared % _limit(name, axes, definition)
+    return None
+
+
+def _limit(name: str, words: str, definition: Definition) -> str:
+    """Name the axis that limits an input: the one that a constraint sets equal to its last element, or by name."""
+    last = re.compile(rf"^(\w+) == {re.escape(name)}\[-1\](\.item\(\))?$")
+    told = [found[1] for text in definition.constraints if (found := last.match(text.strip()))]
+    own = definition.inputs[name].shape or []
+    named = [axis for axis in definition.axes if re.search(words, axis) and axis not in own]
+    axes = [axis for axis in (*told, *named) if axis in definition.axes]
+    return f'"{axes[0]}"' if axes else "…"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.check import log_lines
 from flashinfer_bench.report.jobs import INTERPRETED, INTERPRETED_LEGEND
+from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
     count_text,

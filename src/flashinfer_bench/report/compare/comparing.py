@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ from flashinfer_bench.report.compare.ratios import (
     possible_bases,
     recorded,
     reference_ratio,
-    stretched,
+    widened,
+    width,
 )
 from flashinfer_bench.report.compare.result import (
     ACROSS,
@@ -33,14 +35,17 @@ from flashinfer_bench.report.compare.result import (
 )
 from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
-    BetweenRunVariance,
+    BetweenRuns,
+    Observation,
     Part,
-    between_run_variance,
+    around_centre,
+    common_part,
+    has_centre,
+    logarithm,
     mean_of_parts,
-    of_references,
-    of_repeats,
+    repeats,
+    spread,
 )
-from flashinfer_bench.stats.means import geometric_mean
 from flashinfer_bench.stats.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
@@ -48,7 +53,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.compare.sides import JobTraces, Key, Side, TracesByJob
-    from flashinfer_bench.stats.between_runs import Uncertain
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
@@ -61,7 +65,19 @@ class _Pair:
     place: JobIdentity
     old: Timed
     new: Timed
-    ratio: JobRatio
+    ratios: Mapping[Basis, JobRatio]
+    """By each basis that is possible."""
+    chosen: Basis
+
+    @property
+    def ratio(self) -> JobRatio:
+        """By the chosen basis."""
+        return self.ratios[self.chosen]
+
+    @property
+    def process(self) -> str:
+        """Jobs that one process of a run timed have the same."""
+        return f"{self.place.definition} {self.place.solution}"
 
 
 def compare(
@@ -132,8 +148,8 @@ def _pairs(  # noqa: PLR0917
             one = Timed(before[key].timed, old_samples)
             two = Timed(after[key].timed, new_samples)
             bases = possible_bases(one, two) if by is None else (by,)
-            place = _place(key, after[key], twins)
-            pairs.append(_Pair(place, one, two, job_ratio(one, two, bases)))
+            ratios = {basis: job_ratio(one, two, basis) for basis in bases}
+            pairs.append(_Pair(_place(key, after[key], twins), one, two, ratios, bases[0]))
     return pairs
 
 
@@ -175,43 +191,83 @@ def _on(
     hardware: str, group: Sequence[_Pair], threshold: float
 ) -> tuple[Overall, list[ComparedJob]]:
     """Compare what was measured on one kind of hardware; how its runs vary is for all its intervals."""
-    controls: defaultdict[str, list[Uncertain]] = defaultdict(list)
-    for pair in group:
-        control = reference_ratio(*_newest(pair)) if _is_control(pair) else None
-        if control is not None:
-            controls[pair.place.definition].append(control)
-    variances = {basis: _variance(group, controls, basis) for basis in Basis}
-    pairs = [
-        replace(pair, ratio=stretched(pair.ratio, variances[pair.ratio.basis])) for pair in group
-    ]
+    controls = _controls(group)
+    known = {basis: _between_runs(group, controls, basis) for basis in Basis}
+    pairs = [_chosen(pair, known) for pair in group]
     jobs = [_compared(pair, threshold) for pair in pairs]
-    bases = {pair.ratio.basis for pair in pairs if pair.ratio.source in OF_FEW_RUNS}
-    main = variances[max(bases)] if bases else None  # `speedup` where there is any
-    return _overall(hardware, pairs, jobs, _mean_reference(controls), main, threshold), jobs
+    few = [pair.ratio for pair in pairs if pair.ratio.source in OF_FEW_RUNS]
+    observed = min((known[ratio.basis].observed for ratio in few), default=0)
+    between = [ratio.between for ratio in few if ratio.between is not None]
+    return replace(
+        _overall(hardware, pairs, jobs, threshold),
+        between_runs=math.expm1(statistics.median(between)) if between else None,
+        between_runs_observed=observed,
+        reference_ratio=_mean_reference(controls),
+    ), jobs
 
 
-def _variance(
-    group: Sequence[_Pair], controls: Mapping[str, Sequence[Uncertain]], basis: Basis
-) -> BetweenRunVariance:
-    """Ask references and repeated runs; what the machine did to all cancels of speedups alone."""
-    evidence = of_references(controls)
-    for definition in {pair.place.definition for pair in group if pair.ratio.basis is basis}:
-        pairs = [pair for pair in group if pair.place.definition == definition]
-        for timed in ([pair.old for pair in pairs], [pair.new for pair in pairs]):
-            evidence += of_repeats(
-                [
-                    [recorded(row, basis) for row in each.rows if is_timed(row, basis)]
-                    for each in timed
-                ]
-            )
-    moved = _mean_reference(controls) or 1.0
-    return between_run_variance(
-        evidence, moved=abs(math.log(moved)) if basis is Basis.LATENCY else 0.0
+def _chosen(pair: _Pair, known: Mapping[Basis, BetweenRuns]) -> _Pair:
+    """Take the basis whose interval is narrower: that says nothing of where it lies."""
+    is_chosen = len(pair.ratios) > 1
+    ratios = {
+        basis: widened((pair.old, pair.new), ratio, known[basis], is_chosen=is_chosen)
+        for basis, ratio in pair.ratios.items()
+    }
+    return replace(pair, ratios=ratios, chosen=min(ratios, key=lambda each: width(ratios[each])))
+
+
+def _controls(group: Sequence[_Pair]) -> list[Observation]:
+    """Ask references, the same code on both sides; a definition's are timed by one process a run."""
+    found = []
+    for pair in group:
+        ratio = reference_ratio(*_newest(pair)) if _is_control(pair) else None
+        known = logarithm(ratio) if ratio else None
+        if known:
+            found.append(Observation(*known, pair.place.definition))
+    return found
+
+
+def _between_runs(
+    group: Sequence[_Pair], controls: Sequence[Observation], basis: Basis
+) -> BetweenRuns:
+    """Ask repeated runs, all jobs together, and references; what the machine did to all cancels of speedups alone."""
+    again = [
+        observation
+        for pair in group
+        for name, side in (("old", pair.old), ("new", pair.new))
+        for observation in repeats(
+            [recorded(row, basis) for row in side.rows if is_timed(row, basis)],
+            f"{pair.process} {name}",
+        )
+    ]
+    jobs = [
+        Observation(*known, pair.process)
+        for pair in group
+        if basis in pair.ratios and pair.ratios[basis].source in OF_FEW_RUNS
+        if (known := _pair_logarithm(pair, basis))
+    ]
+    shown = spread(around_centre(controls))
+    timed = 2 if basis is Basis.SPEEDUP else 1  # a speedup has two times that differ
+    times = [replace(each, value=-each.value) for each in jobs]  # a speed is a time's inverse
+    return BetweenRuns(
+        repeats=spread(again),
+        jobs=spread(around_centre(jobs)),
+        is_centred=has_centre(jobs),
+        references=replace(shown, variance=timed * shown.variance),
+        moved=common_part(controls, times) if basis is Basis.LATENCY else 0.0,
     )
 
 
-def _mean_reference(controls: Mapping[str, Sequence[Uncertain]]) -> float | None:
-    return geometric_mean([ratio for each in controls.values() for ratio, _ in each])
+def _pair_logarithm(pair: _Pair, basis: Basis) -> tuple[float, float] | None:
+    ratio = pair.ratios[basis]
+    return logarithm((ratio.value, ratio.interval)) if ratio.value else None
+
+
+def _mean_reference(controls: Sequence[Observation]) -> float | None:
+    """Say how many times faster the references were."""
+    if not controls:
+        return None
+    return math.exp(-statistics.fmean(each.value for each in controls))
 
 
 def _compared(pair: _Pair, threshold: float) -> ComparedJob:
@@ -239,12 +295,10 @@ def _compared(pair: _Pair, threshold: float) -> ComparedJob:
     )
 
 
-def _overall(  # noqa: PLR0917
+def _overall(
     hardware: str,
     pairs: Sequence[_Pair],
     jobs: Sequence[ComparedJob],
-    moved: float | None,
-    known: BetweenRunVariance | None,
     threshold: float,
 ) -> Overall:
     ratio, interval = mean_of_parts([_part(pair) for pair in pairs if pair.ratio.value])
@@ -261,17 +315,18 @@ def _overall(  # noqa: PLR0917
         reason=reason if found is Verdict.UNDECIDED else "",
         verdicts=dict(sorted(Counter(str(job.verdict) for job in jobs).items())),
         freedom=min((job.freedom for job in jobs if job.freedom is not None), default=None),
-        stretch=known.factor if known else None,
-        stretch_observed=known.observed if known else 0,
-        reference_ratio=1 / moved if moved else None,
+        between_runs=None,
+        between_runs_observed=0,
+        reference_ratio=None,
     )
 
 
 def _part(pair: _Pair) -> Part:
-    """Say what a job's interval has in common with others: a definition's reference, by latency the machine."""
+    """Say what a job's interval has in common with others: a definition's processes, and what the machine did."""
     ratio = pair.ratio
-    group = pair.place.definition if ratio.basis is Basis.SPEEDUP else ""
-    return Part(ratio.value or math.nan, ratio.interval, ratio.shared, group)
+    return Part(
+        ratio.value or math.nan, ratio.interval, ratio.shared, pair.place.definition, ratio.common
+    )
 
 
 def _changes(before: TracesByJob, after: TracesByJob, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
@@ -304,21 +359,19 @@ def _remarks(
 ) -> tuple[str, ...]:
     """Say what else differs; `pairs` are the newest traces of each job, `by_latency` hardware compared by latency."""
     found = [*_moved_machines(overall, by_latency), *_changed_conditions(pairs)]
-    return (*found, *dict.fromkeys(_between_runs_text(each) for each in overall if each.stretch))
+    known = [each for each in overall if each.between_runs is not None]
+    return (*found, *dict.fromkeys(map(_between_runs_text, known)))
 
 
 def _between_runs_text(overall: Overall) -> str:
-    """Say what the intervals of few runs know of how runs differ."""
-    times = f"{overall.stretch:.1f} times"
-    if overall.stretch_observed < _LEAST_OBSERVED:
-        return (
-            f"the same code run twice is taken to lie {times} as far apart as the blocks within a run say, for few "
-            "runs show it: four of each side measure it, and so does `flashinfer-bench ab`"
-        )
-    return (
-        f"the same code run twice lies {times} as far apart as the blocks within a run say, by references and "
-        "repeated runs: intervals know it"
+    """Say what the intervals of few runs know of how runs differ, and what would narrow them."""
+    share = f"{100 * (overall.between_runs or 0.0):.2g}%"
+    seen = (
+        f"two runs of the same code differ by about {share} here"
+        if overall.between_runs_observed >= _LEAST_OBSERVED
+        else f"two runs of the same code are taken to differ by about {share}: few jobs show it"
     )
+    return f"{seen}; four runs of each side, or `flashinfer-bench ab`, give narrower intervals"
 
 
 def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:

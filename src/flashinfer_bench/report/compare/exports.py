@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare.gates import slower_text
 from flashinfer_bench.report.compare.pages import (
     CHANGE_COLUMNS,
     breach_text,
@@ -50,7 +51,7 @@ def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> 
 
 
 def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> bytes:
-    """Write one test case a job and one a gate; a job fails where it breaks a gate."""
+    """Write one test case a job and one a gate; a job fails where it breaks a gate, or is slower."""
     broken: dict[int, list[str]] = {}
     for gate in gates:
         for breach in gate.breaches:
@@ -59,7 +60,7 @@ def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> byt
     suite = ET.Element("testsuite", name=_xml(f"{comparison.old} -> {comparison.new}"))
     for job in comparison.jobs:
         about = f"{job.verdict}: {ratio_text(job, comparison.threshold)} {job.reason}".strip()
-        _case(suite, job.place, about, broken.get(id(job.place), []))
+        _case(suite, job.place, about, broken.get(id(job.place), []) or _slower(job))
     for change in comparison.changes:
         about = f"{change.change}: {change.old_status or NOTHING} -> {change.new_status or NOTHING}"
         _case(suite, change.place, about, broken.get(id(change.place), []))
@@ -71,6 +72,12 @@ def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> byt
     suite.set("errors", "0")
     ET.indent(suite)
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _slower(job: ComparedJob) -> list[str]:
+    if job.verdict is not Verdict.SLOWER:
+        return []
+    return [f"{job.verdict}: {slower_text(job.ratio)}"]
 
 
 def _case(suite: ET.Element, place: JobIdentity, about: str, failures: Sequence[str]) -> None:

@@ -114,14 +114,14 @@ def _slower(comparison: ComparisonReport, share: float) -> tuple[Breach, ...]:
     several = [each for each in comparison.overall if sum(each.verdicts.values()) > 1]
     asked = len(comparison.jobs) + len(several)
     found = [
-        Breach(job.place, _slower_text(job.ratio))
+        Breach(job.place, slower_text(job.ratio))
         for job in comparison.jobs
         if _is_slower(job, share, asked)
     ]
     for each in comparison.overall:
         if _is_slower(each, share, asked):
             where = f"{_OVERALL} on {each.hardware}" if each.hardware else _OVERALL
-            found.append(Breach(None, f"{where}: {_slower_text(each.ratio)}"))
+            found.append(Breach(None, f"{where}: {slower_text(each.ratio)}"))
     return tuple(found)
 
 
@@ -137,7 +137,8 @@ def _is_slower(found: ComparedJob | Overall, share: float, asked: int) -> bool:
     return verdict(interval, threshold=share) is Verdict.SLOWER
 
 
-def _slower_text(ratio: float | None) -> str:
+def slower_text(ratio: float | None) -> str:
+    """Say how much longer the new side takes."""
     return f"takes {1 / ratio - 1:.1%} longer" if ratio else "is slower"
 
 

@@ -99,6 +99,9 @@ def _about(comparison: ComparisonReport) -> list[str]:
     by = {
         frozenset({Basis.SPEEDUP}): "both against the reference that was timed beside them; ",
         frozenset({Basis.LATENCY}): "latency against latency; ",
+        frozenset(Basis): (
+            "by latency: old time over new; by speedup: both against the reference that was timed beside them; "
+        ),
     }.get(frozenset(bases), "")
     between = f"differences up to {100 * comparison.threshold:.3g}% count as none"
     return [f"{by}{between}", *comparison.remarks]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.sides import identity
 from flashinfer_bench.stats.between_runs import Part, mean_of_parts
-from flashinfer_bench.stats.intervals import series_interval
+from flashinfer_bench.stats.intervals import CONFIDENCE, series_interval
 from flashinfer_bench.stats.shifts import quotient, series_shift, shift
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.compare.sides import Samples
-    from flashinfer_bench.stats.between_runs import BetweenRunVariance, Uncertain
+    from flashinfer_bench.stats.between_runs import BetweenRuns, Uncertain
     from flashinfer_bench.stats.intervals import Interval
 
 _USUAL_BLOCKS = 12
@@ -60,7 +60,11 @@ class JobRatio:
     freedom: int | None = None
     """Degrees of freedom of what the interval knows of how runs differ."""
     shared: float = 0.0
-    """Part of the interval's reach that jobs timed together may have in common."""
+    """Part of the interval's reach that jobs timed by the same processes may have in common."""
+    common: float = 0.0
+    """Part of it that all jobs have in common."""
+    between: float | None = None
+    """By how much two runs of the same code are taken to differ, as a logarithm's deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +80,15 @@ class Timed:
         return self.rows[-1]
 
 
-def job_ratio(old: Timed, new: Timed, bases: Sequence[Basis]) -> JobRatio:
-    """Compare two sides of a job; the first basis that gives an interval is taken."""
+def job_ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
+    """Compare two sides of a job."""
     if not old.rows or not new.rows:
-        return JobRatio(None, None, bases[0], None, "a trace that passed has no latency")
+        return JobRatio(None, None, basis, None, "a trace that passed has no latency")
     if identity(old.newest) == identity(new.newest):
-        return JobRatio(1.0, (1.0, 1.0), bases[0], Source.SAME_TRACE)
+        return JobRatio(1.0, (1.0, 1.0), basis, Source.SAME_TRACE)
     unlike = _unlike(old.newest, new.newest)
-    found = [_ratio(old, new, basis) for basis in bases]
-    best = next((each for each in found if each.interval), found[0])
-    return replace(best, interval=None, source=None, reason=unlike) if unlike else best
+    found = _ratio(old, new, basis)
+    return replace(found, interval=None, source=None, reason=unlike) if unlike else found
 
 
 def possible_bases(old: Timed, new: Timed) -> tuple[Basis, ...]:
@@ -110,12 +113,33 @@ def reference_ratio(old: TraceRow, new: TraceRow) -> tuple[float, Interval | Non
     )  # fmt: skip
 
 
-def stretched(ratio: JobRatio, known: BetweenRunVariance) -> JobRatio:
-    """Let the interval of a run or two know how runs differ."""
+def widened(
+    pair: tuple[Timed, Timed], ratio: JobRatio, known: BetweenRuns, *, is_chosen: bool
+) -> JobRatio:
+    """Let the interval of a run or two know how runs differ, and that its basis was the better of two."""
     if ratio.interval is None or ratio.value is None or ratio.source not in OF_FEW_RUNS:
         return ratio
-    interval, shared = known.stretched(ratio.value, ratio.interval)
-    return replace(ratio, interval=interval, freedom=known.freedom, shared=shared)
+    found = known.widened(
+        ratio.value,
+        ratio.interval,
+        share=statistics.mean(1 / len(each.rows) for each in pair),
+        confidence=(1 + CONFIDENCE) / 2 if is_chosen else CONFIDENCE,
+    )
+    return replace(
+        ratio,
+        interval=found.interval,
+        freedom=found.freedom,
+        shared=found.shared,
+        common=found.common,
+        between=found.deviation,
+    )
+
+
+def width(ratio: JobRatio) -> float:
+    """Say how wide an interval is, as a logarithm: what chooses the basis of a job."""
+    if ratio.interval is None or ratio.interval[0] <= 0:
+        return math.inf
+    return math.log(ratio.interval[1] / ratio.interval[0])
 
 
 def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
@@ -167,7 +191,7 @@ def _averaged(side: Timed, basis: Basis) -> Uncertain:
         if is_timed(row, basis):
             value, interval = recorded(row, basis)
             blocks = [] if interval else _block_speeds(row, side.samples, basis)
-            parts.append(Part(value, interval or series_interval(blocks), 0.0, ""))
+            parts.append(Part(value, interval or series_interval(blocks)))
     known = [part for part in parts if part.interval and part.interval[0] > 0]
     mean, interval = mean_of_parts(known or parts[-1:])
     return mean or math.nan, interval

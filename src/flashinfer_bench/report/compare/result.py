@@ -98,9 +98,9 @@ class Overall:
     verdicts: dict[str, int]
     freedom: int | None
     """The least of any job's."""
-    stretch: float | None
-    """How many times as far apart as their blocks say runs of the same code lie; None where whole runs are compared."""
-    stretch_observed: int
+    between_runs: float | None
+    """By how much two runs of the same code are taken to differ, as a share; None where whole runs are compared."""
+    between_runs_observed: int
     """How many observations that rests on; without any it is assumed."""
     reference_ratio: float | None
     """How many times faster the references were, where they are the same code on both sides."""

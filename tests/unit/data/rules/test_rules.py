@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "DEF-03": _in_definition(lambda definition: definition["axes"]["N"].pop("description")),
     "DEF-04": _in_definition(lambda definition: definition["inputs"]["x"].pop("description")),
     "DEF-05": _in_definition(lambda definition: definition["outputs"]["y"].pop("description")),
-    "DEF-07": _in_definition(lambda definition: definition["inputs"]["x"].update(optional=True)),
+    "DEF-07": _in_definition(lambda definition: definition["inputs"]["x"].update(optionl=True)),
     "DEF-08": _second_definition(description="The same in other words."),
     "DEF-09": _in_definition(lambda definition: definition["constraints"].append("rows == x[-1]")),
     "DEF-10": _in_definition(
@@ -191,7 +192,6 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "WKL-32": _in_definition(lambda definition: definition.update(min_bytes="rows - 5")),
     "WKL-33": _in_workload(lambda workload: workload["axes"].update(rows=4)),
     "WKL-26": _in_workload(lambda workload: workload.pop("uuid")),
-    "WKL-27": _in_workload(lambda workload: workload.update(uuid="mine")),
     "WKL-28": _in_workload(lambda workload: workload["inputs"].update(x={})),
     "WKL-29": _in_workload(lambda workload: workload["inputs"]["alpha"].update(value=True)),
     "WKL-30": _in_workload(
@@ -211,7 +211,7 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "SOL-11": _added(f"{ALICE}/main.py", "def run(x, alpha:\n"),
     "SOL-12": _added(f"{ALICE}/main.py", "def run(x):\n    return x.sum(-1)\n"),
     "SOL-13": _added(f"{ALICE}/kernel.so", b"\x7fELF\x00\xff"),
-    "TRC-01": _removed(TRACES, BASELINE_TRACES),
+    "TRC-01": _second_definition(reference="def run(x, alpha):\n    return x.amax(-1)\n"),
     "TRC-02": _appended(TRACES, '{"definition": 3}\n'),
     "TRC-04": _in_line(TRACES, lambda line: line.update(evaluation=None)),
     "TRC-05": _in_line(TRACES, lambda line: line.update(solution="alice_rowsun")),
@@ -279,7 +279,7 @@ def test_the_bundled_dataset_has_neither_errors_nor_warnings() -> None:
         ("DEF-01", DEFINITION, 29, "Definition.inputs.x.dtype: Input should be"),
         ("WKL-02", WORKLOADS, 1, "Trace.workload.axes: Input should be"),
         ("WKL-06", WORKLOADS, 1, "has no axis 'row'; did you mean 'rows'?"),
-        ("WKL-07", WORKLOADS, 1, "axis 'rows' has length 0"),
+        ("WKL-07", WORKLOADS, 1, "an axis of length 0 in 1 of 2 workloads"),
         ("WKL-14", WORKLOADS, 2, "input 'x': no file './blob/"),
         ("WKL-15", WORKLOADS, 2, "holds no tensor 'x'; it holds 'y'"),
         ("WKL-16", WORKLOADS, 2, "input 'x' is [4, 256], the tensor [8, 256]"),
@@ -326,6 +326,74 @@ def test_the_remedy_for_random_indices_is_what_their_name_says(
     (found, _) = [finding for finding in good.findings() if finding.code == "WKL-31"]
 
     assert f'"distribution": {{"type": "{remedy}"' in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "constraint"),
+    [
+        ("qo_indptr", "total_q", None),
+        ("kv_indptr", "used", "used == kv_indptr[-1].item()"),
+        ("kv_indices", "num_pages", None),
+        ("seq_lens", "max_seq_len", None),
+    ],
+)
+def test_the_remedy_names_the_axis_that_limits_an_index(
+    good: Dataset, name: str, axis: str, constraint: str | None
+) -> None:
+    _with_indices(good, name, {"type": "random"})
+    new = {axis: {"type": "const", "value": 64, "description": "?"}}
+    good.edit(DEFINITION, lambda definition: definition["axes"].update(new))
+    if constraint:
+        good.edit(DEFINITION, lambda definition: definition["constraints"].append(constraint))
+
+    found = [finding for finding in good.findings() if finding.code == "WKL-31"]
+
+    assert f'"{axis}"}}' in found[0].remedy
+
+
+def test_missing_files_are_one_line_for_each_file_of_workloads(good: Dataset) -> None:
+    stored = json.loads(good.lines(WORKLOADS)[1])
+    stored["workload"]["uuid"] = "another"
+    stored["workload"]["inputs"]["x"]["path"] = "blob/other.safetensors"
+    good.write(WORKLOADS, good.read(WORKLOADS) + json.dumps(stored) + "\n")
+    good.path(BLOB).unlink()
+
+    (found,) = [finding for finding in good.findings() if finding.code == "WKL-14"]
+
+    assert found.message.endswith(", and 1 more file of its workloads")
+
+
+def test_a_dataset_without_solutions_and_traces_is_told_once(good: Dataset) -> None:
+    _second_definition(reference="def run(x, alpha):\n    return x.amax(-1)\n")(good)
+    for folder in ("solutions", "traces"):
+        shutil.rmtree(good.path(folder))
+
+    found = [each for each in good.findings() if each.code in {"SOL-01", "TRC-01"}]
+
+    assert [each.message for each in found] == [
+        "no solutions of any definition",
+        "no traces of any definition",
+    ]
+
+
+def test_optional_inputs_need_no_source_and_an_axis_of_the_reference_is_used(good: Dataset) -> None:
+    good.edit(DEFINITION, lambda definition: definition["inputs"]["alpha"].update(optional=True))
+    new = {"M": {"type": "const", "value": 3, "description": "?"}}
+    good.edit(DEFINITION, lambda definition: definition["axes"].update(new))
+    source = "def run(x, alpha=None):\n    M = 3\n    return x.sum(-1) * M\n"
+    good.edit(DEFINITION, lambda definition: definition.update(reference=source))
+    good.edit_line(WORKLOADS, 1, lambda line: line["workload"]["inputs"].pop("alpha"))
+
+    assert not good.codes() & {"WKL-08", "DEF-07", "DEF-11"}
+
+
+def test_constraints_over_shapes_are_evaluated(good: Dataset) -> None:
+    texts = ["x.shape[-1] == 256", "y.shape[0] > 4"]
+    good.edit(DEFINITION, lambda definition: definition["constraints"].extend(texts))
+
+    found = [finding for finding in good.findings() if finding.code in {"DEF-09", "WKL-25"}]
+
+    assert [finding.message for finding in found] == ["rows=4 violates 'y.shape[0] > 4'"]
 
 
 def test_indices_with_a_distribution_are_fine(good: Dataset) -> None:

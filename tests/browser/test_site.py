@@ -43,7 +43,7 @@ def test_the_bar_leads_to_every_list_and_their_rows_to_what_they_name(visitor) -
     for name in ("Leaderboard", "Definitions", "Solutions", "Models", "Overview"):
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         assert page.locator("h1").inner_text() == name
-    page.get_by_role("link", name="softmax_v128256_cpp").click()
+    page.get_by_role("link", name="softmax_v128256_cpp").first.click()
     page.get_by_role("link", name="softmax_v128256", exact=True).click()
 
     assert page.locator("h1").inner_text() == "softmax_v128256"
@@ -225,7 +225,7 @@ def test_the_keyboard_alone_goes_everywhere(visitor) -> None:
 def test_single_keys_can_be_switched_off_and_stay_off(visitor) -> None:
     page = visitor.go()
     page.locator("#keys").click()
-    page.get_by_label("Single keys do this").uncheck()
+    page.get_by_label("Use single keys").uncheck()
     page.keyboard.press("Escape")
 
     page.reload()
@@ -233,7 +233,7 @@ def test_single_keys_can_be_switched_off_and_stay_off(visitor) -> None:
     page.keyboard.press("?")
     is_open = page.locator("dialog").is_visible()
     page.locator("#keys").click()
-    page.get_by_label("Single keys do this").check()
+    page.get_by_label("Use single keys").check()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
 
@@ -351,3 +351,33 @@ def test_solutions_that_may_be_as_fast_as_the_best_are_called_tied(visitor) -> N
     marks = dict(text.split()[:2] for text in rows.locator("td:first-child").all_inner_texts())
 
     assert marks == {"rmsnorm_h4096_tilelang": "best", "rmsnorm_h4096_triton": "tied"}
+
+
+@pytest.mark.parametrize("address", ["index.html", "leaderboard.html", "solutions.html"])
+def test_what_is_clicked_is_24_pixels_high(visitor, address: str) -> None:
+    page = visitor.go(address)
+
+    low = page.evaluate(
+        """() => [...document.querySelectorAll("main a, button, main summary, select")]
+            .filter(each => each.offsetParent && each.getBoundingClientRect().height < 24)
+            .map(each => each.outerHTML)"""
+    )
+
+    assert low == []
+
+
+def test_links_look_like_links(visitor) -> None:
+    page = visitor.go("index.html")
+    style = page.locator("td a").first.evaluate(
+        "each => [getComputedStyle(each).textDecorationLine, getComputedStyle(each).color]"
+    )
+
+    assert style[0] == "underline"
+    assert style[1] != page.evaluate("() => getComputedStyle(document.body).color")
+
+
+def test_a_narrow_window_shows_the_speedup_without_scrolling(narrow) -> None:
+    page = narrow.go("index.html")
+    head = page.locator("table th", has_text="speedup").first.bounding_box()
+
+    assert head["x"] + head["width"] <= 360

@@ -145,7 +145,8 @@ def test_the_best_solutions_are_those_of_report_best_to_the_last_digit(said: Sai
                 assert shown["workloads"].text == (
                     f"{best['workloads_passed']}/{best['workloads_attempted']}"
                 )
-                assert number(shown["violations"]) == best["violations"]
+                broken = number(shown["violations"]) if "violations" in shown else 0
+                assert broken == best["violations"]
             assert here["solution"].text.removesuffix(" best") == best["solution"]
 
 
@@ -156,12 +157,12 @@ def test_the_leaderboard_ranks_as_the_summary_with_that_score(said: Said, score:
     shown = {
         (name.removeprefix(f"t-{place}-").partition("-")[2], row["author"].text): (
             row["rank"].text,
-            number(row[score]),
+            number(row[score] if score in row else row[f"speedup, {score}"]),
         )
         for name, rows in tables.items()
         if name.startswith(f"t-{place}-")
         for row in rows
-        if row[score].value
+        if (row[score] if score in row else row[f"speedup, {score}"]).value
     }
 
     summary = said.json("summary", "--score", score)["summary"]

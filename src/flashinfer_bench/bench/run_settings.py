@@ -123,7 +123,7 @@ class LayeredSettings:
     atol: Annotated[Positive, _judged("Absolute tolerance.", hashed="always")] = 1e-2
     required_matched_ratio: Annotated[
         Ratio | None,
-        _judged("Share of elements that must match.", default="1", hashed="always"),
+        _judged("Fraction of elements that must match.", default="1", hashed="always"),
     ] = None
     max_error_cap: Annotated[
         Positive | None,
@@ -226,7 +226,7 @@ class RunSettings(TimingSettings):
     ] = None
     seed: Annotated[
         Annotated[int, Ge(0), Lt(2**64)] | None,
-        _run("Key of all inputs, to repeat a run.", default="secret"),
+        _run("Seed for the inputs; set it to repeat a run.", default="secret"),
     ] = None
     use_isolated_runner: Annotated[
         bool,

@@ -51,7 +51,8 @@ def dataset_paths(local: Sequence[str]) -> list[Path]:
     paths = [Path(path) for path in local]
     for path in paths:
         if not path.is_dir():
-            raise UsageError(f"--local {path}: no such folder")
+            fault = "is a file; a dataset is a folder" if path.exists() else "no such folder"
+            raise UsageError(f"--local {path}: {fault}")
     return paths
 
 

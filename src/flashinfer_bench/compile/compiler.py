@@ -81,9 +81,12 @@ def _find_compiler(named: str, path: str) -> tuple[str, ...] | None:
 
 def missing_compiler() -> str | None:
     """Say what to install when there is no C++ compiler."""
-    if compiler_command() is None:
-        return f"no C++ compiler (CXX, c++, g++ or clang++) on PATH; install one:{_INSTALL_LINES}"
-    return None
+    if compiler_command() is not None:
+        return None
+    named = settings.environment_copy().get("CXX", "").strip()
+    if named:
+        return f"CXX names {named!r}, which is no program on PATH; correct it, or unset CXX"
+    return f"no C++ compiler (CXX, c++, g++ or clang++) on PATH; install one:{_INSTALL_LINES}"
 
 
 def toolchain_facts() -> dict[str, str]:

@@ -146,6 +146,12 @@ def _sentence(fault: ErrorDetails) -> str:
             return "unknown key"
         case "missing":
             return "is required"
+        case "too_short":
+            return (
+                f"needs {fault['ctx']['min_length']} or more, has {fault['ctx']['actual_length']}"
+            )
+        case "model_type" | "model_attributes_type":
+            return f"should be an object, not {_shortened(fault['input'])}"
         case "union_tag_invalid":
             context = fault["ctx"]
             return f"unknown type {context['tag']!r}; expected {context['expected_tags']}"

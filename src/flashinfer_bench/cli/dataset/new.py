@@ -79,7 +79,7 @@ def definition(**options: Any) -> None:
     axes, the others constants. The whole file becomes the reference. At the end the reference is run as a
     benchmark would run it.
 
-    Exits with 1 when what was made is not sound.
+    Exits with 1 if the new definition fails its own check.
     """
     exit_code = make_definition(DefinitionOptions(**options))
     click.get_current_context().exit(exit_code)

@@ -81,7 +81,7 @@ class AbOptions:
     type=SHARE,
     default=_THRESHOLD,
     metavar="SHARE",
-    help="Differences up to this count as none.  [default: 2%]",
+    help="Treat differences up to this as equal.  [default: 2%]",
 )
 @setting_options(*_OTHERS, helps=_HELPS)
 @json_option

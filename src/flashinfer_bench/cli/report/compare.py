@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     type=SHARE,
     default=THRESHOLD,
     metavar="SHARE",
-    help="Differences up to this count as none.  [default: 2%]",
+    help="Treat differences up to this as equal.  [default: 2%]",
 )
 @click.option(
     "--fail-on",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     default="baseline",
     show_default=True,
     metavar="NAME",
-    help="Whose solutions authors are ranked against.",
+    help="Author whose solutions are the baseline.",
 )
 @include_weak_option
 @json_option

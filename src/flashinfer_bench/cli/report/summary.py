@@ -75,7 +75,7 @@ flashinfer-bench  fast_p with >=, p = 0.7, 0.95, 1. Pooled over solutions and wo
     default="baseline",
     show_default=True,
     metavar="NAME",
-    help="Whose solutions authors are ranked against.",
+    help="Author whose solutions are the baseline.",
 )
 @click.option(
     "--score",

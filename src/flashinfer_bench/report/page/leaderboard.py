@@ -76,6 +76,8 @@ class LeaderboardScore:
     """A score and what it says of the authors on one kind of hardware."""
 
     name: str
+    title: str
+    """The name, and of ratios that they are speedups."""
     explanation: str
     tables: tuple[Table, ...]
 
@@ -113,6 +115,7 @@ def _scores(
     return tuple(
         LeaderboardScore(
             name,
+            f"speedup, {name}" if parse_score(name).family in _AS_RATIO else name,
             explanation,
             tuple(
                 _table(table, parse_score(name).family, violations, best)

@@ -15,6 +15,8 @@ from markupsafe import Markup
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.model import model_worth
+from flashinfer_bench.report.page.advances import advances
+from flashinfer_bench.report.page.columns import without_empty_columns
 from flashinfer_bench.report.page.content import definition_page, solution_page
 from flashinfer_bench.report.page.definitions import Definitions
 from flashinfer_bench.report.page.leaderboard import boards
@@ -69,6 +71,7 @@ def _lists(
         renderer.page(
             "overview.html",
             machines=measured,
+            advances=advances(content),
             runs=runs(content),
             unmeasured=[name for name in content.definition_names if name not in names],
         ),
@@ -78,6 +81,7 @@ def _lists(
         renderer.page(
             "leaderboard.html",
             boards=boards(content),
+            best={each.hardware: each.best for each in measured},
             weak_tasks=content.standing.left_out.weak_tasks,
         ),
     )
@@ -236,4 +240,5 @@ class Renderer:
 
     def page(self, template: str, *, root: str = "", **values: Any) -> str:
         """Fill a template in, all of its text visible; `root` leads from the page to the top of the site."""
-        return visible(self._environment.get_template(template).render(root=root, **values))
+        text = self._environment.get_template(template).render(root=root, **values)
+        return without_empty_columns(visible(text))

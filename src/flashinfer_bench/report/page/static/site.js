@@ -18,7 +18,7 @@ const fib = (() => {
   function showTheme() {
     if (theme === "auto") html.removeAttribute("data-theme"); else html.dataset.theme = theme;
     const button = document.getElementById("theme");
-    if (button) { button.textContent = theme; button.setAttribute("aria-label", `Colours: ${theme}`); }
+    if (button) { button.textContent = `Colours: ${theme}`; button.setAttribute("aria-label", button.textContent); }
   }
   function nextTheme() {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];

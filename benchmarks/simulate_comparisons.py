@@ -3,8 +3,8 @@
 Two runs of equal code, on the made-up machines of `simulate_intervals.py`, go through `report compare` as recorded runs
 do: one job, nine, a hundred, whose processes differ from run to run as a definition's do. Then whole histories,
 without a change and with one. `--write` puts the tables into docs/measurements/comparisons.md. Exits with 1 when a
-bar is missed: no more than 5% of equal jobs, of all together and of `slower` gates called different, 10% of jobs where
-processes differ five times as much as their blocks; no more than 5% of histories without a change marked.
+bar is missed: no more than 1% of equal jobs called different, 5% where processes differ five times as much as their
+blocks; 5% of all together and of `slower` gates; no more than 5% of histories without a change marked.
 
     python benchmarks/simulate_comparisons.py --runs 300 --write
 """
@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "comparisons.md"
 MARKS = "<!-- simulated comparisons: begin -->", "<!-- simulated comparisons: end -->"
-MOST_FALSE = 0.05
-MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.1
+MOST_FALSE = 0.01
+MOST_FALSE_WHERE_PROCESSES_DIFFER = 0.05
+MOST_FALSE_TOGETHER = 0.05
 _DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 _LENGTHS = (10, 20, 50, 100)
 _SLOWDOWNS = (1.05, 1.1)
@@ -61,10 +62,10 @@ AS_MEASURED = Machine(
     "as on a GPU", "log-normal noise of 2.5%, processes differ by 0.75%",
     _normal(0.025), _per_process(0.0075), differs_by_process=True,
 )  # fmt: skip
-"""Two runs lie 2.5 times as far apart as their blocks say, as was measured."""
+"""Two runs lie 2.5 times as far apart as their blocks say, as was measured: a quiet card."""
 _BEYOND = "bimodal processes"
 """They differ seven times as much as their blocks, by all or nothing: for `ab`, or for several runs."""
-_WHOLE = ("as on a GPU", "iid", "drift", "processes differ", "all at once")
+_WHOLE = ("as on a GPU", "iid", "drift", "bursts on one", "processes differ", "all at once")
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def several_runs(runs: int) -> tuple[list[str], list[str]]:
             cells = " | ".join(f"{rate:.0%}" for rate in rates[1:])
             width = f"{statistics.median(widths):.0%}"
             lines.append(f"| {machine.name} | {count} | {rates[0]:.1%} | {width} | {cells} |")
-            if machine.name != _BEYOND and rates[0] > MOST_FALSE:
+            if machine.name != _BEYOND and rates[0] > MOST_FALSE_TOGETHER:
                 faults.append(f"{machine.name}, {count} runs: {rates[0]:.1%} called different")
     return lines, faults
 
@@ -243,10 +244,10 @@ def whole_runs(runs: int) -> tuple[list[str], list[str]]:
     """Compare runs of one, nine and a hundred jobs."""
     lines = [
         (
-            "| machine | jobs | equal code: of the jobs called different | all together | `slower>3%` breaks | width | "
-            "5% slower: all together found | 10% | gate finds 10% |"
+            "| machine | jobs | equal code: of the jobs called different | covers | all together | `slower>3%` breaks "
+            "| width | 10% slower: of the jobs found | all together | gate | 2x: of the jobs found |"
         ),
-        f"|---|{'---:|' * 8}",
+        f"|---|{'---:|' * 10}",
     ]
     faults = []
     for machine in (AS_MEASURED, *MACHINES):
@@ -255,13 +256,14 @@ def whole_runs(runs: int) -> tuple[list[str], list[str]]:
         for size in SIZES[1:]:
             count = max(40, runs // size.jobs * 3)
             equal = found(machine, size, count)
-            five, ten = (found(machine, size, count, slower=slower) for slower in _SLOWDOWNS)
+            ten, double = (found(machine, size, count, slower=slower) for slower in (1.1, 2.0))
             lines.append(
-                f"| {machine.name} | {size.jobs} | {equal.jobs:.1%} | {equal.together:.1%} | {equal.gates:.1%} | "
-                f"{equal.width:.0%} | {five.together:.0%} | {ten.together:.0%} | {ten.gates:.0%} |"
+                f"| {machine.name} | {size.jobs} | {equal.jobs:.1%} | {equal.covered:.0%} | {equal.together:.1%} | "
+                f"{equal.gates:.1%} | {equal.width:.0%} | {ten.jobs:.0%} | {ten.together:.0%} | {ten.gates:.0%} | "
+                f"{double.jobs:.0%} |"
             )
             is_false = equal.jobs > _most_false(machine)
-            if is_false or max(equal.together, equal.gates) > MOST_FALSE:
+            if is_false or max(equal.together, equal.gates) > MOST_FALSE_TOGETHER:
                 faults.append(f"{machine.name}, {size.jobs} jobs: {equal}")
     return lines, faults
 

@@ -86,7 +86,7 @@ def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_cod
 
 def definition_for(reference: Path, root: Path) -> Definition:
     """Make a definition and its workloads of a function and its example inputs; written under `root`, not tried."""
-    from flashinfer_bench.data.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.scaffolding.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
 
     file = read_authors_file(reference.resolve(), None)
     options = DefinitionOptions(

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.reference_source import EXAMPLE_FUNCTIONS
+from flashinfer_bench.data.scaffolding.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:

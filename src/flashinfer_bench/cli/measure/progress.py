@@ -103,9 +103,9 @@ class JsonLines:
             workload=job.workload.uuid,
         )
 
-    def waiting(self, device: str) -> None:
+    def waiting(self, device: str, holder: str) -> None:
         """Say for what."""
-        self._say("waiting", device=device, message=waiting_text(device))
+        self._say("waiting", device=device, message=waiting_text(device, holder))
 
     def finished(self, result: JobResult | None) -> None:
         """Give the job as the document has it; null where it left no trace."""
@@ -236,7 +236,7 @@ def choose_view(total: int, *, as_json: bool) -> ProgressView:
     return LiveView(total) if screen.is_terminal() else Lines()
 
 
-def waiting_text(device: str, holder: str = "") -> str:
+def waiting_text(device: str, holder: str) -> str:
     """Say why nothing happens."""
     return f"{device} is in use by another benchmark{printable(holder)}; waiting for it"
 

@@ -59,7 +59,7 @@ class CompilerMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class ReportedException:
     """An exception of the solution, and the innermost place its traceback names."""
 
     type: str
@@ -81,7 +81,7 @@ class Failure:
     mismatches: tuple[Mismatch, ...]
     """The first elements that differ."""
     compiler: tuple[CompilerMessage, ...]
-    exception: Raised | None
+    exception: ReportedException | None
     signal: str | None
     """The signal that ended its process, such as SIGSEGV."""
 
@@ -137,7 +137,7 @@ def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
     )
 
 
-def _raised(lines: Sequence[str]) -> Raised | None:
+def _raised(lines: Sequence[str]) -> ReportedException | None:
     """Read the last traceback: its exception, and the frame above it."""
     starts = [
         index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call")
@@ -148,7 +148,7 @@ def _raised(lines: Sequence[str]) -> Raised | None:
     for line in lines[starts[-1] :]:
         frame = _FRAME.match(line) or frame
         if found := _EXCEPTION.match(line):
-            return Raised(
+            return ReportedException(
                 type=found["type"],
                 message=found["message"] or "",
                 file=frame["file"] if frame else None,

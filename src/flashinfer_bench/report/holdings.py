@@ -46,7 +46,7 @@ class ListedDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedSolution:
+class HeldSolution:
     """A solution, and how large it is."""
 
     name: str
@@ -78,7 +78,7 @@ class Holdings:
     """What of a dataset was asked for; None where it was not."""
 
     definitions: tuple[ListedDefinition, ...] | None
-    solutions: tuple[ListedSolution, ...] | None
+    solutions: tuple[HeldSolution, ...] | None
     workloads: tuple[ListedWorkload, ...] | None
     traces: tuple[TraceRow, ...] | None
 
@@ -119,7 +119,7 @@ class ShownDefinition:
     outputs: tuple[ShownTensor, ...]
     constraints: tuple[str, ...]
     workloads: tuple[ListedWorkload, ...]
-    solutions: tuple[ListedSolution, ...]
+    solutions: tuple[HeldSolution, ...]
     traces: int
     reference: str
 
@@ -332,8 +332,8 @@ def _definition_line(
     )
 
 
-def _solution_line(solution: Solution, rows: Sequence[TraceRow]) -> ListedSolution:
-    return ListedSolution(
+def _solution_line(solution: Solution, rows: Sequence[TraceRow]) -> HeldSolution:
+    return HeldSolution(
         name=solution.name,
         definition=solution.definition,
         author=solution.author,
@@ -569,7 +569,7 @@ _DEFINITIONS: tuple[RowColumn[ListedDefinition], ...] = (
     RowColumn("solutions", lambda each: str(each.solutions), is_number=True),
     RowColumn("traces", lambda each: str(each.traces), is_number=True),
 )
-_SOLUTIONS: tuple[RowColumn[ListedSolution], ...] = (
+_SOLUTIONS: tuple[RowColumn[HeldSolution], ...] = (
     RowColumn("solution", lambda each: each.name),
     RowColumn("definition", lambda each: each.definition),
     RowColumn("author", lambda each: each.author),

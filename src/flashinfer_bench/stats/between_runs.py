@@ -55,7 +55,7 @@ _MOST_BEYOND_REFERENCES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class RunDifference:
     """How far two runs of one job came out apart, if its code is the same."""
 
     value: float
@@ -163,14 +163,14 @@ class Widened:
     """Part of it that all jobs have in common."""
 
 
-def spread(observations: Sequence[Observation]) -> Spread:
+def spread(observations: Sequence[RunDifference]) -> Spread:
     """Estimate how much runs differ beyond the errors of observations.
 
     The variance v that solves: mean of min(r²/(e² + v), 2²) = its mean for a normal r. That is Paule and Mandel's
     equation (1982) for the variance between studies, with Huber's bounded squares (1964, proposal 2), so that a few
     jobs that changed do not count as noise.
 
-    >>> quiet = [Observation(value, 0.01, str(value)) for value in (-0.01, 0.0, 0.01)]
+    >>> quiet = [RunDifference(value, 0.01, str(value)) for value in (-0.01, 0.0, 0.01)]
     >>> spread(quiet)
     Spread(variance=0.0, count=3.0)
     """
@@ -190,7 +190,7 @@ def spread(observations: Sequence[Observation]) -> Spread:
     return Spread(high, count)
 
 
-def repeats(values: Sequence[Uncertain], process: str) -> list[Observation]:
+def repeats(values: Sequence[Uncertain], process: str) -> list[RunDifference]:
     """Turn the values of runs of one code into observations of how far two runs lie apart."""
     known = [each for each in map(logarithm, values) if each]
     if len(known) < 2:  # noqa: PLR2004  # one run does not show how runs differ
@@ -198,38 +198,38 @@ def repeats(values: Sequence[Uncertain], process: str) -> list[Observation]:
     middle = math.fsum(log for log, _ in known) / len(known)
     share = (len(known) - 1) / len(known)
     return [
-        Observation(
+        RunDifference(
             (log - middle) * math.sqrt(2 / share), error * math.sqrt(2), f"{process} {run}", share
         )
         for run, (log, error) in enumerate(known)
     ]
 
 
-def has_centre(observations: Sequence[Observation]) -> bool:
+def has_centre(observations: Sequence[RunDifference]) -> bool:
     """Tell whether there are processes enough to see what all have in common."""
     return len({each.process for each in observations}) >= _LEAST_BOUND
 
 
-def around_centre(observations: Sequence[Observation]) -> list[Observation]:
+def around_centre(observations: Sequence[RunDifference]) -> list[RunDifference]:
     """Take off what all have in common, where that can be seen."""
     if not has_centre(observations):
         return list(observations)
     middle = centre(observations)
     share = 1 - 1 / len(observations)
     return [
-        Observation(each.value - middle, each.error, each.process, each.weight * share)
+        RunDifference(each.value - middle, each.error, each.process, each.weight * share)
         for each in observations
     ]
 
 
-def centre(observations: Sequence[Observation]) -> float:
+def centre(observations: Sequence[RunDifference]) -> float:
     """Give the median of processes' medians; 0 of nothing."""
     by_process = _by_process(observations).values()
     medians = [statistics.median(each.value for each in group) for group in by_process]
     return statistics.median(medians) if medians else 0.0
 
 
-def common_part(references: Sequence[Observation], jobs: Sequence[Observation]) -> float:
+def common_part(references: Sequence[RunDifference], jobs: Sequence[RunDifference]) -> float:
     """Say how far the machine moved all times: what references show, where they agree or jobs moved with them.
 
     References of three definitions that agree show it alone (a t test). Else it is no more than the jobs moved in the
@@ -258,18 +258,18 @@ def logarithm(uncertain: Uncertain) -> tuple[float, float] | None:
     return math.log(value), max(_LEAST_ERROR, error)
 
 
-def _square(each: Observation, variance: float) -> float:
+def _square(each: RunDifference, variance: float) -> float:
     return each.value**2 / (each.error**2 + variance)
 
 
-def _by_process(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    groups: defaultdict[str, list[Observation]] = defaultdict(list)
+def _by_process(observations: Sequence[RunDifference]) -> dict[str, list[RunDifference]]:
+    groups: defaultdict[str, list[RunDifference]] = defaultdict(list)
     for each in observations:
         groups[each.process].append(each)
     return groups
 
 
-def _independent(observations: Sequence[Observation]) -> float:
+def _independent(observations: Sequence[RunDifference]) -> float:
     """Count observations; those of a process that moved alike count once (the design effect; Kish 1965)."""
     total = math.fsum(each.weight for each in observations)
     scaled_values = [

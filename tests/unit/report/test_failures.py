@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flashinfer_bench.report.failures import CompilerMessage, Mismatch, Raised, failure_of
+from flashinfer_bench.report.failures import (
+    CompilerMessage,
+    Mismatch,
+    ReportedException,
+    failure_of,
+)
 
 WRONG = """\
 trial 0, call 0: output 'y': 3 of 8 elements differ, 1 of them in NaN or infinity
@@ -59,7 +64,9 @@ def test_an_exception_is_named_with_its_innermost_place() -> None:
     failure = failure_of("RUNTIME_ERROR", RAISED)
 
     assert failure is not None
-    assert failure.exception == Raised("RuntimeError", "size mismatch: 3", "/a/two.py", 9)
+    assert failure.exception == ReportedException(
+        "RuntimeError", "size mismatch: 3", "/a/two.py", 9
+    )
 
 
 def test_a_signal_is_named() -> None:

@@ -13,8 +13,8 @@ from flashinfer_bench.stats.between_runs import (
     LEAST_ASSUMED,
     MOST_ASSUMED,
     BetweenRuns,
-    Observation,
     Part,
+    RunDifference,
     Spread,
     around_centre,
     common_part,
@@ -30,10 +30,10 @@ def _near(value: float, share: float = 0.02) -> tuple[float, Interval]:
     return value, (value * math.exp(-share), value * math.exp(share))
 
 
-def _seen(values: list[float], error: float = 0.01, workloads: int = 1) -> list[Observation]:
+def _seen(values: list[float], error: float = 0.01, workloads: int = 1) -> list[RunDifference]:
     """Each value is of a process of its own, which timed so many workloads alike."""
     return [
-        Observation(value, error, str(index))
+        RunDifference(value, error, str(index))
         for index, value in enumerate(values)
         for _ in range(workloads)
     ]
@@ -41,7 +41,7 @@ def _seen(values: list[float], error: float = 0.01, workloads: int = 1) -> list[
 
 def _drawn(
     deviation: float, count: int, *, error: float = 0.01, changed: int = 0, seed: int = 7
-) -> list[Observation]:
+) -> list[RunDifference]:
     draw = random.Random(seed)
     values = [draw.gauss(0, math.hypot(deviation, error)) for _ in range(count)]
     return _seen([value + (1.0 if index < changed else 0.0) for index, value in enumerate(values)])
@@ -89,7 +89,9 @@ def test_workloads_that_a_process_timed_alike_count_once() -> None:
 
 def test_workloads_of_a_process_that_move_each_its_own_way_count_each() -> None:
     draw = random.Random(1)
-    observations = [Observation(draw.gauss(0, 0.05), 0.01, str(index % 30)) for index in range(300)]
+    observations = [
+        RunDifference(draw.gauss(0, 0.05), 0.01, str(index % 30)) for index in range(300)
+    ]
 
     assert spread(observations).count > 200
 
@@ -177,7 +179,7 @@ def test_jobs_that_all_changed_do_not_widen_beyond_what_references_show() -> Non
 
 def test_one_job_that_became_slower_does_not_hide_itself() -> None:
     """Its own difference is all there is: it may be the code's."""
-    slow = spread([Observation(1.0, 0.01, "only")])
+    slow = spread([RunDifference(1.0, 0.01, "only")])
 
     found = BetweenRuns(jobs=slow, is_centred=False).widened(*_near(0.5, 0.0196))
 

@@ -29,11 +29,11 @@ from flashinfer_bench.stats import blocks as spread
 from flashinfer_bench.stats.intervals import series_interval
 from flashinfer_bench.stats.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
-from flashinfer_bench.text.numbers import latency_text, percent_text, speedup_text
+from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
 from flashinfer_bench.text.tables import Column, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.stats.intervals import Interval
@@ -44,6 +44,14 @@ MOST_SECONDS = 10.0
 
 _MOST_CALLS_PER_SAMPLE = 4096
 _WARMUP_SHARE = 0.25
+_STEADY_CALLS = 5
+_STEADY = 1.5
+"""Warm-up ends when the last calls differ by no more than this factor."""
+_DISTURBED = 3.0
+"""A block that took so many times as long as usual is taken again: something else had the processor."""
+_LEAST_BLOCKS = 3
+_WIDEST = 10.0
+"""An interval that reaches over more than this factor says nothing."""
 _NANOSECONDS_PER_MS = 1e6
 _COLUMNS = (
     Column("name"),
@@ -79,6 +87,8 @@ class Measurement:
     """Whether caches were evicted before each sample."""
     samples_ms: tuple[float, ...] = field(repr=False)
     """Time of one call in each sample, in the order they were taken."""
+    blocks_disturbed: int = 0
+    """Blocks that took three times as long as usual, taken again or not."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything as JSON-ready values."""
@@ -88,9 +98,10 @@ class Measurement:
     def __str__(self) -> str:
         calls = "" if self.calls_per_sample == 1 else f" of {self.calls_per_sample} calls"
         interval = "" if self.latency_interval_ms is None else f" {_interval(self)}"
+        disturbed = f", {_disturbed_text([self])}" if self.blocks_disturbed else ""
         return (
             f"{self.name}: {latency_text(self.latency_ms)}{interval}, noise {self.noise:.1%}, "
-            f"{self.sample_count} samples{calls}, {self.clock} clock"
+            f"{self.sample_count} samples{calls}, {self.clock} clock{disturbed}"
         )
 
 
@@ -122,16 +133,14 @@ class Comparison:
 
     def __str__(self) -> str:
         rows = [self._cells(measured) for measured in self.measurements.values()]
-        return f"against {self.baseline}\n{table(_COLUMNS, rows).text}"
+        lines = [f"against {self.baseline}", table(_COLUMNS, rows).text]
+        about = _disturbed_text(self.measurements.values())
+        return "\n".join([*lines, f"  {about}"] if about else lines)
 
     def _cells(self, measured: Measurement) -> tuple[str, ...]:
         latency = latency_text(measured.latency_ms, measured.latency_interval_ms)
         ratio = self.ratios.get(measured.name)
-        versus = (
-            ("", "")
-            if ratio is None
-            else (speedup_text(ratio.value, ratio.interval), ratio.verdict)
-        )
+        versus = ("", "") if ratio is None else (_speedup(ratio), ratio.verdict)
         return (measured.name, latency, percent_text(measured.noise), *versus)
 
 
@@ -229,6 +238,17 @@ class _Side:
     calls_per_sample: int = 1
     host_ns: float | None = None
     blocks_ns: list[list[float]] = field(default_factory=list)
+    disturbed: int = 0
+
+    def is_disturbed(self, block: int) -> bool:
+        """Whether a block took far longer than usual."""
+        middles = [statistics.median(each) for each in self.blocks_ns]
+        return middles[block] > _DISTURBED * statistics.median(middles)
+
+    def block_ns(self, size: int) -> list[float]:
+        """Take a block; the first sample after another's turn finds other caches and does not count."""
+        self.sample_ns()
+        return [self.sample_ns() for _ in range(size)]
 
     def sample_ns(self) -> float:
         """Take one sample; give the time of one call."""
@@ -257,6 +277,7 @@ class _Side:
             latency_kind=self.clock.latency_kind,
             is_cold=self.clock.is_cold,
             samples_ms=tuple(samples_ms),
+            blocks_disturbed=self.disturbed,
         )
 
 
@@ -283,18 +304,40 @@ def _take_turns(
         if block and time.monotonic() > until_s:
             break
         for side in order_of_turns(sides):
-            side.sample_ns()  # the first one after another's turn finds other caches: not counted
-            side.blocks_ns.append([side.sample_ns() for _ in range(size)])
+            side.blocks_ns.append(side.block_ns(size))
+    _take_again(sides, until_s)
     return sides
 
 
+def _take_again(sides: Sequence[_Side], until_s: float) -> None:
+    """Take disturbed blocks of all sides once more, while there is time."""
+    count = len(sides[0].blocks_ns)
+    if count < _LEAST_BLOCKS:
+        return
+    disturbed = [[each for each in range(count) if side.is_disturbed(each)] for side in sides]
+    for side, blocks in zip(sides, disturbed, strict=True):
+        side.disturbed = len(blocks)
+    for block in sorted(set(itertools.chain.from_iterable(disturbed))):
+        if time.monotonic() > until_s:
+            return
+        for side in order_of_turns(sides):
+            side.blocks_ns[block] = side.block_ns(len(side.blocks_ns[block]))
+
+
 def _warm_up(side: _Side, plan: _Plan, count: int) -> float:
-    """Run the untimed calls, one at least; give the time of a typical one."""
+    """Run the untimed calls, one at least, and more until the last ones are alike; give the time of a typical one."""
     until_s = time.monotonic() + plan.seconds * _WARMUP_SHARE / count
     taken_ns = [side.sample_ns()]
-    while len(taken_ns) < plan.warmup and time.monotonic() < until_s:
+    while (
+        len(taken_ns) < plan.warmup or (plan.warmup >= _STEADY_CALLS and not _is_steady(taken_ns))
+    ) and time.monotonic() < until_s:
         taken_ns.append(side.sample_ns())
     return statistics.median(taken_ns[len(taken_ns) // 2 :])
+
+
+def _is_steady(taken_ns: Sequence[float]) -> bool:
+    last = taken_ns[-_STEADY_CALLS:]
+    return max(last) <= _STEADY * min(last)
 
 
 def _clock_of(
@@ -335,3 +378,17 @@ def _cuda_devices(value: object) -> Iterator[str]:
 def _interval(measured: Measurement) -> str:
     low, high = (latency_text(end) for end in measured.latency_interval_ms or ())
     return f"[{low}, {high}]"
+
+
+def _speedup(ratio: Ratio) -> str:
+    """Write a speedup; an interval that is too wide to say anything is said to be."""
+    if ratio.interval and ratio.interval[1] > _WIDEST * ratio.interval[0]:
+        return f"{speedup_text(ratio.value)} (too noisy for an interval)"
+    return speedup_text(ratio.value, ratio.interval)
+
+
+def _disturbed_text(measurements: Iterable[Measurement]) -> str:
+    count = sum(each.blocks_disturbed for each in measurements)
+    if not count:
+        return ""
+    return f"the machine disturbed {count_text(count, 'block')}, taken again: measure once more"

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
-    "latencies; auto: by speedup where the reference is the same code on both sides.",
+    "latencies; auto: for each job what gives the narrower interval.",
 )
 @click.option(
     "--threshold",

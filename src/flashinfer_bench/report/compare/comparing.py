@@ -36,8 +36,8 @@ from flashinfer_bench.report.compare.result import (
 from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
     BetweenRuns,
-    Observation,
     Part,
+    RunDifference,
     around_centre,
     common_part,
     has_centre,
@@ -216,19 +216,19 @@ def _chosen(pair: _Pair, known: Mapping[Basis, BetweenRuns]) -> _Pair:
     return replace(pair, ratios=ratios, chosen=min(ratios, key=lambda each: width(ratios[each])))
 
 
-def _controls(group: Sequence[_Pair]) -> list[Observation]:
+def _controls(group: Sequence[_Pair]) -> list[RunDifference]:
     """Ask references, the same code on both sides; a definition's are timed by one process a run."""
     found = []
     for pair in group:
         ratio = reference_ratio(*_newest(pair)) if _is_control(pair) else None
         known = logarithm(ratio) if ratio else None
         if known:
-            found.append(Observation(*known, pair.place.definition))
+            found.append(RunDifference(*known, pair.place.definition))
     return found
 
 
 def _between_runs(
-    group: Sequence[_Pair], controls: Sequence[Observation], basis: Basis
+    group: Sequence[_Pair], controls: Sequence[RunDifference], basis: Basis
 ) -> BetweenRuns:
     """Ask repeated runs, all jobs together, and references; what the machine did to all cancels of speedups alone."""
     again = [
@@ -241,7 +241,7 @@ def _between_runs(
         )
     ]
     jobs = [
-        Observation(*known, pair.process)
+        RunDifference(*known, pair.process)
         for pair in group
         if basis in pair.ratios and pair.ratios[basis].source in OF_FEW_RUNS
         if (known := _pair_logarithm(pair, basis))
@@ -263,7 +263,7 @@ def _pair_logarithm(pair: _Pair, basis: Basis) -> tuple[float, float] | None:
     return logarithm((ratio.value, ratio.interval)) if ratio.value else None
 
 
-def _mean_reference(controls: Sequence[Observation]) -> float | None:
+def _mean_reference(controls: Sequence[RunDifference]) -> float | None:
     """Say how many times faster the references were."""
     if not controls:
         return None

@@ -14,6 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.judging.choice import judge_name
 from flashinfer_bench.report.model import model_worth
 from flashinfer_bench.report.page.advances import advances
 from flashinfer_bench.report.page.columns import without_empty_columns
@@ -32,6 +34,7 @@ from flashinfer_bench.text.tables import first_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from flashinfer_bench.data import Definition
     from flashinfer_bench.report.page.content import Content
     from flashinfer_bench.report.visualize import DefinitionChart
 
@@ -201,6 +204,14 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(_WORDS.findall(name))
 
 
+def judge_text(definition: Definition) -> str:
+    """Name the judge that judges a definition; one there is not is shown as it was declared."""
+    try:
+        return judge_name(definition)
+    except DatasetError:
+        return definition.judge or ""
+
+
 _FILTERS = {
     "axes": axes_text,
     "breakable": breakable,
@@ -213,6 +224,7 @@ _FILTERS = {
     "slug": slug,
     "utc_minute": utc_minute,
     "speedup": numbers.speedup_text,
+    "judge": judge_text,
 }
 _GLOBALS = {
     "count": numbers.count_text,

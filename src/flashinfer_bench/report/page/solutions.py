@@ -38,7 +38,7 @@ class CodeVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureGroup:
     """Jobs that ended with the same log."""
 
     status: str
@@ -55,7 +55,7 @@ class JobsOn:
 
     hardware: str
     jobs: tuple[RecordedJob, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[FailureGroup, ...]
     """Those that count come first."""
     left_out: dict[int, str]
     """By place among the jobs, why one does not count."""
@@ -161,14 +161,14 @@ def jobs_by_hardware(content: Content, jobs: Sequence[RecordedJob]) -> list[Jobs
     return found
 
 
-def _failures(jobs: Sequence[RecordedJob], left_out: Mapping[int, str]) -> tuple[Failure, ...]:
+def _failures(jobs: Sequence[RecordedJob], left_out: Mapping[int, str]) -> tuple[FailureGroup, ...]:
     groups: dict[tuple[str | None, str, str], list[RecordedJob]] = {}
     for place, job in enumerate(jobs):
         if not job.row.is_passed:
             key = (left_out.get(place), job.row.status, job.evaluation.log)
             groups.setdefault(key, []).append(job)
     return tuple(
-        Failure(
+        FailureGroup(
             status,
             readable_log(log),
             tuple(dict.fromkeys(each for job in group for each in job.violations)),

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 import flashinfer_bench as fib
+from flashinfer_bench.bench.tools import quick
+from flashinfer_bench.bench.tools.quick import _speedup
 from flashinfer_bench.errors import UsageError
+from flashinfer_bench.stats.verdicts import Ratio
 
 
 def spin(duration_ns: int) -> None:
@@ -148,3 +154,54 @@ def test_caches_are_evicted_on_request_and_one_call_makes_a_sample() -> None:
 def test_a_clock_of_gpus_is_refused_for_what_runs_on_a_cpu(clock: str) -> None:
     with pytest.raises(UsageError, match=f"clock {clock!r} times CUDA devices"):
         fib.measure(sorted, [3, 1, 2], clock=clock)
+
+
+class ToldClock:
+    """Callables return the nanoseconds that a call takes."""
+
+    name = "wall"
+    latency_kind = "wall"
+    is_cold = True
+    host_ns = None
+
+    def begin(self, _: float | None = None) -> None:
+        """Nothing is prepared."""
+
+    def time_ns(
+        self, function: Callable[..., Any], calls: Sequence[Sequence[object]]
+    ) -> tuple[float, None]:
+        """Add up what calls say."""
+        return sum(function(*each) or 0.0 for each in calls), None
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick, "_clock_of", lambda *_: ToldClock())
+
+
+@pytest.mark.usefixtures("told")
+def test_warm_up_goes_on_until_calls_are_alike() -> None:
+    restless = itertools.chain([1e6, 20e6] * 10, itertools.repeat(1e6))
+
+    found = fib.measure(lambda: next(restless), samples=6, warmup=10)
+
+    assert found.samples_ms == (1.0,) * 6
+    assert found.blocks_disturbed == 0
+
+
+@pytest.mark.usefixtures("told")
+def test_a_disturbed_block_is_taken_again_and_named() -> None:
+    """The first timed block takes sixteen times as long, as when threads wait for a core."""
+    times = itertools.chain([1e6] * 10, [16e6] * 3, itertools.repeat(1e6))
+
+    found = fib.compare({"even": lambda: 3e6, "odd": lambda: next(times)}, samples=24)
+
+    assert found.measurements["odd"].blocks_disturbed == 1
+    assert "the machine disturbed 1 block, taken again" in str(found)
+    assert found.ratios["odd"].interval == (3.0, 3.0)
+
+
+def test_an_interval_that_says_nothing_is_not_printed() -> None:
+    ratio = Ratio(7.0, (7.0, 4552.0), fib.Verdict.FASTER)
+
+    assert _speedup(ratio) == "7.00x (too noisy for an interval)"

@@ -86,7 +86,6 @@ def test_the_four_commands_of_the_page_end_in_a_line_for_each_language(outputs: 
             ), text
 
 
-@pytest.mark.full
 def test_what_is_installed_passes_and_lands_in_the_file(folder: Path) -> None:
     languages = [language for language in LANGUAGES if installed(language)]
     if not languages:
@@ -148,6 +147,7 @@ def test_a_mistake_is_one_message(folder: Path, arguments: list[str], message: s
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_the_page_shows_what_the_steps_print(outputs: list[str]) -> None:
     page = (EXAMPLE / "README.md").read_text()
 

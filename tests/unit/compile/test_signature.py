@@ -110,7 +110,7 @@ BOTH = PlannedCall("k.py::run", ("x",), "it returns its outputs", ("x", "y"), "w
 def test_a_misfit_says_which_calling_style_would_fit() -> None:
     with pytest.raises(BuildError, match=r"\(x\); it would fit if it were to write into its own$"):
         require_fit(function("x, y"), BOTH)
-    with pytest.raises(BuildError, match="would fit if it were to write into its own$"):
+    with pytest.raises(BuildError, match=r"would fit if it were to write into its own$"):
         require_arity(2, BOTH)
     with pytest.raises(BuildError, match=r"; to write into its own it would take \(x, y\)$"):
         require_fit(function("x, y, z"), BOTH)

@@ -102,3 +102,15 @@ def test_an_annotation_that_fits_or_says_nothing_passes(annotation: str, outputs
 def test_an_annotation_of_another_count_is_refused(annotation: str, outputs: int) -> None:
     with pytest.raises(BuildError, match="annotated to return"):
         require_return_count(function("a", annotation), signature(outputs), CALL)
+
+
+BOTH = PlannedCall("k.py::run", ("x",), "it returns its outputs", ("x", "y"), "write into its own")
+
+
+def test_a_misfit_says_which_calling_style_would_fit() -> None:
+    with pytest.raises(BuildError, match=r"\(x\); it would fit if it were to write into its own$"):
+        require_fit(function("x, y"), BOTH)
+    with pytest.raises(BuildError, match=r"would fit if it were to write into its own$"):
+        require_arity(2, BOTH)
+    with pytest.raises(BuildError, match=r"; to write into its own it would take \(x, y\)$"):
+        require_fit(function("x, y, z"), BOTH)

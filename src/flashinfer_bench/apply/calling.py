@@ -135,7 +135,7 @@ def disable_apply() -> None:
         _LOG.warning("%s", error)
 
 
-def _start_from_environment() -> None:
+def start_from_environment() -> None:
     """Start what `FIB_ENABLE_APPLY=1` asks for, unless a runtime was started already."""
     from flashinfer_bench.apply.runtime import RUNTIMES  # noqa: PLC0415
 

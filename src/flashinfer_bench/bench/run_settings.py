@@ -49,6 +49,8 @@ JUDGE_PARAMETERS = (
     "sampling_tvd_threshold",
     "sampling_rank_tolerance",
     "sampling_false_alarm_rate",
+    "absolute_error_cap",
+    "allow_negative_inf",
     "top_k_indices",
     "top_k_values",
     "top_k_scores",

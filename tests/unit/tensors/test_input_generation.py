@@ -311,12 +311,8 @@ def test_every_declared_kind_can_be_drawn() -> None:
 def test_floats_of_a_form_keep_it_in_every_call(form: str) -> None:
     distribution, out = Form(form=form), torch.empty(6, 6)
     seed = torch.Generator().manual_seed(1)
-    pool = input_generation.draw_pool(distribution, (6, 6), torch.float32, seed)
-    pool = (
-        input_generation.draw(distribution, (6, 6), torch.float32, seed)
-        if form in FIXED_FORMS
-        else pool
-    )
+    draw = input_generation.draw if form in FIXED_FORMS else input_generation.draw_pool
+    pool = draw(distribution, (6, 6), torch.float32, seed)
     if form in FIXED_FORMS:
         out.copy_(pool)
     else:

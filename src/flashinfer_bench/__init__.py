@@ -102,6 +102,8 @@ __all__ = [*sorted((*_HOMES, *_CALLABLE_PACKAGES)), "__version__"]  # noqa: PLE0
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
+    if name == "__version_tuple__":
+        return tuple(int(part) if part.isdecimal() else part for part in _version().split("."))
     if name in _CALLABLE_PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:

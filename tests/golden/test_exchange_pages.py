@@ -80,7 +80,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]]
     definition.write_text(json.dumps(changed))
     (tmp_path / "tiny.json").write_text(json.dumps(PROFILE))
     sol_problem(tmp_path / "sol" / "L1" / "double", {})
-    sol_problem(tmp_path / "sol" / "L2" / "triple", {"name": "triple", "difficulty": 3})
+    sol_problem(tmp_path / "sol" / "L2" / "triple", {"name": "triple", "axes": 3})
     monkeypatch.chdir(tmp_path)
     return lambda arguments: CliRunner().invoke(cli, arguments)
 

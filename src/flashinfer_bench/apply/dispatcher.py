@@ -115,6 +115,9 @@ class Dispatcher:
         known = self._known.get(hardware)
         return self.tables().get(hardware, WinnerTable({})) if known is None else known
 
+    def _is_measured_elsewhere(self, key: ApplyKey) -> bool:
+        return any(key in table.winners for table in self.tables().values())
+
     def build_ahead(self, hardware: str) -> None:
         """Build the share of winners the settings ask for; what fails is put under quarantine."""
         for name in self.table(hardware).to_build(self._config):
@@ -208,7 +211,9 @@ class Dispatcher:
             return by_fallback(self.misses[f"{size}: outputs of other shapes"].count)
         choice = self._choose(ApplyKey.of(axes), inputs)
         if choice is None:
-            return by_fallback(self.misses[f"{size}: not measured"].count)
+            is_elsewhere = self._is_measured_elsewhere(ApplyKey.of(axes))
+            why = "measured on other hardware" if is_elsewhere else "not measured"
+            return by_fallback(self.misses[f"{size}: {why}"].count)
         runnable = self._built(choice.solution)
         if runnable is None:
             return by_fallback(self.misses[f"{size}: {choice.solution} is quarantined"].count)

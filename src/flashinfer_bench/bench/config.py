@@ -207,12 +207,20 @@ class BenchmarkConfig(_Layer, RunSettings):
             merged |= layer.said()
             extra |= layer.extra
         if workload is not None and workload.tolerance is not None:
-            merged |= workload.tolerance.model_dump(exclude_none=True)
+            declared = workload.tolerance.model_dump(exclude_none=True)
+            for name in ("max_error_cap", "allow_negative_inf"):  # parameters of one judge
+                value = declared.pop(name, None)
+                extra |= {_OF_SUMMED[name]: value} if value else {}
+            merged |= declared
         deprecated = {name: getattr(self, name) for name in _DEPRECATED_EXTRA}
         extra |= self.extra | {
             name: value for name, value in deprecated.items() if value is not None
         }
         return ResolvedEvalConfig(**{**merged, **self.said(), "extra": extra})
+
+
+_OF_SUMMED = {"max_error_cap": "absolute_error_cap", "allow_negative_inf": "allow_negative_inf"}
+"""What the judge `summed` takes of a workload's tolerance, by the names of its parameters."""
 
 
 def config_hash(config: ResolvedEvalConfig, **measured_with: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
-from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.data.wording import axes_text, did_you_mean
 from flashinfer_bench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -386,7 +386,17 @@ def _remarks(
     jobs: Sequence[Job],
     jobs_of_any_class: Sequence[Job],
 ) -> list[str]:
-    remarks = []
+    strangers = (
+        each
+        for name, group in trace_set.solutions.items()
+        if name not in trace_set.definitions
+        for each in group
+    )
+    remarks = [
+        f"{each.name} is left out: it solves {each.definition!r}, which does not exist"
+        f"{did_you_mean(each.definition, trace_set.definitions)}"
+        for each in strangers
+    ]
     has_jobs = {job.definition.name for job in jobs}
     has_jobs_of_any_class = {job.definition.name for job in jobs_of_any_class}
     for definition in definitions:

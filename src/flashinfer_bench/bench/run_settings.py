@@ -7,6 +7,7 @@ from these classes; `bench/config.py` validates them. Nothing here loads pydanti
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -35,7 +36,7 @@ Unit = Literal["", "seconds", "share"]
 Hashed = Literal["always", "if_not_default", "elsewhere"]
 """How it enters the hash of a job's settings; `elsewhere`: in other words, or not at all."""
 
-Positive = Annotated[float, Gt(0)]
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
 Ratio = Annotated[float, Gt(0), Le(1)]
 Seconds = Annotated[float, Gt(0), Le(1_000_000)]  # what `poll` can wait for, and eleven days
 Count = Annotated[int, Gt(0)]
@@ -49,6 +50,8 @@ JUDGE_PARAMETERS = (
     "sampling_tvd_threshold",
     "sampling_rank_tolerance",
     "sampling_false_alarm_rate",
+    "absolute_error_cap",
+    "allow_negative_inf",
     "top_k_indices",
     "top_k_values",
     "top_k_scores",
@@ -137,7 +140,6 @@ class LayeredSettings:
         Positive | None,
         _judged(
             "Largest error allowed, in units of the reference's own error against float64.",
-            option=None,
             hashed="always",
         ),
     ] = None

@@ -18,10 +18,10 @@ from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import settings
-from flashinfer_bench.errors import BuildError, ToolchainMissingError, UsageError
+from flashinfer_bench.errors import BuildError, ToolchainMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from flashinfer_bench.data import Definition, Signature, Solution
@@ -66,15 +66,17 @@ def build(
     *,
     target: BuildTarget | None = None,
     cache_root: Path | None = None,
+    builders: Sequence[Builder] | None = None,
 ) -> Runnable:
     """Turn a solution into a callable that fits the signature.
 
     Raises `BuildError` (its `log` holds compiler output or traceback) when the sources are at
     fault, `ToolchainMissingError` when something is not installed. Code for a GPU that is not here
     is compiled all the same; `metadata.absence` then says why it cannot run. `target` defaults to
-    this machine's first GPU, else its CPU, `cache_root` to the cache folder of the settings.
+    this machine's first GPU, else its CPU, `cache_root` to the cache folder of the settings; of
+    `builders`, where given, the first that can builds.
     """
-    builder = _equipped_builder(solution)
+    builder = _equipped_builder(solution, builders)
     cache = BuildCache(solution_folder(cache_root or settings.cache_path(), solution))
     return builder.build(solution, signature, cache, target or BuildTarget())
 
@@ -95,8 +97,14 @@ def require_toolchain(solution: Solution, arch: str | None = None) -> None:
         require_triton_compiler(solution, arch)
 
 
-def _equipped_builder(solution: Solution) -> Builder:
-    builder = find_builder(solution)
+def _equipped_builder(solution: Solution, builders: Sequence[Builder] | None = None) -> Builder:
+    builder = next((each for each in builders or () if each.can_build(solution)), None)
+    if builder is None:
+        if builders is not None:
+            raise ToolchainMissingError(
+                f"solution {solution.name!r}: none of the builders can build it"
+            )
+        builder = find_builder(solution)
     missing = builder.missing_tool()
     if missing is not None:
         raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
@@ -126,7 +134,10 @@ def _described(language: str, binding: str | None) -> str:
 class BuilderRegistry:
     """Builds each (solution, definition) once and remembers the result, a `BuildError` too."""
 
-    def __init__(self, *, cache_root: Path | None = None) -> None:
+    def __init__(
+        self, builders: Sequence[Builder] | None = None, *, cache_root: Path | None = None
+    ) -> None:
+        self._builders = None if builders is None else tuple(builders)
         self._cache_root = cache_root
         self._results: dict[tuple[str, str], tuple[Definition, Runnable | BuildError]] = {}
 
@@ -137,11 +148,6 @@ class BuilderRegistry:
 
     def build(self, definition: Definition, solution: Solution) -> Runnable:
         """Build `solution`, once; the same code under two names gives two runnables."""
-        if solution.definition != definition.name:
-            raise UsageError(
-                f"solution {solution.name!r} implements {solution.definition!r}, "
-                f"not {definition.name!r}"
-            )
         key = (solution.name, solution.hash())
         known, result = self._results.get(key, (None, None))
         if result is None or (known is not definition and known != definition):
@@ -164,7 +170,12 @@ class BuilderRegistry:
 
     def _result(self, definition: Definition, solution: Solution) -> Runnable | BuildError:
         try:
-            runnable = build(solution, definition.signature(), cache_root=self._cache_root)
+            runnable = build(
+                solution,
+                definition.signature(),
+                cache_root=self._cache_root,
+                builders=self._builders,
+            )
         except BuildError as error:
             return error
         runnable.metadata = replace(runnable.metadata, definition=definition)

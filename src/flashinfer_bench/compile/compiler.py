@@ -59,6 +59,10 @@ class Recipe:
     """As for the C++ compiler: `-Wl,…`."""
     library_files: tuple[str, ...] = ()
     """Full paths: packages from PyPI have `libx.so.12` and no `libx.so` for `-l` to find."""
+    compiler_flags: tuple[str, ...] = ()
+    """Of the solution's own, for the C++ compiler."""
+    nvcc_flags: tuple[str, ...] = ()
+    """Of the solution's own, for nvcc."""
 
 
 def compiler_command() -> list[str] | None:
@@ -134,7 +138,7 @@ def run_compiler(solution: Solution, command: list[str], folder: Path) -> None:
 
 
 def _arguments(sources: Iterable[PurePosixPath], output: str, recipe: Recipe) -> list[str]:
-    arguments = [f"-std={recipe.standard}", *FLAGS]
+    arguments = [f"-std={recipe.standard}", *FLAGS, *recipe.compiler_flags]
     arguments += [f"-D{define}" for define in recipe.defines]
     arguments += ["-I.", *(f"-isystem{path}" for path in recipe.include_folders)]
     for source in sources:  # c++ takes .c files for C++ unless told

@@ -249,8 +249,38 @@ class Boolean(Drawn):
     """Probability of true."""
 
 
+class Form(Drawn):
+    """Floats of a form that a kernel relies on, such as a mask or a variance."""
+
+    dtypes = _WIDE_FLOATS
+
+    type: Literal["form"] = "form"
+    """Marks floats of a form."""
+    form: Literal[
+        "ones", "zeros", "causal_mask", "decay", "zero_or_one", "cosine", "sine", "positive"
+    ]
+    """Which: all one; all zero; the lowest number above the diagonal, else 0; sums of small negative numbers along the
+    last dimension; fair coins; cosine or sine of angles within π; the size of a normal number plus 0.1."""
+
+    def misfit(self, at: Seat) -> str | None:
+        """Say whether there is a diagonal, or a last dimension."""
+        least = {"causal_mask": 2, "decay": 1}.get(self.form, 0)
+        return None if len(at.shape) >= least else f"{self.form!r} needs {least} dimensions"
+
+
+FIXED_FORMS = frozenset({"ones", "zeros", "causal_mask", "decay"})
+"""Forms that stay the same for all calls of a trial."""
+
 Distribution = Annotated[
-    Normal | Uniform | Integers | Probabilities | Permutation | IndexPointers | PageTable | Boolean,
+    Normal
+    | Uniform
+    | Integers
+    | Probabilities
+    | Permutation
+    | IndexPointers
+    | PageTable
+    | Boolean
+    | Form,
     Field(discriminator="type"),
 ]
 

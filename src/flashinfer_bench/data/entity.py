@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NonEmptyStr = Annotated[str, StringConstraints(min_length=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 def is_none(value: object) -> bool:

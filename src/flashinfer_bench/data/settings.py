@@ -20,6 +20,12 @@ def cache_path() -> Path:
     return _path(CACHE_VARIABLE, "~/.cache/flashinfer_bench/cache").absolute()
 
 
+def flashinfer_trace_dir() -> Path | None:
+    """Give the folder of stored tensors that SOL-ExecBench's variable names."""
+    folder = os.environ.get("FLASHINFER_TRACE_DIR")
+    return Path(folder).expanduser() if folder else None
+
+
 def is_apply_enabled() -> bool:
     """Whether `FIB_ENABLE_APPLY` is exactly `1`."""
     return os.environ.get("FIB_ENABLE_APPLY") == "1"

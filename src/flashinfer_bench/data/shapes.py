@@ -17,6 +17,7 @@ from flashinfer_bench.data.wording import listed
 class DType(enum.StrEnum):
     """Element types a definition may name; each has a torch dtype and a Python scalar."""
 
+    FLOAT64 = "float64"
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"

@@ -52,6 +52,17 @@ class SourceFile(Entity):
         return path
 
 
+class CompileOptions(Entity):
+    """Flags of compilers beside our own; of compiled code with the binding `torch`."""
+
+    cflags: list[NonEmptyStr] = Field(default_factory=list)
+    """Of the C++ compiler."""
+    cuda_cflags: list[NonEmptyStr] = Field(default_factory=lambda: ["-O3", "--use_fast_math"])
+    """Of nvcc; what names an architecture is left out, for the device's own is compiled for."""
+    ld_flags: list[NonEmptyStr] = Field(default_factory=lambda: ["-lcuda"])
+    """Of the linker."""
+
+
 class BuildSpec(Entity):
     """How a solution's sources become a callable."""
 
@@ -73,6 +84,8 @@ class BuildSpec(Entity):
     """Function in the entry file that runs when metadata inputs change."""
     dsl: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Free tag for the tool that made the kernel, such as `cute` or `helion`."""
+    compile_options: CompileOptions | None = Field(None, exclude_if=is_none)
+    """Further flags of compilers."""
 
     @field_validator("entry_point")
     @classmethod

@@ -76,6 +76,10 @@ class WorkloadTolerance(Entity):
         None, exclude_if=is_none
     )
     """Share of elements that must match."""
+    max_error_cap: PositiveFloat | None = Field(None, exclude_if=is_none)
+    """Of the judge `summed`: largest absolute error of any element."""
+    allow_negative_inf: StrictBool = Field(False, exclude_if=lambda allowed: not allowed)
+    """Of the judge `summed`: whether `-inf` is right where both outputs have it."""
 
 
 InputSpec = Annotated[

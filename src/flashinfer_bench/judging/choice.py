@@ -18,8 +18,12 @@ JUDGE_NAMES = (
     "low_bit",
     "sampling",
     "sparse_attention",
+    "summed",
     "top_k",
 )
+
+SUMMED_RATIO = 0.99
+"""Share of elements that must match for the judge `summed` where nothing else is given."""
 
 _BY_OP_TYPE: Mapping[str, str] = {
     "sampling": "sampling",

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.judging.case import Judge
-from flashinfer_bench.judging.choice import judge_name, judged_outputs
+from flashinfer_bench.judging.choice import SUMMED_RATIO, judge_name, judged_outputs
 from flashinfer_bench.judging.exact import compare_bits
 from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 from flashinfer_bench.judging.sampling import SamplingJudge
+from flashinfer_bench.judging.summed import SummedBound
 from flashinfer_bench.judging.top_k import TopKJudge
 
 if TYPE_CHECKING:
@@ -54,11 +55,18 @@ def _has_integers(definition: Definition) -> bool:
     return any("float" not in str(specs[name].dtype) for name in judged_outputs(definition))
 
 
+def _summed(definition: Definition, extra: Mapping[str, Any]) -> Judge:
+    cap = extra.get("absolute_error_cap")
+    bound = SummedBound(cap, allows_negative_inf=bool(extra.get("allow_negative_inf", False)))
+    return OutputJudge(judged_outputs(definition), bound, matched_ratio=SUMMED_RATIO)
+
+
 JUDGES: Mapping[str, MakeJudge] = {
     "elementwise": _elementwise,
     "exact": _exact,
     "low_bit": _low_bit,
     "sampling": SamplingJudge.of,
     "sparse_attention": _sparse_attention,
+    "summed": _summed,
     "top_k": TopKJudge.of,
 }

@@ -1,39 +1,36 @@
-"""What is known of SOL-ExecBench's files; a key or a value that is not is refused by name."""
+"""SOL-ExecBench's files; further keys are ignored, as they are there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import Discriminator, Field, FiniteFloat, Tag, field_validator
 
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
-from flashinfer_bench.data.shapes import AxisConst, AxisExpr, AxisVar, DType
-from flashinfer_bench.data.solution import SourceFile, SupportedBindings
+from flashinfer_bench.data.shapes import AxisSpec, DType
+from flashinfer_bench.data.solution import CompileOptions, SupportedBindings
 
 DEFINITION_FILE = "definition.json"
 WORKLOAD_FILE = "workload.jsonl"
 REFERENCE_FILE = "reference.py"
 SOLUTIONS_FOLDER = "solutions"
 
-SolAxis = Annotated[AxisConst | AxisVar | AxisExpr, Field(discriminator="type")]
-
 
 class SolTensor(Entity):
     """An input or an output."""
 
     shape: list[NonEmptyStr] | None
-    """Axis names in order; null is a scalar."""
+    """Axis names, or digits, in order; null is a scalar."""
     dtype: DType
     """Element type."""
     description: str | None = Field(None, exclude_if=is_none)
     """What it holds."""
 
-    @field_validator("dtype")
+    @field_validator("dtype", mode="before")
     @classmethod
-    def _is_not_packed(cls, dtype: DType) -> DType:
-        if dtype is DType.FLOAT4_E2M1:
-            raise ValueError("float4_e2m1: it is not known whether shapes count elements or pairs")
-        return dtype
+    def _with_our_name(cls, dtype: object) -> object:
+        return "float4_e2m1" if dtype == "float4_e2m1fn_x2" else dtype
 
 
 class SolDefinition(Entity):
@@ -43,9 +40,11 @@ class SolDefinition(Entity):
     """What it is called."""
     description: str | None = Field(None, exclude_if=is_none)
     """What is computed, in words."""
+    op_type: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Family of operations."""
     hf_id: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """The model it was taken from."""
-    axes: dict[NonEmptyStr, SolAxis]
+    axes: dict[NonEmptyStr, AxisSpec]
     """Named sizes."""
     inputs: dict[NonEmptyStr, SolTensor]
     """Inputs in call order."""
@@ -60,14 +59,14 @@ class SolDefinition(Entity):
 class SolRandom(Entity):
     """An input that is drawn."""
 
-    type: Literal["random"]
+    type: Literal["random"] = "random"
     """Marks it."""
 
 
 class SolScalar(Entity):
     """An input with a literal value."""
 
-    type: Literal["scalar"]
+    type: Literal["scalar"] = "scalar"
     """Marks it."""
     value: bool | int | FiniteFloat
     """The value."""
@@ -76,7 +75,7 @@ class SolScalar(Entity):
 class SolSafetensors(Entity):
     """An input that is stored."""
 
-    type: Literal["safetensors"]
+    type: Literal["safetensors"] = "safetensors"
     """Marks it."""
     path: NonEmptyStr
     """File, relative to the problem's folder or to the folder of all problems."""
@@ -87,49 +86,41 @@ class SolSafetensors(Entity):
 class SolCustom(Entity):
     """An input that the problem's own function makes."""
 
-    type: Literal["custom"]
+    type: Literal["custom"] = "custom"
     """Marks it."""
 
 
+def _input_kind(source: object) -> str:
+    """Tell the kind of an input; an object without `type` is known by its keys."""
+    if not isinstance(source, Mapping):
+        return str(getattr(source, "type", type(source).__name__))
+    if "type" in source:
+        return str(source["type"])
+    return "scalar" if "value" in source else "safetensors" if "path" in source else "random"
+
+
 SolInput = Annotated[
-    SolRandom | SolScalar | SolSafetensors | SolCustom, Field(discriminator="type")
+    Annotated[SolRandom, Tag("random")]
+    | Annotated[SolScalar, Tag("scalar")]
+    | Annotated[SolSafetensors, Tag("safetensors")]
+    | Annotated[SolCustom, Tag("custom")],
+    Discriminator(_input_kind),
 ]
 
 
 class SolTolerance(Entity):
     """When an output is right."""
 
-    max_atol: FiniteFloat
-    """Absolute tolerance."""
-    max_rtol: FiniteFloat
-    """Relative tolerance."""
-    required_matched_ratio: Annotated[FiniteFloat, Field(gt=0, le=1)]
+    max_atol: Annotated[FiniteFloat, Field(ge=0)] = 0.01
+    """Absolute part of the bound."""
+    max_rtol: Annotated[FiniteFloat, Field(ge=0)] = 0.01
+    """Relative part of the bound."""
+    required_matched_ratio: Annotated[FiniteFloat, Field(le=1)] = 0.99
     """Share of elements that must match."""
-    max_error_cap: None = Field(None, exclude_if=is_none)
-    """Not known what it is measured in."""
-    allow_negative_inf: Literal[False] | None = Field(None, exclude_if=is_none)
-    """Not known when minus infinity is right that the reference does not give."""
-
-    @field_validator("max_atol", "max_rtol")
-    @classmethod
-    def _is_positive(cls, number: float) -> float:
-        if number <= 0:
-            raise ValueError(f"{number:g} has no form here: tolerances are positive; write 1e-30")
-        return number
-
-    @field_validator("max_error_cap", mode="before")
-    @classmethod
-    def _has_no_cap(cls, cap: object) -> object:
-        if cap is not None:
-            raise ValueError("it is not known what the cap is measured in; null does without")
-        return cap
-
-    @field_validator("allow_negative_inf", mode="before")
-    @classmethod
-    def _allows_none(cls, allowed: object) -> object:
-        if allowed is True:
-            raise ValueError("it is not known which elements may be -inf; null does without")
-        return allowed
+    max_error_cap: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    """Largest absolute error of any element."""
+    allow_negative_inf: bool = False
+    """Whether `-inf` is right where both outputs have it."""
 
 
 class SolWorkload(Entity):
@@ -141,34 +132,14 @@ class SolWorkload(Entity):
     """Lengths of the variable axes."""
     inputs: dict[str, SolInput]
     """Where each input comes from."""
-    tolerance: SolTolerance
+    tolerance: SolTolerance = Field(default_factory=SolTolerance)
     """When an output is right."""
-
-
-class SolCompileOptions(Entity):
-    """Flags of compilers; here every solution is built with the same ones."""
-
-    cflags: Annotated[list[str], Field(max_length=0)] | None = None
-    """None can be kept."""
-    cuda_cflags: Annotated[list[str], Field(max_length=0)] | None = None
-    """None can be kept."""
-    ld_flags: Annotated[list[str], Field(max_length=0)] | None = None
-    """None can be kept."""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _has_none(cls, flags: object) -> object:
-        if isinstance(flags, list) and flags:
-            raise ValueError(
-                f"a solution has no flags of its own here; do without {' '.join(map(str, flags))}"
-            )
-        return flags
 
 
 class SolBuild(Entity):
     """How a solution's sources become a callable."""
 
-    languages: list[NonEmptyStr] = Field(min_length=1)
+    languages: list[NonEmptyStr]
     """What it is written in."""
     target_hardware: list[str] = Field(min_length=1)
     """Devices its author had in mind."""
@@ -176,12 +147,21 @@ class SolBuild(Entity):
     """`<file>::<function>`."""
     dependencies: list[NonEmptyStr] = Field(default_factory=list)
     """Packages the sources import."""
-    destination_passing_style: bool
-    """Whether outputs are passed in; required, as it is not known what holds without it."""
+    destination_passing_style: bool = True
+    """Whether outputs are passed in."""
     binding: SupportedBindings | None = Field(None, exclude_if=is_none)
     """How compiled code is called."""
-    compile_options: SolCompileOptions | None = Field(None, exclude_if=is_none)
+    compile_options: CompileOptions | None = Field(None, exclude_if=is_none)
     """Flags."""
+
+
+class SolSource(Entity):
+    """A source file; without content it is read from the file beside the solution."""
+
+    path: NonEmptyStr
+    """Relative path."""
+    content: str | None = None
+    """The file's text."""
 
 
 class SolSolution(Entity):
@@ -197,5 +177,5 @@ class SolSolution(Entity):
     """What is special about it."""
     spec: SolBuild
     """How to build it."""
-    sources: list[SourceFile] = Field(min_length=1)
+    sources: list[SolSource] = Field(min_length=1)
     """Its files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.files import save_json_file
@@ -24,7 +24,7 @@ from flashinfer_bench.decompose.process import (
 )
 from flashinfer_bench.errors import DatasetError, MissingPackageError, UsageError
 from flashinfer_bench.sol_execbench.entities import REFERENCE_FILE
-from flashinfer_bench.sol_execbench.mapping import OP_TYPE, workload_of
+from flashinfer_bench.sol_execbench.mapping import OP_TYPE, axes_of, workload_of
 from flashinfer_bench.sol_execbench.reading import (
     InputsWanted,
     LeftOutThere,
@@ -60,11 +60,11 @@ class ImportSummary:
     left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def import_problems(root: Path, staging: Path) -> ImportSummary:
+def import_problems(root: Path, staging: Path, trace_dir: Path | None = None) -> ImportSummary:
     """Write a dataset of all problems below a folder."""
     trace_set, imported = TraceSet.create(staging), ImportSummary()
     for folder in problem_folders(root):
-        problem = read_problem(folder, root, imported.left_out)
+        problem = read_problem(folder, root, imported.left_out, trace_dir)
         if problem is None:
             continue
         try:
@@ -78,10 +78,10 @@ def import_problems(root: Path, staging: Path) -> ImportSummary:
 
 def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSummary) -> None:
     assert trace_set.root is not None
-    definition, layout = problem.definition, Layout(trace_set.root)
-    if definition.name in trace_set.definitions:
-        first = trace_set.definitions[definition.name].tags[0]
-        raise UsageError(f"another problem is called {definition.name!r} too: {first}")
+    layout = Layout(trace_set.root)
+    if problem.definition.name in trace_set.definitions:
+        problem = _renamed(problem, trace_set)
+    definition = problem.definition
     file = layout.definition_file(definition)
     blobs = layout.blob_workloads / OP_TYPE / part_of_path(definition.name)
     made = list(_with_inputs(problem, blobs, imported))
@@ -98,6 +98,21 @@ def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSumma
     imported.workloads += len(workloads)
     imported.notes.extend(problem.notes)
     _save_solutions(problem, layout, imported)
+
+
+def _renamed(problem: Problem, trace_set: TraceSet) -> Problem:
+    """Put the group into the name of a problem that another group has, too: names are unique only within one."""
+    old = problem.definition.name
+    name = f"{old}_{problem.label.partition('/')[0]}"
+    if name in trace_set.definitions:
+        first = trace_set.definitions[old].tags[0]
+        raise UsageError(f"another problem is called {old!r} too: {first}")
+    return replace(
+        problem,
+        definition=problem.definition.model_copy(update={"name": name}),
+        solutions=[each.model_copy(update={"definition": name}) for each in problem.solutions],
+        notes=[*problem.notes, f"{problem.label}: called {name}, as another problem is {old}"],
+    )
 
 
 def _with_inputs(
@@ -153,7 +168,9 @@ def _made(
 
 def _task(problem: Problem, found: SolWorkload, names: list[str], blobs: Path) -> WorkTask:
     definition = problem.definition
-    shapes = dict(zip(definition.inputs, definition.get_input_shapes(found.axes), strict=True))
+    shapes = dict(
+        zip(definition.inputs, definition.get_input_shapes(axes_of(found, definition)), strict=True)
+    )
     wanted = {
         name: {"shape": shapes[name], "dtype": str(definition.inputs[name].dtype)} for name in names
     }
@@ -186,7 +203,7 @@ def _copied(
     }
     places = {}
     for path in sorted(paths):
-        target = path_inside(blobs, path)
+        target = path_inside(blobs, path.removeprefix(f"{problem.label}/"))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(problem.files[path], target)
         places[path] = target.relative_to(root).as_posix()

@@ -29,13 +29,13 @@ def make_inputs(wanted: InputsWanted) -> dict[str, Any]:
         module = _run(wanted.source, wanted.file)
     _seed(wanted.seed)
     with blaming(wanted.file, wanted.function):
-        found = getattr(module, wanted.function)(dict(wanted.values), torch.device("cpu"))
+        found = getattr(module, wanted.function)(dict(wanted.values), _device())
     who = f"{wanted.file}: {wanted.function}"
     if not isinstance(found, Mapping):
         raise UsageError(f"{who} gives a {type(found).__name__}, not inputs by name")
     _require_these(found, wanted.inputs, who)
     specs = wanted.inputs.items()
-    tensors = {name: found[name] for name, spec in specs if spec["shape"] is not None}
+    tensors = {name: found[name].cpu() for name, spec in specs if spec["shape"] is not None}
     if tensors:
         save_tensors(wanted.target, tensors)
     return {name: found[name] for name in wanted.inputs if name not in tensors}
@@ -52,6 +52,11 @@ def _run(source: str, path: Path) -> ModuleType:
     return module
 
 
+def _device() -> torch.device:
+    """Give the first GPU, as there; the CPU where there is none."""
+    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+
 def _seed(seed: int) -> None:
     torch.manual_seed(seed)
     random.seed(seed)
@@ -62,11 +67,9 @@ def _seed(seed: int) -> None:
 
 
 def _require_these(found: Mapping[str, Any], wanted: Mapping[str, Any], who: str) -> None:
-    """Refuse what is not exactly the inputs that were asked for, of their dtypes and shapes."""
-    for name in sorted(map(str, found.keys() ^ wanted.keys())):
-        fault = "does not make" if name in wanted else "also makes"
-        why = "" if name in wanted else ", which the workload does not take from it"
-        raise UsageError(f"{who} {fault} {name!r}{why}")
+    """Refuse what lacks an input that was asked for, or gives it another dtype or shape; more are ignored."""
+    for name in sorted(wanted.keys() - found.keys()):
+        raise UsageError(f"{who} does not make {name!r}")
     for name, spec in wanted.items():
         made = found[name]
         if spec["shape"] is None:

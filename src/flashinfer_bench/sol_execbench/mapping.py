@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from flashinfer_bench.data import expressions
 from flashinfer_bench.data.definition import Definition
+from flashinfer_bench.data.opening import DOCUMENT_BYTES, path_inside, read_bytes, require_inside
+from flashinfer_bench.data.shapes import AxisExpr
 from flashinfer_bench.data.solution import BuildSpec, Solution
 from flashinfer_bench.data.workload import (
     InputSpec,
@@ -19,21 +22,36 @@ from flashinfer_bench.data.workload import (
 )
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.sol_execbench.entities import SolRandom, SolSafetensors, SolScalar
+from flashinfer_bench.sol_execbench.random_inputs import drawn_there
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.data.entity import Entity
-    from flashinfer_bench.sol_execbench.entities import SolDefinition, SolSolution, SolWorkload
+    from flashinfer_bench.sol_execbench.entities import (
+        SolDefinition,
+        SolSolution,
+        SolTensor,
+        SolWorkload,
+    )
 
 OP_TYPE = "sol_execbench"
 SOURCE_TAG = "source:sol-execbench/"
 MODEL_TAG = "hf_id:"
+FAMILY_TAG = "op_type:"
+LITERAL_AXIS = "len_"
+"""Begins the name of an axis whose length stands in shapes as digits."""
+TINY = 1e-30
+"""Stands for a tolerance of 0, which has no form here."""
 LANGUAGES: Mapping[str, tuple[str, str | None]] = {
     "pytorch": ("python", None),
     "triton": ("triton", None),
     "cuda_cpp": ("cuda", None),
+    "cutlass": ("cuda", None),
+    "cudnn": ("cuda", None),
+    "cublas": ("cuda", None),
     "cute_dsl": ("python", "cute"),
     "cutile": ("python", "cutile"),
     "cudnn_frontend": ("python", "cudnn_frontend"),
@@ -45,18 +63,29 @@ UNTRIED = frozenset({"cutile", "cudnn_frontend"})
 E = TypeVar("E", bound="Entity")
 
 
-def definition_of(found: SolDefinition, source: str, label: str, file: Path) -> Definition:
-    """Make the definition of a problem; `label` is its group and folder."""
+def definition_of(
+    found: SolDefinition, source: str, label: str, file: Path, *, free: Iterable[str] = ()
+) -> Definition:
+    """Make the definition of a problem; `label` is its group and folder, `free` constants that workloads change."""
+    axes = {name: axis.to_dict() for name, axis in found.axes.items()}
+    axes |= {name: {"type": "var"} for name in free}
+    for axis in found.axes.values():
+        if isinstance(axis, AxisExpr):  # workloads may give lengths that no axis declares
+            undeclared = expressions.parse(axis.expression).names - axes.keys()
+            axes |= {name: {"type": "var"} for name in sorted(undeclared)}
+    lengths: dict[str, str] = {}
+    tags = {MODEL_TAG: found.hf_id, FAMILY_TAG: found.op_type}
     content = {
         "name": found.name,
         "op_type": OP_TYPE,
-        "axes": {name: axis.to_dict() for name, axis in found.axes.items()},
-        "inputs": {name: each.to_dict() for name, each in found.inputs.items()},
-        "outputs": {name: each.to_dict() for name, each in found.outputs.items()},
+        "axes": axes,
+        "inputs": {n: _with_axes(each, axes, lengths) for n, each in found.inputs.items()},
+        "outputs": {n: _with_axes(each, axes, lengths) for n, each in found.outputs.items()},
         "reference": source,
+        "judge": "summed",
         "tags": [
             f"{SOURCE_TAG}{label}",
-            *([f"{MODEL_TAG}{found.hf_id}"] if found.hf_id is not None else []),
+            *(f"{tag}{value}" for tag, value in tags.items() if value is not None),
         ],
         "description": found.description,
     }
@@ -65,15 +94,32 @@ def definition_of(found: SolDefinition, source: str, label: str, file: Path) -> 
     return definition
 
 
+def _with_axes(
+    tensor: SolTensor, axes: dict[str, dict[str, Any]], lengths: dict[str, str]
+) -> dict[str, Any]:
+    """Write a constant axis for each length that a shape gives as digits; `lengths` tells their names."""
+    content = tensor.to_dict()
+    if tensor.shape is None:
+        return content
+    for entry in tensor.shape:
+        if entry.isdecimal() and entry not in lengths:
+            name = f"{LITERAL_AXIS}{entry}"
+            while name in axes:
+                name += "_"
+            lengths[entry] = name
+            axes[name] = {"type": "const", "value": int(entry)}
+    return content | {"shape": [lengths.get(entry, entry) for entry in tensor.shape]}
+
+
 def _require_call(definition: Definition, file: Path) -> None:
-    """Refuse a reference that takes other names: it is not known whether it is called by name."""
-    (run,) = [
+    """Refuse a reference whose first `run` takes other names: their loader does."""
+    run = next(
         node
         for node in ast.parse(definition.reference).body
         if isinstance(node, ast.FunctionDef) and node.name == "run"
-    ][-1:]
-    taken = [each.arg for each in (*run.args.posonlyargs, *run.args.args, *run.args.kwonlyargs)]
-    if taken != list(definition.inputs) or run.args.kwonlyargs:
+    )
+    taken = [each.arg for each in (*run.args.posonlyargs, *run.args.args)]
+    if taken != list(definition.inputs):
         raise DatasetError(
             f"the reference is run({', '.join(taken)}), the inputs are "
             f"{', '.join(definition.inputs)}: give both the same names and order",
@@ -90,94 +136,128 @@ def workload_of(
     """Make a workload; `stored` tells where files lie here, `made` what became of custom inputs."""
     inputs: dict[str, InputSpec] = {}
     for name in definition.inputs:
-        match found.inputs[name]:
+        match found.inputs.get(name, SolRandom()):
             case SolRandom():
-                inputs[name] = RandomInput()
+                inputs[name] = RandomInput(distribution=_drawn(name, found, definition))
             case SolScalar(value=value):
                 inputs[name] = ScalarInput(value=value)
             case SolSafetensors(path=path, tensor_key=key):
                 inputs[name] = SafetensorsInput(path=stored[path], tensor_key=key)
             case _:
                 inputs[name] = made[name]
+    there = found.tolerance
     return Workload(
-        axes=found.axes,
+        axes=axes_of(found, definition),
         inputs=inputs,
         uuid=found.uuid,
         tolerance=WorkloadTolerance(
-            rtol=found.tolerance.max_rtol,
-            atol=found.tolerance.max_atol,
-            required_matched_ratio=found.tolerance.required_matched_ratio,
+            rtol=max(TINY, there.max_rtol),
+            atol=max(TINY, there.max_atol),
+            required_matched_ratio=max(TINY, there.required_matched_ratio),
+            max_error_cap=there.max_error_cap,
+            allow_negative_inf=there.allow_negative_inf,
         ),
     )
 
 
+def axes_of(found: SolWorkload, definition: Definition) -> dict[str, int]:
+    """Give the lengths of the variable axes; others are not the workload's to say."""
+    return {name: found.axes[name] for name in definition.var_axes if name in found.axes}
+
+
+def _drawn(name: str, found: SolWorkload, definition: Definition) -> Distribution | None:
+    spec = definition.inputs[name]
+    shapes = definition.get_input_shapes(axes_of(found, definition))
+    shape = dict(zip(definition.inputs, shapes, strict=True))[name]
+    return drawn_there(name, shape, str(spec.dtype), spec.description, family_of(definition))
+
+
+def family_of(definition: Definition) -> str | None:
+    """Give the op type that a problem had there."""
+    return next(
+        (tag.removeprefix(FAMILY_TAG) for tag in definition.tags if tag.startswith(FAMILY_TAG)),
+        None,
+    )
+
+
 def require_inputs(found: SolWorkload, definition: Definition, file: Path, line: int) -> None:
-    """Refuse a workload that names other inputs or axes than its problem, or breaks with it."""
-    for what, named, known in (
-        ("input", found.inputs.keys(), definition.inputs.keys()),
-        ("axis", found.axes.keys() - definition.const_axes.keys(), set(definition.var_axes)),
-    ):
-        for name in sorted(named ^ known):
-            fault = "is missing" if name in known else "is none of the problem's"
-            raise DatasetError(f"{what} {name!r} {fault}", path=file, line=line)
+    """Refuse a workload that gives no length for an axis, a tensor for a scalar, or a scalar for a tensor."""
     for name, source in found.inputs.items():
-        is_scalar = definition.inputs[name].shape is None
-        if is_scalar and isinstance(source, SolRandom | SolSafetensors):
+        spec = definition.inputs.get(name)
+        if spec is None:
+            if isinstance(source, SolSafetensors):
+                raise DatasetError(f"input {name!r} is none of the problem's", path=file, line=line)
+            continue
+        if spec.shape is None and isinstance(source, SolSafetensors):
             raise DatasetError(f"input {name!r} is a scalar: give its value", path=file, line=line)
-        if not is_scalar and isinstance(source, SolScalar):
-            raise DatasetError(f"input {name!r} is a tensor, not a scalar", path=file, line=line)
+        if spec.shape is not None and isinstance(source, SolScalar):
+            raise DatasetError(
+                f"input {name!r} is a tensor: here it cannot be passed as a number",
+                path=file,
+                line=line,
+            )
+    axes = axes_of(found, definition)
     try:
-        definition.require_workload(Workload(axes=found.axes, inputs={}, uuid=found.uuid))
+        definition.require_workload(Workload(axes=axes, inputs={}, uuid=found.uuid))
     except DatasetError as error:
         raise DatasetError(str(error), path=file, line=line) from None
 
 
-def solution_of(found: SolSolution, file: Path) -> Solution:
-    """Make a solution; what would be built or called otherwise here is refused."""
+def solution_of(found: SolSolution, definition: str, file: Path, root: Path) -> Solution:
+    """Make a solution of a problem, whatever definition it names: there nobody compares the names."""
     language, dsl = _language(found, file)
     spec = found.spec
-    if language == "cuda" and spec.binding is None:
-        raise DatasetError(
-            "spec.binding: is required for compiled code, as it is not known what holds without it: "
-            "torch or tvm-ffi",
-            path=file,
-        )
     build = {
         "language": language,
         "target_hardware": spec.target_hardware,
         "entry_point": spec.entry_point,
         "dependencies": spec.dependencies,
         "destination_passing_style": spec.destination_passing_style,
-        "binding": spec.binding,
+        "binding": (spec.binding or "torch") if language == "cuda" else spec.binding,
         "dsl": dsl,
+        "compile_options": spec.compile_options if language == "cuda" else None,
     }
     content = {
         "name": found.name,
-        "definition": found.definition,
+        "definition": definition,
         "author": found.author,
         "spec": _made(BuildSpec, build, file, "spec"),
-        "sources": found.sources,
+        "sources": [
+            {"path": each.path, "content": each.content or _beside(each.path, file, root)}
+            for each in found.sources
+        ],
         "description": found.description,
     }
     return _made(Solution, content, file)
 
 
+def _beside(path: str, file: Path, root: Path) -> str:
+    """Read a source that the solution names without its content."""
+    beside = path_inside(file.parent, path)
+    if not beside.is_file():
+        raise DatasetError(f"sources: {path!r} has no content, and there is no {beside}", path=file)
+    require_inside(beside, root, "the folder that was named")
+    return read_bytes(beside, DOCUMENT_BYTES).decode()
+
+
 def _language(found: SolSolution, file: Path) -> tuple[str, str | None]:
+    """Tell the language: one of the two groups decides; within a group, what is not plain torch."""
     named = list(dict.fromkeys(found.spec.languages))
     for each in named:
         if each not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise DatasetError(f"spec.languages: {each!r} is not known ({known})", path=file)
-    chosen = [each for each in named if each != "pytorch"] or named  # which all of them may use
-    if len(chosen) > 1:
-        raise DatasetError(
-            f"spec.languages: {', '.join(chosen)}: a solution has one language here", path=file
-        )
-    language, dsl = LANGUAGES[chosen[0]]
+    groups = {LANGUAGES[each][0] == "cuda" for each in named}
     entry = found.spec.entry_point.partition("::")[0]
-    if (language == "cuda") is entry.endswith(".py"):
-        raise DatasetError(f"spec.entry_point: {entry!r} is no file in {chosen[0]}", path=file)
-    return language, dsl
+    if len(groups) > 1:
+        raise DatasetError(
+            f"spec.languages: {', '.join(named)}: compiled code and Python do not mix", path=file
+        )
+    if groups and groups == {entry.endswith(".py")}:
+        raise DatasetError(f"spec.entry_point: {entry!r} is no file in {named[0]}", path=file)
+    ours = [LANGUAGES[each] for each in named if each != "pytorch"]
+    by_entry = ("python", None) if entry.endswith(".py") else ("cuda", None)
+    return next((each for each in ours if each[0] == "triton"), ours[0] if ours else by_entry)
 
 
 def _made(cls: type[E], content: Any, file: Path, where: str = "") -> E:

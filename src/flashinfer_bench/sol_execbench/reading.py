@@ -1,10 +1,11 @@
-"""A folder of problems is read strictly: what is not known is left out by name, and the rest goes on."""
+"""A folder of problems is read: what cannot be brought is left out by name, and the rest goes on."""
 
 from __future__ import annotations
 
 import ast
 import os
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.files import numbered_lines
@@ -16,8 +17,9 @@ from flashinfer_bench.data.opening import (
     read_bytes,
     require_inside,
 )
-from flashinfer_bench.data.parsing import TextPlace, parse
+from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.rules.safetensors_header import read_header
+from flashinfer_bench.data.shapes import AxisConst
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.sol_execbench.entities import (
     DEFINITION_FILE,
@@ -31,19 +33,31 @@ from flashinfer_bench.sol_execbench.entities import (
 )
 from flashinfer_bench.sol_execbench.mapping import (
     UNTRIED,
+    axes_of,
     definition_of,
     require_inputs,
     solution_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.solution import Solution
 
-_NAMED_BY_OTHERS = ("solution*.json", "*.safetensors")
+_NAMED_BY_OTHERS = (
+    "solution*.json",
+    "*.safetensors",
+    "*.py",
+    "*.cu",
+    "*.cuh",
+    "*.c*",
+    "*.h*",
+    "*.md",
+)
+"""Solutions, what they name, and files of users' own."""
+CONFIG_FILE = "config.json"
 _FAULTS = (DatasetError, UsageError)
 
 
@@ -68,6 +82,8 @@ class Problem:
     definition: Definition
     custom_inputs: str | None
     """The function that makes custom inputs."""
+    constants: dict[str, int] = field(default_factory=dict)
+    """Lengths of axes that only some workloads give."""
     workloads: list[SolWorkload] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
     """Stored tensors by the path that workloads name."""
@@ -108,21 +124,23 @@ def label_of(folder: Path) -> str:
     return f"{whole.parent.name}/{whole.name}"
 
 
-def read_problem(folder: Path, root: Path, left_out: list[LeftOutThere]) -> Problem | None:
+def read_problem(
+    folder: Path, root: Path, left_out: list[LeftOutThere], trace_dir: Path | None = None
+) -> Problem | None:
     """Read a problem; what is at fault goes to `left_out`, and None where nothing can be brought."""
     label = label_of(folder)
     try:
-        problem = _problem(folder, label, root)
         lines = list(numbered_lines(_read(folder / WORKLOAD_FILE, root, LINES_BYTES)))
+        problem = _problem(folder, label, root, [line for _, line in lines])
     except _FAULTS as error:
-        left_out.append(LeftOutThere(label, "problem", label, _with_remedy(error)))
+        left_out.append(LeftOutThere(label, "problem", label, str(error)))
         return None
     for number, line in lines:
         try:
-            _add_workload(problem, line, number, root)
+            _add_workload(problem, line, number, (folder, root, trace_dir))
         except _FAULTS as error:
             name = f"{WORKLOAD_FILE}:{number}"
-            left_out.append(LeftOutThere(label, "workload", name, _with_remedy(error)))
+            left_out.append(LeftOutThere(label, "workload", name, str(error)))
     if not problem.workloads:
         left_out.append(
             LeftOutThere(label, "problem", label, "none of its workloads can be brought")
@@ -133,42 +151,48 @@ def read_problem(folder: Path, root: Path, left_out: list[LeftOutThere]) -> Prob
             _add_solution(problem, file, root)
         except _FAULTS as error:
             name = file.relative_to(folder).as_posix()
-            left_out.append(LeftOutThere(label, "solution", name, _with_remedy(error)))
+            left_out.append(LeftOutThere(label, "solution", name, str(error)))
     left_out.extend(_not_read(problem))
     return problem
 
 
-def _problem(folder: Path, label: str, root: Path) -> Problem:
+def _problem(folder: Path, label: str, root: Path, lines: Sequence[bytes]) -> Problem:
     file = folder / DEFINITION_FILE
-    found = parse(SolDefinition, _read(file, root), TextPlace(file))
-    definition = definition_of(found, _source(found, folder, root), label, file)
-    beside = sorted(each.name for each in folder.glob("*.py") if each.name != REFERENCE_FILE)
-    if beside:
-        raise DatasetError(
-            f"it is not known what this file is for; put what the reference needs of it into {REFERENCE_FILE}",
-            path=folder / beside[0],
-        )
+    found = parse(SolDefinition, _read(file, root), TextPlace(file), unknown=UnknownKeys())
+    free = sorted(_changed_constants(found, lines))
+    definition = definition_of(found, _source(found, folder, root), label, file, free=free)
     _require_function(found.custom_inputs_entrypoint, definition, file)
-    return Problem(folder, label, definition, found.custom_inputs_entrypoint)
+    constants = {
+        n: a.value for n, a in found.axes.items() if n in free and isinstance(a, AxisConst)
+    }
+    return Problem(folder, label, definition, found.custom_inputs_entrypoint, constants)
+
+
+def _changed_constants(found: SolDefinition, lines: Sequence[bytes]) -> set[str]:
+    """Name the constant axes that a workload gives another length: there the workload wins."""
+    changed: set[str] = set()
+    for line in lines:
+        try:
+            given = parse(SolWorkload, line, unknown=UnknownKeys()).axes
+        except _FAULTS:  # said when the line is read
+            continue
+        for name, axis in found.axes.items():
+            if isinstance(axis, AxisConst) and given.get(name, axis.value) != axis.value:
+                changed.add(name)
+    return changed
 
 
 def _source(found: SolDefinition, folder: Path, root: Path) -> str:
-    """Give the reference's source, which may lie in either of two files."""
+    """Give the reference's source; `reference.py` is a copy of it, read only where the definition has none."""
+    if found.reference is not None:
+        return found.reference
     file = folder / REFERENCE_FILE
     if not os.path.lexists(file):
-        if found.reference is None:
-            raise DatasetError(f"no reference, and no {REFERENCE_FILE}", path=folder)
-        return found.reference
+        raise DatasetError(f"no reference, and no {REFERENCE_FILE}", path=folder)
     try:
-        source = _read(file, root).decode()
+        return _read(file, root).decode()
     except UnicodeDecodeError as error:
         raise DatasetError(f"not UTF-8: {error.reason}", path=file) from None
-    if found.reference not in (None, source):
-        raise DatasetError(
-            f"reference: differs from {REFERENCE_FILE}: remove one of them",
-            path=folder / DEFINITION_FILE,
-        )
-    return source
 
 
 def _read(file: Path, root: Path, limit: int = DOCUMENT_BYTES) -> bytes:
@@ -187,12 +211,16 @@ def _require_function(name: str | None, definition: Definition, file: Path) -> N
         )
 
 
-def _add_workload(problem: Problem, line: bytes, number: int, root: Path) -> None:
+def _add_workload(problem: Problem, line: bytes, number: int, roots: Sequence[Path | None]) -> None:
     file = problem.folder / WORKLOAD_FILE
-    found = parse(SolWorkload, line, TextPlace(file, number))
+    found = parse(SolWorkload, line, TextPlace(file, number), unknown=UnknownKeys())
+    found = found.model_copy(update={"axes": problem.constants | found.axes})
     require_inputs(found, problem.definition, file, number)
     if any(found.uuid == other.uuid for other in problem.workloads):
-        raise DatasetError(f"uuid {found.uuid!r} occurs twice", path=file, line=number)
+        problem.notes.append(
+            f"{file}:{number}: uuid {found.uuid!r} occurs twice; the first is brought"
+        )
+        return
     if problem.custom_inputs is None and _takes_custom(found):
         raise DatasetError(
             f"an input is custom, and {DEFINITION_FILE} has no custom_inputs_entrypoint",
@@ -205,7 +233,7 @@ def _add_workload(problem: Problem, line: bytes, number: int, root: Path) -> Non
     try:
         for name, source in found.inputs.items():
             if isinstance(source, SolSafetensors):
-                stored[source.path] = _stored(problem, found, name, source, root)
+                stored[source.path] = _stored(problem, found, name, source, roots)
     except DatasetError as error:
         raise DatasetError(f"input {name!r}: {error}", path=file, line=number) from None
     problem.files.update(stored)
@@ -217,32 +245,40 @@ def _takes_custom(found: SolWorkload) -> bool:
 
 
 def _stored(
-    problem: Problem, found: SolWorkload, name: str, source: SolSafetensors, root: Path
+    problem: Problem,
+    found: SolWorkload,
+    name: str,
+    source: SolSafetensors,
+    roots: Sequence[Path | None],
 ) -> Path:
-    """Find a stored tensor's file: of which folder its path is relative is not known."""
-    places = [path_inside(folder, source.path) for folder in (problem.folder, root)]
-    files = [place for place in dict.fromkeys(places) if os.path.lexists(place)]
-    if not files:
-        raise DatasetError(f"no such file: {' or '.join(map(str, dict.fromkeys(places)))}")
-    if len(files) > 1:
-        raise DatasetError(f"could be {files[0]} or {files[1]}: remove one of them")
-    header = read_header(files[0])
+    """Find a stored tensor's file: below each folder by its whole path, then without its first parts."""
+    folders = [folder for folder in dict.fromkeys(roots) if folder is not None]
+    parts = PurePosixPath(source.path).parts
+    tails = [PurePosixPath(*parts[start:]).as_posix() for start in range(len(parts))]
+    places = (path_inside(folder, tail) for folder in folders for tail in tails)
+    found_file = next((place for place in places if os.path.lexists(place)), None)
+    if found_file is None:
+        raise DatasetError(
+            f"no file {source.path} below {' or '.join(map(str, folders))}; "
+            "name the folder of stored tensors with --trace-dir, or by FLASHINFER_TRACE_DIR"
+        )
+    header = read_header(found_file)
     if header.is_pointer:
-        raise DatasetError("not downloaded yet: `git lfs pull` fetches it", path=files[0])
+        raise DatasetError("not downloaded yet: `git lfs pull` fetches it", path=found_file)
     if header.fault is not None:
-        raise DatasetError(header.fault, path=files[0])
+        raise DatasetError(header.fault, path=found_file)
     tensor = header.tensors.get(source.tensor_key)
     if tensor is None:
-        raise DatasetError(f"holds no {source.tensor_key!r}", path=files[0])
-    shapes = problem.definition.get_input_shapes(found.axes)
+        raise DatasetError(f"holds no {source.tensor_key!r}", path=found_file)
+    shapes = problem.definition.get_input_shapes(axes_of(found, problem.definition))
     shape = dict(zip(problem.definition.inputs, shapes, strict=True))[name]
     dtype = problem.definition.inputs[name].dtype
     if (tensor.dtype, list(tensor.shape)) != (dtype, shape):
         raise DatasetError(
             f"{source.tensor_key!r} is {tensor.dtype} {list(tensor.shape)}, where {dtype} {shape} is declared",
-            path=files[0],
+            path=found_file,
         )
-    return files[0]
+    return found_file
 
 
 def _solution_files(folder: Path) -> list[Path]:
@@ -253,12 +289,13 @@ def _solution_files(folder: Path) -> list[Path]:
 
 
 def _add_solution(problem: Problem, file: Path, root: Path) -> None:
-    found = parse(SolSolution, _read(file, root), TextPlace(file))
-    if found.definition != problem.definition.name:
-        raise DatasetError(
-            f"solves {found.definition!r}, and lies with {problem.definition.name!r}", path=file
+    found = parse(SolSolution, _read(file, root), TextPlace(file), unknown=UnknownKeys())
+    name = problem.definition.name
+    if found.definition != name:
+        problem.notes.append(
+            f"{file}: names {found.definition!r}; taken for {name!r}, with which it lies"
         )
-    problem.solutions.append(solution_of(found, file))
+    problem.solutions.append(solution_of(found, name, file, root))
     problem.notes.extend(
         f"solution {found.name} is written in {each}, which nothing here was tried with: "
         "it is called as Python, if its packages are installed"
@@ -268,7 +305,7 @@ def _add_solution(problem: Problem, file: Path, root: Path) -> None:
 
 
 def _not_read(problem: Problem) -> Iterator[LeftOutThere]:
-    known = {DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE}
+    known = {DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE, CONFIG_FILE}
     for file in sorted(problem.folder.iterdir()):
         is_known = file.name in known or any(map(file.match, _NAMED_BY_OTHERS))
         if file.is_file() and not is_known:
@@ -276,15 +313,7 @@ def _not_read(problem: Problem) -> Iterator[LeftOutThere]:
             yield LeftOutThere(problem.label, "file", file.name, reason)
 
 
-def _with_remedy(error: Exception) -> str:
-    """Say what to do about a key nobody told us about."""
-    text = str(error)
-    if ": unknown key" not in text:
-        return text
-    return f"{text}; remove it if it changes neither what is computed nor when an answer is right"
-
-
 def plain_values(definition: Definition, found: SolWorkload) -> dict[str, Any]:
     """Give what a problem's function is told: every axis's length, and the workload's scalars."""
     scalars = {name: each.value for name, each in found.inputs.items() if each.type == "scalar"}
-    return {**definition.resolve_axes(found.axes), **scalars}
+    return {**definition.resolve_axes(axes_of(found, definition)), **scalars}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.layout import name as part_of_path
 from flashinfer_bench.data.opening import path_inside
+from flashinfer_bench.data.shapes import AxisConst
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError, UsageError
-from flashinfer_bench.judging.choice import judge_name
+from flashinfer_bench.judging.choice import SUMMED_RATIO, judge_name
 from flashinfer_bench.sol_execbench.entities import (
     DEFINITION_FILE,
     REFERENCE_FILE,
@@ -26,17 +28,32 @@ from flashinfer_bench.sol_execbench.entities import (
     SolSolution,
     SolWorkload,
 )
-from flashinfer_bench.sol_execbench.mapping import LANGUAGES, MODEL_TAG, SOURCE_TAG
+from flashinfer_bench.sol_execbench.mapping import (
+    LANGUAGES,
+    LITERAL_AXIS,
+    MODEL_TAG,
+    OP_TYPE,
+    SOURCE_TAG,
+    TINY,
+    family_of,
+)
+from flashinfer_bench.sol_execbench.random_inputs import drawn_there
 from flashinfer_bench.sol_execbench.reading import LeftOutThere
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.entity import Entity
-    from flashinfer_bench.data.solution import Solution
+    from flashinfer_bench.data.shapes import TensorSpec
+    from flashinfer_bench.data.solution import Solution, SourceFile
     from flashinfer_bench.data.trace_set import TraceSet
     from flashinfer_bench.data.workload import Workload
 
 _NAMES = frozenset({DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE, SOLUTIONS_FOLDER})
+_HARDWARE = frozenset({"B200", "LOCAL"})
+_NOT_THERE = (ast.Call, ast.Compare, ast.BoolOp, ast.IfExp, ast.Not)
+"""What our expressions may have and theirs may not."""
 E = TypeVar("E", bound="Entity")
 
 
@@ -117,11 +134,19 @@ def _label(definition: Definition) -> str:
 
 def _definition(definition: Definition) -> SolDefinition:
     judge = judge_name(definition)
-    if judge != "elementwise":
+    if judge not in {"elementwise", "summed"}:
         raise UsageError(f"its judge, {judge}, has no form there")
+    if definition.mutated_inputs:
+        raise UsageError(
+            f"input {definition.mutated_inputs[0]!r} is mutated: nothing looks at it there"
+        )
+    shared = sorted(definition.inputs.keys() & definition.axes.keys())
+    if shared:
+        raise UsageError(f"{shared[0]!r} is an input and an axis, which their loader refuses")
+    literal = _literal_axes(definition)
     models = [tag.removeprefix(MODEL_TAG) for tag in definition.tags if tag.startswith(MODEL_TAG)]
     tensors = {
-        kind: {name: _without(spec.to_dict(), "role") for name, spec in specs.items()}
+        kind: {name: _tensor(spec, literal) for name, spec in specs.items()}
         for kind, specs in (("inputs", definition.inputs), ("outputs", definition.outputs))
     }
     return _made(
@@ -129,27 +154,68 @@ def _definition(definition: Definition) -> SolDefinition:
         {
             "name": definition.name,
             "description": definition.description,
+            "op_type": family_of(definition) or _own_family(definition),
             "hf_id": models[0] if models else None,
-            "axes": {name: axis.to_dict() for name, axis in definition.axes.items()},
+            "axes": {
+                name: definition.axes[name].to_dict() for name in _in_order(definition, literal)
+            },
             **tensors,
             "reference": definition.reference,
         },
     )
 
 
+def _own_family(definition: Definition) -> str | None:
+    return None if definition.op_type == OP_TYPE else definition.op_type
+
+
+def _tensor(spec: TensorSpec, literal: Mapping[str, str]) -> dict[str, Any]:
+    content = {"dtype": str(spec.dtype)} | (
+        {} if not spec.description else {"description": spec.description}
+    )
+    shape = None if spec.shape is None else [literal.get(axis, axis) for axis in spec.shape]
+    return {"shape": shape, **content}
+
+
+def _literal_axes(definition: Definition) -> dict[str, str]:
+    """Give, by the names of axes, the digits that stood in shapes there."""
+    return {
+        name: str(axis.value)
+        for name, axis in definition.axes.items()
+        if isinstance(axis, AxisConst)
+        and name.rstrip("_") == f"{LITERAL_AXIS}{axis.value}".rstrip("_")
+    }
+
+
+def _in_order(definition: Definition, literal: Mapping[str, str]) -> list[str]:
+    """Name the axes so that derived ones come behind all that they need; refuse what nobody evaluates there."""
+    derived = [name for name, _ in definition.derived_axes]
+    for name, expression in definition.derived_axes:
+        nodes = list(ast.walk(ast.parse(expression.text.strip(), mode="eval")))
+        if any(isinstance(node, _NOT_THERE) for node in nodes):
+            raise UsageError(f"axis {name!r}: {expression.text!r} cannot be evaluated there")
+    others = [name for name in definition.axes if name not in derived and name not in literal]
+    return [*others, *derived]
+
+
 def _workload(
     trace_set: TraceSet, definition: Definition, workload: Workload, files: dict[str, str]
 ) -> SolWorkload:
     """Write a workload with the tolerance that is in force here; `files` takes what it needs stored."""
-    missing = [name for name in definition.inputs if name not in workload.inputs]
-    if missing:
-        raise UsageError(f"it does not say where input {missing[0]!r} comes from")
+    optional = [n for n, s in definition.inputs.items() if s.optional and n not in workload.inputs]
+    if optional:
+        raise UsageError(f"input {optional[0]!r} is left out: there every input is passed")
+    shapes = definition.get_input_shapes(workload.axes)
+    shape_of = dict(zip(definition.inputs, shapes, strict=True))
     needed: dict[str, str] = {}
     inputs = {}
     for name in definition.inputs:
-        source = workload.inputs[name]
+        source = workload.inputs.get(name, RandomInput())
         if isinstance(source, RandomInput):
-            if source.distribution is not None:
+            spec = definition.inputs[name]
+            family = family_of(definition) or definition.op_type
+            theirs = drawn_there(name, shape_of[name], str(spec.dtype), spec.description, family)
+            if source.distribution not in (None, theirs):
                 raise UsageError(f"input {name!r} has a distribution, which has no form there")
             inputs[name] = {"type": "random"}
         elif isinstance(source, SafetensorsInput):
@@ -167,10 +233,14 @@ def _workload(
         else:
             inputs[name] = source.to_dict()
     rules = BenchmarkConfig.default().resolve_eval_config(definition, workload)
+    is_summed = judge_name(definition) == "summed"
     tolerance = {
-        "max_atol": rules.atol,
-        "max_rtol": rules.rtol,
-        "required_matched_ratio": rules.required_matched_ratio or 1.0,
+        "max_atol": _zero_if_tiny(rules.atol),
+        "max_rtol": _zero_if_tiny(rules.rtol),
+        "required_matched_ratio": rules.required_matched_ratio
+        or (SUMMED_RATIO if is_summed else 1.0),
+        "max_error_cap": rules.extra.get("absolute_error_cap") if is_summed else None,
+        "allow_negative_inf": bool(rules.extra.get("allow_negative_inf")) if is_summed else True,
     }
     axes = {name: workload.axes[name] for name in definition.var_axes if name in workload.axes}
     made = _made(
@@ -181,20 +251,24 @@ def _workload(
     return made
 
 
+def _zero_if_tiny(tolerance: float) -> float:
+    return 0.0 if tolerance <= TINY else tolerance
+
+
 def _path_there(trace_set: TraceSet, definition: Definition, stored: str) -> str:
-    """Name a stored file by its path in the problem's folder."""
+    """Name a stored file by its path in the folder of all problems, which FLASHINFER_TRACE_DIR has to name there."""
     if not trace_set.find_blob(stored).is_file():
         raise DatasetError(f"its file {stored} is not there")
     folder = Layout(Path()).blob_workloads / definition.op_type / definition.name
     path = stored.removeprefix(f"{folder.as_posix()}/")
     if PurePosixPath(path).parts[0] in _NAMES:
         raise UsageError(f"its file would be {path}, which is the problem's own")
-    return path
+    return f"{_label(definition)}/{path}"
 
 
 def _copy(trace_set: TraceSet, files: dict[str, str], folder: Path) -> None:
     for path, stored in files.items():
-        target = path_inside(folder, path)
+        target = path_inside(folder, path.split("/", 2)[2])
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(trace_set.find_blob(stored), target)
 
@@ -207,20 +281,31 @@ def _solution(solution: Solution) -> SolSolution:
     if not named:
         dsl = f" with {spec.dsl}" if spec.dsl else ""
         raise UsageError(f"its language, {spec.language}{dsl}, has no name there")
-    content = solution.to_dict()
+    binding = spec.effective_binding
+    if binding not in (None, "torch"):
+        raise UsageError(f"its binding, {binding}, has no form there; bind it with torch")
+    content = {k: v for k, v in solution.to_dict().items() if k != "sources"}
+    content["sources"] = [_source(source) for source in solution.sources]
     content["spec"] = {
-        "languages": named,
-        "target_hardware": spec.target_hardware,
+        "languages": named[:1],
+        "target_hardware": [each for each in spec.target_hardware if each in _HARDWARE]
+        or ["LOCAL"],
         "entry_point": spec.entry_point,
         "dependencies": spec.dependencies,
         "destination_passing_style": spec.destination_passing_style,
-        "binding": spec.effective_binding,
+        "binding": binding,
+        "compile_options": None if spec.compile_options is None else spec.compile_options.to_dict(),
     }
     return _made(SolSolution, content)
 
 
-def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: each for name, each in content.items() if name != key}
+def _source(source: SourceFile) -> dict[str, str]:
+    """Write a source; an empty one gets a comment, as their loader refuses it."""
+    if source.content:
+        return source.to_dict()
+    if not source.path.endswith(".py"):
+        raise UsageError(f"its source {source.path} is empty, which their loader refuses")
+    return {"path": source.path, "content": "# empty\n"}
 
 
 def _made(cls: type[E], content: Any) -> E:

@@ -15,6 +15,7 @@ import torch
 
 from flashinfer_bench.data.distributions import (
     Boolean,
+    Form,
     IndexPointers,
     Integers,
     Normal,
@@ -39,6 +40,7 @@ _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
 _LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
 _KEY_BITS = 62
+_FAIR, _LEAST_POSITIVE = 0.5, 0.1
 _LARGEST_BOUND = 2**63 - 1  # that torch takes: the largest of all integers is not drawn
 
 Shape = tuple[int, ...]
@@ -69,6 +71,8 @@ def draw(
             return chosen.view(shape).to(generator.device, dtype)
         case IndexPointers():
             return _index_pointers(distribution, shape, generator).to(generator.device, dtype)
+        case Form(form=form):
+            return _form(form, shape, dtype, generator)
 
 
 def draw_pool(
@@ -189,6 +193,27 @@ def _shortened(lengths: torch.Tensor, longest: int, generator: torch.Generator) 
     before = room.cumsum(0) - room
     kept[order] += (surplus - before).clamp_(min=0).minimum(room)
     return kept
+
+
+def _form(form: str, shape: Shape, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    if form in {"ones", "zeros"}:
+        return torch.full(shape, float(form == "ones"), dtype=dtype, device=generator.device)
+    if form == "causal_mask":
+        lowest = torch.full(shape, torch.finfo(dtype).min, dtype=dtype, device=generator.device)
+        return lowest.triu_(1)
+    wide = _empty(shape, torch.float32, generator)
+    match form:
+        case "decay":  # summed up by one thread: the same bits everywhere
+            made = _on_cpu(generator)
+            steps = torch.empty(shape).uniform_(-0.1, 0.0, generator=made)
+            return steps.double().cumsum(-1).to(generator.device, dtype)
+        case "zero_or_one":
+            return (wide.uniform_(generator=generator) < _FAIR).to(dtype)
+        case "positive":
+            return wide.normal_(generator=generator).abs_().add_(_LEAST_POSITIVE).to(dtype)
+        case _:
+            angles = wide.normal_(generator=generator).clamp_(-math.pi, math.pi)
+            return (angles.cos_() if form == "cosine" else angles.sin_()).to(dtype)
 
 
 def _empty(shape: Shape, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

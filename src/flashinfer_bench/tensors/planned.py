@@ -9,8 +9,10 @@ import msgspec
 
 from flashinfer_bench.data import RandomInput, SafetensorsInput, ScalarInput
 from flashinfer_bench.data.distributions import (
+    FIXED_FORMS,
     Boolean,
     Drawn,
+    Form,
     IndexPointers,
     Integers,
     Normal,
@@ -166,7 +168,8 @@ def _plan_present(
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)
             if shape is None:
                 return InputPlan(tensor, "scalar", spec.role, distribution=drawn)
-            is_constant = spec.role != "dynamic" or isinstance(drawn, IndexPointers)
+            is_fixed = isinstance(drawn, Form) and drawn.form in FIXED_FORMS
+            is_constant = spec.role != "dynamic" or is_fixed or isinstance(drawn, IndexPointers)
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
             return InputPlan(tensor, source, spec.role, distribution=drawn)
 

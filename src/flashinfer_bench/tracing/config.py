@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from flashinfer_bench.errors import UnknownNameError, UsageError
-from flashinfer_bench.tracing.policies import InputDumpPolicy
+from flashinfer_bench.tracing.policies import (
+    FilterPolicy,
+    ForeignFilter,
+    InputDumpPolicy,
+    chosen_inputs,
+)
 from flashinfer_bench.tracing.registry import PolicyRegistry, made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from flashinfer_bench.tracing.policies import FilterPolicy
 
 
 class _InputsOfList(InputDumpPolicy):
@@ -48,6 +51,9 @@ class TracingConfig:
         chosen = self.input_dump_policy
         if isinstance(chosen, str):
             policy = PolicyRegistry.get_input_dump_policy(chosen)
+            if policy is None:
+                known = PolicyRegistry.list_input_dump_policies()
+                raise UnknownNameError("input dump policy", chosen, known)
             return made(policy, chosen, self.input_dump_policy_kwargs)
         if not all(isinstance(name, str) for name in chosen):
             raise UsageError(f"inputs to dump are names, not {chosen!r}")
@@ -56,12 +62,18 @@ class TracingConfig:
     def create_filter_policy(self) -> FilterPolicy:
         """Make a policy that chooses calls, with counts of its own."""
         policy = PolicyRegistry.get_filter_policy(self.filter_policy)
-        return made(policy, self.filter_policy, self.filter_policy_kwargs)
+        if policy is None:
+            known = PolicyRegistry.list_filter_policies()
+            raise UnknownNameError("filter policy", self.filter_policy, known)
+        chosen: object = made(policy, self.filter_policy, self.filter_policy_kwargs)
+        return chosen if isinstance(chosen, FilterPolicy) else ForeignFilter(chosen)
 
     def get_inputs_to_dump(self, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
         """Pick the inputs to write down from a call's, in order."""
         inputs = dict(zip(names, values, strict=True))
-        return {name: inputs[name] for name in self.create_input_dump_policy().select(inputs)}
+        return {
+            name: inputs[name] for name in chosen_inputs(self.create_input_dump_policy(), inputs)
+        }
 
 
 @dataclass

@@ -22,6 +22,12 @@ class InputDumpPolicy(ABC):
         """Name the inputs to write down; `inputs` are the call's own, not to be changed or kept."""
 
 
+def chosen_inputs(policy: Any, inputs: Mapping[str, Any]) -> list[str]:
+    """Ask a policy, ours or one with `dump(inputs)` that gives names, or inputs by name."""
+    choose = getattr(policy, "select", None) or policy.dump
+    return list(choose(inputs))
+
+
 class DumpAll(InputDumpPolicy):
     """Every tensor."""
 
@@ -88,6 +94,25 @@ class FilterPolicy:
     def reset(self) -> None:
         """Forget everything."""
         self._kept = None
+
+
+class ForeignFilter(FilterPolicy):
+    """A policy of any class with `submit`, `drain` and perhaps `reset`."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def submit(self, entry: WorkloadEntry) -> None:
+        """Hand the entry on."""
+        self._policy.submit(entry)
+
+    def drain(self) -> list[WorkloadEntry]:
+        """Take what it kept."""
+        return list(self._policy.drain())
+
+    def reset(self) -> None:
+        """Let it forget, where it can."""
+        getattr(self._policy, "reset", list)()
 
 
 class KeepAll(FilterPolicy):

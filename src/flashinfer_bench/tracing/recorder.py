@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.tracing.policies import FilterPolicy
+from flashinfer_bench.tracing.policies import FilterPolicy, chosen_inputs
 from flashinfer_bench.tracing.records import WorkloadEntry
 from flashinfer_bench.tracing.snapshot import as_tensors, axes_of, copied, named_inputs, scalars_of
 
@@ -57,7 +57,7 @@ class CallRecorder:
         scalars = scalars_of(self.definition, tensors)
         chosen = {
             name: tensors[name]
-            for name in self._dump.select(tensors)
+            for name in chosen_inputs(self._dump, tensors)
             if self.definition.inputs[name].shape is not None
         }
         if not chosen and self.filter.never_rejects:  # another call like this adds nothing

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tracing import policies
-from flashinfer_bench.tracing.policies import FilterPolicy, InputDumpPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Dump = TypeVar("Dump", bound=type[InputDumpPolicy])
-Filter = TypeVar("Filter", bound=type[FilterPolicy])
+    from flashinfer_bench.tracing.policies import FilterPolicy, InputDumpPolicy
+
+Dump = TypeVar("Dump", bound=type[Any])
+Filter = TypeVar("Filter", bound=type[Any])
 
 
 class PolicyRegistry:
@@ -47,7 +48,7 @@ class PolicyRegistry:
     ) -> Any:
         """Add a dump policy; without a class, give a decorator that does."""
         return _added(
-            cls._dumps, "input dump policy", name, policy, InputDumpPolicy, override=override
+            cls._dumps, "input dump policy", name, policy, ("dump", "select"), override=override
         )
 
     @classmethod
@@ -55,17 +56,17 @@ class PolicyRegistry:
         cls, name: str, policy: Filter | None = None, *, override: bool = False
     ) -> Any:
         """Add a filter policy; without a class, give a decorator that does."""
-        return _added(cls._filters, "filter policy", name, policy, FilterPolicy, override=override)
+        return _added(cls._filters, "filter policy", name, policy, ("submit",), override=override)
 
     @classmethod
-    def get_input_dump_policy(cls, name: str) -> type[InputDumpPolicy]:
-        """Find a dump policy."""
-        return _found(cls._dumps, "input dump policy", name)
+    def get_input_dump_policy(cls, name: str) -> type[InputDumpPolicy] | None:
+        """Find a dump policy; None where there is none of the name."""
+        return cls._dumps.get(name)
 
     @classmethod
-    def get_filter_policy(cls, name: str) -> type[FilterPolicy]:
-        """Find a filter policy."""
-        return _found(cls._filters, "filter policy", name)
+    def get_filter_policy(cls, name: str) -> type[FilterPolicy] | None:
+        """Find a filter policy; None where there is none of the name."""
+        return cls._filters.get(name)
 
     @classmethod
     def list_input_dump_policies(cls) -> list[str]:
@@ -90,23 +91,24 @@ def made(policy: Callable[..., Policy], name: str, arguments: Mapping[str, Any])
         raise UsageError(f"policy {name!r} takes {declared}, not {dict(arguments)}") from None
 
 
-def _found(known: Mapping[str, type[Policy]], kind: str, name: str) -> type[Policy]:
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
-    return known[name]
-
-
 def _added(
-    known: dict[str, Any], kind: str, name: str, policy: Any, base: type, *, override: bool
+    known: dict[str, Any],
+    kind: str,
+    name: str,
+    policy: Any,
+    methods: tuple[str, ...],
+    *,
+    override: bool,
 ) -> Any:
     if name in known and not override:
         raise UsageError(f"{kind} {name!r} exists already; override=True replaces it")
 
     def add(added: Any) -> Any:
-        if not (isinstance(added, type) and issubclass(added, base)):
-            raise UsageError(
-                f"{kind} {name!r} must be a subclass of {base.__name__}, not {added!r}"
-            )
+        if not isinstance(added, type):
+            raise UsageError(f"{kind} {name!r} must be a class, not {added!r}")
+        if not any(hasattr(added, method) for method in methods):
+            wanted = " or ".join(f"{method}()" for method in methods)
+            raise UsageError(f"{kind} {name!r}: {added.__name__} has no {wanted}")
         known[name] = added
         return added
 

@@ -493,3 +493,8 @@ def test_a_workloads_own_tolerance_goes_before_its_definitions_and_after_the_use
     assert (resolved.rtol, resolved.atol, resolved.required_matched_ratio) == (1e-4, 1e-5, 0.9)
     assert dataset.resolve_eval_config(definition()).rtol == 1e-3
     assert user.resolve_eval_config(definition(), own).rtol == 0.5
+
+
+def test_a_tolerance_is_a_number() -> None:
+    with pytest.raises(UsageError, match="rtol"):
+        BenchmarkConfig.default(rtol=float("inf"))

@@ -6,8 +6,8 @@ import pytest
 
 import flashinfer_bench.compile
 from flashinfer_bench.compile import BuilderRegistry, BuildError
+from flashinfer_bench.compile.builders.python import PythonBuilder
 from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile
-from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,11 +94,24 @@ def test_the_reference_is_a_solution_that_returns(tmp_path: Path) -> None:
     assert runnable.metadata.definition is DEFINITION
 
 
-def test_a_solution_of_another_definition_is_refused(tmp_path: Path) -> None:
+def test_a_solution_of_another_definition_is_built_for_the_one_that_is_named(
+    tmp_path: Path,
+) -> None:
     other = DEFINITION.model_copy(update={"name": "other"})
 
-    with pytest.raises(UsageError, match="implements 'increment', not 'other'"):
-        BuilderRegistry(cache_root=tmp_path).build(other, solution())
+    runnable = BuilderRegistry(cache_root=tmp_path).build(other, solution())
+
+    assert runnable(41) == 42
+    assert runnable.metadata.definition is other
+
+
+def test_a_registry_may_be_given_its_builders(tmp_path: Path) -> None:
+    own = BuilderRegistry([PythonBuilder()], cache_root=tmp_path / "own")
+    none = BuilderRegistry([], cache_root=tmp_path / "none")
+
+    assert own.build(DEFINITION, solution())(41) == 42
+    with pytest.raises(BuildError, match="none of the builders can build it"):
+        none.build(DEFINITION, solution())
 
 
 def test_the_process_shares_one_registry() -> None:

@@ -152,3 +152,8 @@ def test_a_distribution_survives_being_written_and_enters_the_uuid(
 def test_a_workload_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Workload.model_validate(fields)
+
+
+def test_a_length_that_no_tensor_has_is_the_files_fault() -> None:
+    with pytest.raises(ValueError, match="less than or equal to 9223372036854775807"):
+        Workload.model_validate({"axes": {"n": int("9" * 400)}, "inputs": {}})

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from flashinfer_bench.data import Workload
 from flashinfer_bench.data.distributions import (
+    FIXED_FORMS,
     Boolean,
     Distribution,
+    Form,
     IndexPointers,
     Integers,
     Normal,
@@ -300,3 +302,31 @@ def test_every_declared_kind_can_be_drawn() -> None:
     drawn = {case[0].type for case in [*VARYING, *BIG]}
 
     assert drawn == kinds
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["ones", "zeros", "causal_mask", "decay", "zero_or_one", "cosine", "sine", "positive"],
+)
+def test_floats_of_a_form_keep_it_in_every_call(form: str) -> None:
+    distribution, out = Form(form=form), torch.empty(6, 6)
+    seed = torch.Generator().manual_seed(1)
+    draw = input_generation.draw if form in FIXED_FORMS else input_generation.draw_pool
+    pool = draw(distribution, (6, 6), torch.float32, seed)
+    if form in FIXED_FORMS:
+        out.copy_(pool)
+    else:
+        input_generation.fill(distribution, pool, out, random.Random(2))
+    lowest = torch.finfo(torch.float32).min
+    holds = {
+        "ones": (out == 1).all(),
+        "zeros": (out == 0).all(),
+        "causal_mask": (out == torch.full((6, 6), lowest).triu(1)).all(),
+        "decay": (out.diff(dim=-1) <= 0).all() and (out <= 0).all(),
+        "zero_or_one": ((out == 0) | (out == 1)).all() and 0 < out.sum() < out.numel(),
+        "cosine": (out.abs() <= 1).all() and out.std() > 0,
+        "sine": (out.abs() <= 1).all() and out.std() > 0,
+        "positive": (out >= 0.1).all(),
+    }
+
+    assert holds[form]

@@ -220,8 +220,34 @@ def test_a_name_that_is_taken_needs_override(registry: type[PolicyRegistry]) -> 
 
 
 def test_what_is_no_policy_cannot_be_registered(registry: type[PolicyRegistry]) -> None:
-    with pytest.raises(ValueError, match="must be a subclass of FilterPolicy"):
+    with pytest.raises(ValueError, match=r"int has no submit\(\)"):
         registry.register_filter_policy("wrong", int)
+
+
+def test_policies_may_be_of_any_class_and_unknown_ones_are_none(
+    registry: type[PolicyRegistry],
+) -> None:
+    class Dump:
+        def dump(self, inputs: Any) -> list[str]:
+            return list(inputs)[:1]
+
+    class Last:
+        def __init__(self) -> None:
+            self.entries: list[Any] = []
+
+        def submit(self, entry: Any) -> None:
+            self.entries = [entry]
+
+        def drain(self) -> list[Any]:
+            return self.entries
+
+    registry.register_input_dump_policy("theirs", Dump)
+    registry.register_filter_policy("last", Last)
+
+    assert TracingConfig("theirs").get_inputs_to_dump(["a", "b"], [1, 2]) == {"a": 1}
+    assert TracingConfig(filter_policy="last").create_filter_policy().drain() == []
+    assert registry.get_filter_policy("unknown") is None
+    assert registry.get_input_dump_policy("unknown") is None
 
 
 def test_a_registry_gives_a_definitions_own_settings_then_its_op_types_then_the_default() -> None:

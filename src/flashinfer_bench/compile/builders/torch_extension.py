@@ -64,7 +64,8 @@ class TorchExtensionBuilder:
         """Compile unless it was, import the extension if it can run here, find its functions."""
         import torch  # noqa: PLC0415
 
-        toolchain = find_toolchain(solution, target, _recipe(uses_cuda=needs_nvcc(solution)))
+        recipe = _with_flags(_recipe(uses_cuda=needs_nvcc(solution)), solution)
+        toolchain = find_toolchain(solution, target, recipe)
         facts = toolchain.facts | {"torch": torch.__version__, "python": _SUFFIX}
         key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
         package = package_name("torch_", solution.name, key)
@@ -101,6 +102,23 @@ def _recipe(*, uses_cuda: bool) -> Recipe:
             f"_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             *(_cuda_defines() if uses_cuda else ()),
         ),
+    )
+
+
+def _with_flags(recipe: Recipe, solution: Solution) -> Recipe:
+    """Add the solution's own flags; the device's architecture and the driver's library are ours to name."""
+    options = solution.spec.compile_options
+    if options is None:
+        return recipe
+    of_nvcc = (
+        flag for flag in options.cuda_cflags if "-gencode" not in flag and "-arch" not in flag
+    )
+    of_linker = (flag for flag in options.ld_flags if flag != "-lcuda")
+    return replace(
+        recipe,
+        compiler_flags=tuple(options.cflags),
+        nvcc_flags=tuple(of_nvcc),
+        link_flags=(*recipe.link_flags, *of_linker),
     )
 
 

@@ -1,4 +1,4 @@
-"""Write a dataset as SOL-ExecBench's problems, strictly."""
+"""Write a dataset as SOL-ExecBench's problems."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 @json_option
 @log_level_option
 def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
-    """Write a dataset as SOL-ExecBench's problems, strictly.
+    """Write a dataset as SOL-ExecBench's problems.
 
-    Writes definitions, workloads and solutions; the format has no traces. This was written from a description
-    of the format; it has not been tried with that suite's own programs. What the format cannot say is left out
-    and named. Every workload carries the tolerance that is in force here.
+    Writes definitions, workloads and solutions; the format has no traces. What the format cannot say is left out
+    and named. Every workload carries the tolerance that is in force here. There, FLASHINFER_TRACE_DIR has to name
+    the folder that is written.
     """
     from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic

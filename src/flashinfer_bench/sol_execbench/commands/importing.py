@@ -1,4 +1,4 @@
-"""Make a dataset of SOL-ExecBench's problems, strictly."""
+"""Make a dataset of SOL-ExecBench's problems."""
 
 from __future__ import annotations
 
@@ -20,24 +20,33 @@ from flashinfer_bench.sol_execbench.commands.results import output_option, requi
         "flashinfer-bench import sol-execbench sol_problems/L1/softmax --output one --json",
     ],
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="PATH", type=click.Path(path_type=Path))
 @output_option
+@click.option(
+    "--trace-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of stored tensors, as FLASHINFER_TRACE_DIR names it there.  [default: that variable]",
+)
 @json_option
 @log_level_option
-def bring(folder: Path, output: Path, as_json: bool) -> None:
-    """Make a dataset of SOL-ExecBench's problems, strictly.
+def bring(folder: Path, output: Path, trace_dir: Path | None, as_json: bool) -> None:
+    """Make a dataset of SOL-ExecBench's problems.
 
-    A problem is a folder with `definition.json`, `workload.jsonl` and often `reference.py`. This was written
-    from a description of the format; it has not been tried on the published dataset. An unknown key is named,
-    and its problem is left out, or just its workload or solution. The problem's own function makes inputs of
-    type `custom` once, in a process of its own, and they are stored.
+    PATH is a folder of problems, each with `definition.json` and `workload.jsonl`, or a file of the hub's rows
+    (.jsonl, .json, .parquet). What cannot be brought is named and left out: a problem, or just its workload or
+    solution. The problem's own function makes inputs of type `custom` once, in a process of its own, and they
+    are stored.
     """
+    from flashinfer_bench.data import settings  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.sol_execbench import folder_import  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.sol_execbench import folder_import, problem_rows  # noqa: PLC0415  # pydantic
 
     require_outside(output, [folder])
     with new_folder(output) as staging:
-        brought = folder_import.import_problems(folder, staging)
+        named = trace_dir or settings.flashinfer_trace_dir()
+        with problem_rows.unpacked(folder) as problems:
+            brought = folder_import.import_problems(problems, staging, named)
         require_something(brought)
     for note in brought.notes:
         log.warn(note)

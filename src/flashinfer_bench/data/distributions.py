@@ -249,7 +249,7 @@ class Boolean(Drawn):
     """Probability of true."""
 
 
-class Form(Drawn):
+class FloatForm(Drawn):
     """Floats of a form that a kernel relies on, such as a mask or a variance."""
 
     dtypes = _WIDE_FLOATS
@@ -280,7 +280,7 @@ Distribution = Annotated[
     | IndexPointers
     | PageTable
     | Boolean
-    | Form,
+    | FloatForm,
     Field(discriminator="type"),
 ]
 

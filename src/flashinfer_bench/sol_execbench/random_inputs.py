@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.distributions import Form, Normal, Probabilities, Uniform
+from flashinfer_bench.data.distributions import FloatForm, Normal, Probabilities, Uniform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,23 +42,23 @@ def drawn_there(
 def _by_name(name: str, shape: Sequence[int], said: str) -> Distribution | None:
     is_matrix = len(shape) > 1
     if norm := _NORM.fullmatch(name):
-        return Form(form="ones" if norm[2] == "weight" else "zeros")
+        return FloatForm(form="ones" if norm[2] == "weight" else "zeros")
     is_causal = name in {"attention_mask", "causal_mask"} or (
         "attention mask" in said and "causal" in said
     )
     if is_matrix and shape[-1] == shape[-2] and is_causal:
-        return Form(form="causal_mask")
+        return FloatForm(form="causal_mask")
     if name in _MASKS or (name.endswith("_mask") and any(word in said for word in _BINARY)):
-        return Form(form="zero_or_one")
+        return FloatForm(form="zero_or_one")
     for form in ("cosine", "sine"):
         short = form[:3]
         if name in {short, f"{short}_cached", f"rope_{short}"}:
-            return Form(form="cosine" if form == "cosine" else "sine")
+            return FloatForm(form="cosine" if form == "cosine" else "sine")
     bare = name.rstrip("0123456789")
     if _POSITIVE.fullmatch(name) or (bare != name and _POSITIVE.fullmatch(bare)):
-        return Form(form="positive")
+        return FloatForm(form="positive")
     if name == "A_cumsum" and shape:
-        return Form(form="decay")
+        return FloatForm(form="decay")
     if name in _RANGES:
         low, high = _RANGES[name]
         return Uniform(low=low, high=high)

@@ -15,7 +15,7 @@ import torch
 
 from flashinfer_bench.data.distributions import (
     Boolean,
-    Form,
+    FloatForm,
     IndexPointers,
     Integers,
     Normal,
@@ -71,7 +71,7 @@ def draw(
             return chosen.view(shape).to(generator.device, dtype)
         case IndexPointers():
             return _index_pointers(distribution, shape, generator).to(generator.device, dtype)
-        case Form(form=form):
+        case FloatForm(form=form):
             return _form(form, shape, dtype, generator)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from flashinfer_bench.data.distributions import (
     Boolean,
-    Form,
+    FloatForm,
     IndexPointers,
     Integers,
     Normal,
@@ -44,7 +44,7 @@ def illegality(distribution: Distribution, content: torch.Tensor) -> str | None:
             return _outside(content, 0, int(pages)) or (_repeated(content) if unique else None)
         case Boolean():
             return None if content.dtype is torch.bool else f"it is {content.dtype}"
-        case Form():
+        case FloatForm():
             return None if bool(content.isfinite().all()) else "a value is not finite"
 
 

@@ -12,7 +12,7 @@ from flashinfer_bench.data.distributions import (
     FIXED_FORMS,
     Boolean,
     Drawn,
-    Form,
+    FloatForm,
     IndexPointers,
     Integers,
     Normal,
@@ -168,7 +168,7 @@ def _plan_present(
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)
             if shape is None:
                 return InputPlan(tensor, "scalar", spec.role, distribution=drawn)
-            is_fixed = isinstance(drawn, Form) and drawn.form in FIXED_FORMS
+            is_fixed = isinstance(drawn, FloatForm) and drawn.form in FIXED_FORMS
             is_constant = spec.role != "dynamic" or is_fixed or isinstance(drawn, IndexPointers)
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
             return InputPlan(tensor, source, spec.role, distribution=drawn)

@@ -19,7 +19,7 @@ from flashinfer_bench.data.distributions import (
     FIXED_FORMS,
     Boolean,
     Distribution,
-    Form,
+    FloatForm,
     IndexPointers,
     Integers,
     Normal,
@@ -309,7 +309,7 @@ def test_every_declared_kind_can_be_drawn() -> None:
     ["ones", "zeros", "causal_mask", "decay", "zero_or_one", "cosine", "sine", "positive"],
 )
 def test_floats_of_a_form_keep_it_in_every_call(form: str) -> None:
-    distribution, out = Form(form=form), torch.empty(6, 6)
+    distribution, out = FloatForm(form=form), torch.empty(6, 6)
     seed = torch.Generator().manual_seed(1)
     draw = input_generation.draw if form in FIXED_FORMS else input_generation.draw_pool
     pool = draw(distribution, (6, 6), torch.float32, seed)

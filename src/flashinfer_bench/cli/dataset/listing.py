@@ -16,13 +16,12 @@ from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.holdings import (
     KINDS,
     holdings,
-    holdings_page,
     shown_definition,
-    shown_page,
     shown_solution,
     shown_trace,
     shown_workload,
 )
+from flashinfer_bench.report.holdings_pages import holdings_page, shown_page
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, TraceSet

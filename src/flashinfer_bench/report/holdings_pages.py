@@ -1,0 +1,253 @@
+"""What a dataset holds, as pages: the tables of `list`, and one thing of `show`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from flashinfer_bench.data.wording import axes_text, sizes_text
+from flashinfer_bench.report.holdings import (
+    ShownDefinition,
+    ShownSolution,
+    ShownTensor,
+    ShownTrace,
+    ShownWorkload,
+    shape_text,
+)
+from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, speedup_text
+from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.holdings import (
+        HeldSolution,
+        Holdings,
+        ListedDefinition,
+        ListedWorkload,
+        Shown,
+    )
+
+
+def holdings_page(found: Holdings) -> Page:
+    """Show a table for each kind that was asked for."""
+    blocks: list[Block] = []
+    for kind, columns in (
+        ("definitions", _DEFINITIONS),
+        ("solutions", _SOLUTIONS),
+        ("workloads", _WORKLOADS),
+        ("traces", _TRACES),
+    ):
+        lines: tuple[Any, ...] | None = getattr(found, kind)
+        if lines is None:
+            continue
+        blocks.append(heading(count_text(len(lines), kind.removesuffix("s"))))
+        if lines:
+            blocks.append(rows_table(columns, lines))
+    return tuple(blocks)
+
+
+def shown_page(shown: Shown) -> Page:
+    """Show one thing of a dataset."""
+    match shown:
+        case ShownDefinition():
+            return _definition_page(shown)
+        case ShownSolution():
+            return _solution_page(shown)
+        case ShownWorkload():
+            return _workload_page(shown)
+        case ShownTrace():
+            return _trace_page(shown.trace)
+
+
+def size_text(size_bytes: int | None) -> str:
+    """Write a number of bytes.
+
+    >>> size_text(512), size_text(524_288), size_text(3_500_000_000)
+    ('512 B', '524 kB', '3.5 GB')
+    """
+    if size_bytes is None:
+        return NOTHING
+    if size_bytes < 1000:  # noqa: PLR2004  # of a kB
+        return f"{size_bytes} B"
+    power = min(4, int(math.log10(size_bytes)) // 3)
+    return f"{size_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+def _axes_in_short(line: ListedDefinition) -> str:
+    """Name variable axes, and give the lengths of the others."""
+    lengths = {name: text.removeprefix("const: ") for name, text in line.axes.items()}
+    return ", ".join(name if text == "var" else f"{name}={text}" for name, text in lengths.items())
+
+
+def _facts(facts: Mapping[str, str | None]) -> Block:
+    """Lay out what is known, a line each."""
+    said = {name: value for name, value in facts.items() if value}
+    width = max(map(len, said))
+    return paragraph(*(f"{name:<{width}}  {value}" for name, value in said.items()))
+
+
+def _source_blocks(title: str, content: str) -> list[Block]:
+    return [heading(title), paragraph(*content.expandtabs(4).splitlines())]
+
+
+def _table_blocks(
+    noun: str, columns: Sequence[RowColumn[Any]], lines: Sequence[Any]
+) -> list[Block]:
+    if not lines:
+        return [heading(f"No {noun}s")]
+    return [heading(count_text(len(lines), noun)), rows_table(columns, lines)]
+
+
+def _definition_page(shown: ShownDefinition) -> Page:
+    axes = ", ".join(f"{name} ({text})" for name, text in shown.axes.items())
+    return (
+        heading(f"Definition: {shown.name}"),
+        _facts(
+            {
+                "op type": shown.op_type,
+                "about": shown.description,
+                "axes": axes or "none",
+                "holds": "; ".join(shown.constraints),
+                "hash": shown.hash,
+                "traces": str(shown.traces),
+            }
+        ),
+        heading("Inputs"),
+        rows_table(_TENSORS, shown.inputs),
+        heading("Outputs"),
+        rows_table(_TENSORS, shown.outputs),
+        *_table_blocks("workload", _WORKLOADS[1:], shown.workloads),
+        *_table_blocks("solution", (_SOLUTIONS[0], *_SOLUTIONS[2:]), shown.solutions),
+        *_source_blocks("Reference", shown.reference),
+    )
+
+
+def _solution_page(shown: ShownSolution) -> Page:
+    style = {"into": "writes into the outputs it is given", "returns": "returns its outputs"}
+    return (
+        heading(f"Solution: {shown.name}"),
+        _facts(
+            {
+                "definition": shown.definition,
+                "about": shown.description,
+                "author": shown.author,
+                "language": f"{shown.language}, for {', '.join(shown.target_hardware)}",
+                "entry point": f"{shown.entry_point}, {style[shown.calling_style]}",
+                "needs": ", ".join(shown.dependencies),
+                "hash": shown.hash,
+            }
+        ),
+        *_table_blocks("trace", _TRACES[2:], shown.traces),
+        *(block for each in shown.sources for block in _source_blocks(each.path, each.content)),
+    )
+
+
+def _workload_page(shown: ShownWorkload) -> Page:
+    return (
+        heading(f"Workload: {shown.uuid}"),
+        _facts(
+            {
+                "definition": shown.definition,
+                "axes": axes_text(shown.axes),
+                "size class": shown.size_class,
+            }
+        ),
+        heading("Inputs"),
+        rows_table(_TENSORS, shown.inputs),
+        heading("Outputs"),
+        rows_table(_TENSORS, shown.outputs),
+        *_table_blocks("trace", (_TRACES[1], *_TRACES[3:]), shown.traces),
+    )
+
+
+def _trace_page(trace: Mapping[str, Any]) -> Page:
+    evaluation = trace["evaluation"]
+    correctness = evaluation.get("correctness") or {}
+    performance = evaluation.get("performance") or {}
+    provenance = evaluation.get("provenance") or {}
+    blocks = [
+        heading(f"Trace: {provenance.get('trace_id', 'without an id')}"),
+        _facts(
+            {
+                "definition": trace["definition"],
+                "solution": trace["solution"],
+                "workload": f"{trace['workload']['uuid']} ({axes_text(trace['workload']['axes'])})",
+                "status": evaluation["status"],
+                "hardware": evaluation["environment"]["hardware"],
+                "recorded": evaluation["timestamp"],
+                "latency": latency_text(performance.get("latency_ms")),
+                "reference": latency_text(performance.get("reference_latency_ms")),
+                "speedup": speedup_text(
+                    performance.get("speedup_factor"), performance.get("speedup_interval")
+                ),
+                "abs error": str(correctness.get("max_absolute_error", NOTHING)),
+                "rel error": str(correctness.get("max_relative_error", NOTHING)),
+            }
+        ),
+    ]
+    if evaluation["log"]:
+        blocks += _source_blocks("Log", evaluation["log"])
+    return tuple(blocks)
+
+
+_SHORT_ID = 12
+
+_TENSORS: tuple[RowColumn[ShownTensor], ...] = (
+    RowColumn("name", lambda each: each.name),
+    RowColumn("shape", lambda each: shape_text(each.shape)),
+    RowColumn("dtype", lambda each: each.dtype),
+    RowColumn(
+        "size",
+        lambda each: "" if each.size_bytes is None else size_text(each.size_bytes),
+        is_number=True,
+    ),
+    RowColumn("from", lambda each: each.source or ""),
+    RowColumn("about", lambda each: each.description or ""),
+)
+_DEFINITIONS: tuple[RowColumn[ListedDefinition], ...] = (
+    RowColumn("definition", lambda each: each.name),
+    RowColumn("op type", lambda each: each.op_type),
+    RowColumn("axes", _axes_in_short),
+    RowColumn("workloads", lambda each: str(each.workloads), is_number=True),
+    RowColumn("solutions", lambda each: str(each.solutions), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_SOLUTIONS: tuple[RowColumn[HeldSolution], ...] = (
+    RowColumn("solution", lambda each: each.name),
+    RowColumn("definition", lambda each: each.definition),
+    RowColumn("author", lambda each: each.author),
+    RowColumn("language", lambda each: each.language),
+    RowColumn("for", lambda each: ", ".join(each.target_hardware)),
+    RowColumn("files", lambda each: str(each.files), is_number=True),
+    RowColumn("size", lambda each: size_text(each.size_bytes), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_WORKLOADS: tuple[RowColumn[ListedWorkload], ...] = (
+    RowColumn("definition", lambda each: each.definition),
+    RowColumn("workload", lambda each: each.uuid),
+    RowColumn("axes", lambda each: sizes_text(each.axes)),
+    RowColumn("class", lambda each: each.size_class or ""),
+    RowColumn("tensors", lambda each: size_text(each.size_bytes), is_number=True),
+    RowColumn("traces", lambda each: str(each.traces), is_number=True),
+)
+_TRACES: tuple[RowColumn[TraceRow], ...] = (
+    RowColumn("definition", lambda row: row.definition),
+    RowColumn("solution", lambda row: row.solution),
+    RowColumn("axes", lambda row: sizes_text(row.axes)),
+    RowColumn("status", lambda row: row.status),
+    RowColumn(
+        "latency",
+        lambda row: NOTHING if row.interpreted else latency_text(row.latency_ms),
+        is_number=True,
+    ),
+    RowColumn(
+        "speedup",
+        lambda row: NOTHING if row.interpreted else speedup_text(row.speedup),
+        is_number=True,
+    ),
+    RowColumn("hardware", lambda row: row.hardware),
+    RowColumn("recorded", lambda row: row.timestamp),
+    RowColumn("trace", lambda row: (row.trace_id or "")[:_SHORT_ID]),
+)

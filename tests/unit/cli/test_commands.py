@@ -51,7 +51,7 @@ def _dry_run(*arguments: str) -> list[dict[str, str]]:
         (["visualise"], "No such command 'visualise'; did you mean 'report visualize'?"),
         (["comp"], "No such command 'comp'; did you mean 'compare'?"),
         (["zzz"], "No such command 'zzz'."),
-        (["check"], "Missing argument 'KERNEL'"),
+        (["check"], "Missing argument '[REFERENCE] KERNEL'"),
         (["attack-test", "--only", "replay_by_idd"], "did you mean 'replay_by_id'"),
         (["attack-test", "--only", "clok_*"], "did you mean 'clock_*'?"),
         (

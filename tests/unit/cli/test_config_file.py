@@ -25,11 +25,11 @@ IN_THE_FILE: dict[str, Any] = {
     "required_matched_ratio": 0.9, "timeout_seconds": 44.0, "build_timeout_seconds": 55.0, "threads": 3,
     "seed": 5, "arch": "sm_90", "clock": "wall", "cache": "cold", "label": "nightly",
     "use_isolated_runner": True, "audit": False, "profile_baseline": False, "strict": True,
-    "strict_hardware": True, "sandbox": "off",
+    "strict_hardware": True, "sandbox": "off", "max_precision_ratio": 8.0,
 }  # fmt: skip
 """What has an option of `run`, none of it the default."""
 FILE_ONLY = {
-    "op_type_config", "definition_config", "disturbed_repeats", "max_precision_ratio", "max_error_cap", "extra",
+    "op_type_config", "definition_config", "disturbed_repeats", "max_error_cap", "extra",
     "sampling_validation_trials", "sampling_tvd_threshold", "log_dir",
 }  # fmt: skip
 GIVEN: dict[str, tuple[list[str], Any]] = {
@@ -44,6 +44,7 @@ GIVEN: dict[str, tuple[list[str], Any]] = {
     "threads": (["--threads", "1"], 1), "seed": (["--seed", "0"], 0), "arch": (["--arch", "sm_80"], "sm_80"),
     "clock": (["--clock", "auto"], "auto"), "cache": (["--cache", "hot"], "hot"),
     "label": (["--label", "mine"], "mine"), "sandbox": (["--sandbox", "process"], "process"),
+    "max_precision_ratio": (["--max-precision-ratio", "2"], 2.0),
 }  # fmt: skip
 FLAGS = {
     "use_isolated_runner": "--isolated", "audit": "--no-audit", "profile_baseline": "--no-profile-baseline",
@@ -137,7 +138,7 @@ def test_every_command_with_a_settings_file_is_looked_at() -> None:
             ]
         return [path.strip()] if any("--config" in each.opts for each in command.params) else []
 
-    assert takers(cli) == ["run", "validate"]
+    assert takers(cli) == ["run", "check", "validate"]
 
 
 def test_validate_judges_by_the_file_whichever_check_runs_code(

@@ -50,7 +50,7 @@ def batch(problems: Path, output: Path, *arguments: str) -> tuple[int, dict[str,
     command = [sys.executable, "-m", "flashinfer_bench", "decompose", "batch", "--json"]
     command += ["--dataset", str(problems), "--level", "1", "--output", str(output), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    return done.returncode, json.loads(done.stdout)["batch"] if done.stdout else {}, done.stderr
+    return done.returncode, json.loads(done.stdout or "{}").get("batch", {}), done.stderr
 
 
 def names(report: dict[str, Any]) -> list[str]:

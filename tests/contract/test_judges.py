@@ -81,6 +81,7 @@ EXAMPLES = {
     "exact": plain_example("exact"),
     "low_bit": plain_example("low_bit"),
     "sparse_attention": plain_example("sparse_attention"),
+    "summed": plain_example("summed"),
     "top_k": top_k_example(),
     "sampling": Example(
         "sampling",

@@ -21,7 +21,7 @@ class PolicyRegistry:
     """The names a `TracingConfig` may use; registered by a call or by a decorator.
 
     >>> @PolicyRegistry.register_filter_policy("example_of_even_batches")
-    ... class EvenBatches(FilterPolicy):
+    ... class EvenBatches(policies.FilterPolicy):
     ...     def admits(self, axes):
     ...         return axes["batch"] % 2 == 0
     >>> PolicyRegistry.get_filter_policy("example_of_even_batches").__name__

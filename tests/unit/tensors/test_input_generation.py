@@ -18,6 +18,7 @@ from flashinfer_bench.data import Workload
 from flashinfer_bench.data.distributions import (
     FIXED_FORMS,
     Boolean,
+    FloatForm,
     Distribution,
     FloatForm,
     IndexPointers,
@@ -143,6 +144,7 @@ VARYING: list[Case] = [
     (PageTable(pages=500), (4, 100), "int32"),
     (PageTable(pages=500, unique=False), (4, 200), "int32"),
     (Boolean(rate=0.3), (100,), "bool"),
+    (FloatForm(form="cosine"), (50,), "float32"),
 ]
 
 

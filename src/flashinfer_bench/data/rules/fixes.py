@@ -247,7 +247,7 @@ _Insertion = tuple[int, str]
 def _with_axis_types(text: str) -> str:
     """Add `type` to the axes of a definition that lack it.
 
-    >>> with_axis_types('{"axes": {"n": {}, "k": {"value": 4}}}')
+    >>> _with_axis_types('{"axes": {"n": {}, "k": {"value": 4}}}')
     '{"axes": {"n": {"type": "var"}, "k": {"type": "const", "value": 4}}}'
     """
     plain = json.loads(text)

@@ -198,6 +198,7 @@ def test_a_model_whose_weights_do_not_fit_is_an_error_that_says_how_much_it_need
         verify_directory(folder, memory_limit_bytes=1 << 20)
 
 
+@pytest.mark.full  # a large model is captured
 def test_files_with_sizes_as_numbers_cannot_be_verified_on_a_smaller_batch(handmade: Path) -> None:
     for path in handmade.glob("level_*/*.py"):
         text = path.read_text()

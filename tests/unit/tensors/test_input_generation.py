@@ -18,7 +18,6 @@ from flashinfer_bench.data import Workload
 from flashinfer_bench.data.distributions import (
     FIXED_FORMS,
     Boolean,
-    FloatForm,
     Distribution,
     FloatForm,
     IndexPointers,

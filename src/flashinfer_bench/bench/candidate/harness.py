@@ -2,6 +2,8 @@
 
 It is told a signature, input plans and the seed of each call when that call is prepared. What it answers
 is believed by nobody: the judge reads the outputs from shared memory and compares them itself.
+
+One long file: all that is bound and fixed before a solution loads stands together.
 """
 
 from __future__ import annotations

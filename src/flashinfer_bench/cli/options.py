@@ -123,6 +123,18 @@ def kernel_options(command: Decorated) -> Decorated:
     return command
 
 
+def basis_option(*, auto: str) -> Callable[[Decorated], Decorated]:
+    """Add `--by`: what two measurements are compared by; `auto` says how that is chosen."""
+    return click.option(
+        "--by",
+        type=click.Choice(["auto", "speedup", "latency"]),
+        default="auto",
+        show_default=True,
+        help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
+        f"latencies; auto: {auto}",
+    )
+
+
 def mix_hardware_option(command: Decorated) -> Decorated:
     """Add `--mix-hardware`."""
     return click.option(

@@ -16,6 +16,7 @@ from flashinfer_bench.text.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
+    from typing import Self
 
     from rich.live import Live
 
@@ -54,7 +55,22 @@ class ProgressView(Protocol):
     ) -> None: ...
 
 
-class Lines:
+class _NothingToClose:
+    """Leaves the screen as it is."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class Lines(_NothingToClose):
     """One line per finished job, on stdout or, when that takes a document, on stderr."""
 
     def __init__(self, *, to_stderr: bool = False, is_quiet: bool = False) -> None:
@@ -73,19 +89,8 @@ class Lines:
         if result is not None and self.shows_failures:
             click.echo(job_line(result), err=self._to_stderr, color=False)
 
-    def __enter__(self) -> Lines:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
-
-class JsonLines:
+class JsonLines(_NothingToClose):
     """One JSON object a line on stdout, as things happen, for programs."""
 
     shows_failures = True
@@ -114,17 +119,9 @@ class JsonLines:
     def _say(self, event: str, **values: object) -> None:
         screen.show_json_line({"event": event, **values})
 
-    def __enter__(self) -> JsonLines:
+    def __enter__(self) -> Self:
         self._say("planned", **self._counts)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
+        return super().__enter__()
 
 
 class ProgressTally:

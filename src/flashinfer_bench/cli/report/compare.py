@@ -11,7 +11,13 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    SHARE,
+    basis_option,
+    dataset_options,
+    json_option,
+    log_level_option,
+)
 from flashinfer_bench.cli.report.sides import find_sides
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare.comparing import compare as compare_sides
@@ -48,14 +54,7 @@ if TYPE_CHECKING:
     metavar="NAME...",
     help="Definitions to compare, names or globs.  [default: all]",
 )
-@click.option(
-    "--by",
-    type=click.Choice(["auto", "speedup", "latency"]),
-    default="auto",
-    show_default=True,
-    help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
-    "latencies; auto: for each job what gives the narrower interval.",
-)
+@basis_option(auto="for each job what gives the narrower interval.")
 @click.option(
     "--threshold",
     type=SHARE,

@@ -7,7 +7,13 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset, solution_names
-from flashinfer_bench.cli.options import SHARE, dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import (
+    SHARE,
+    basis_option,
+    dataset_options,
+    json_option,
+    log_level_option,
+)
 from flashinfer_bench.errors import UnknownNameError
 from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.history import histories, history_page
@@ -24,14 +30,7 @@ from flashinfer_bench.stats.verdicts import THRESHOLD
 )
 @click.argument("solution", metavar="SOLUTION")
 @dataset_options
-@click.option(
-    "--by",
-    type=click.Choice(["auto", "speedup", "latency"]),
-    default="auto",
-    show_default=True,
-    help="speedup: divide speedups over the reference, so that what the machine did cancels; latency: divide "
-    "latencies; auto: by speedup where the reference was the same in all runs.",
-)
+@basis_option(auto="by speedup where the reference was the same in all runs.")
 @click.option(
     "--threshold",
     type=SHARE,

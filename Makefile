@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 
+# Modules are compiled once, and not in every process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-fast test-full lint types layers docs site golden clean
 .DEFAULT_GOAL := help
 
@@ -21,18 +24,18 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 	@echo "To have flashinfer-bench on your PATH: source $(VENV)/bin/activate"
 	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
-# Where times count, a test has the machine to itself; all others run two at a time.
+# Where times count, a test has the machine to itself; all others run three at a time on two cores: many wait.
 ALONE := tests/gpu tests/contract/test_clocks.py \
 	$(addprefix tests/attacks/test_,$(addsuffix .py,attacks attack_test bystanders)) \
 	$(addprefix tests/docs/test_,$(addsuffix .py,apply_page bring_your_own_kernel debugging_page example_03)) \
 	$(addprefix tests/flow/test_,$(addsuffix .py,ab interrupts loaded_machine measuring misbehaviour stopping_rules))
 
-test-fast: $(READY) ## while typing: what needs neither torch nor a process, within a minute
+test-fast: $(READY) ## while typing: what needs neither torch, scipy nor a process, within a minute
 	@$(BIN)/python -m pytest -q -rf -n 2 --dist loadfile --fast tests/unit tests/test_architecture.py
 
 test: $(READY) ## what CI runs: every test but those marked `full`
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25 $(addprefix --ignore=,$(ALONE)) || status=1; \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --durations=25 $(addprefix --ignore=,$(ALONE)) || status=1; \
 	$(BIN)/python -m pytest --durations=25 $(ALONE) || status=1; \
 	exit $$status
 

@@ -51,11 +51,11 @@ def _sampling(logits: torch.Tensor, calls: int) -> dict[str, float]:
         returned = [[draws[:, call].contiguous()] for call in range(calls)]
         what = " and ".join(limits) or "no limit"
         found[f"sampling, {what}: {calls} calls together"] = _milliseconds(
-            lambda: judge.open_case(Tolerance()).hear_repeats(inputs, returned)  # noqa: B023
+            lambda: judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats(inputs, returned)  # noqa: B023
         )
         one = JudgedCall(inputs, returned[0])
         found[f"sampling, {what}: a timed call"] = _milliseconds(
-            lambda: judge.open_case(Tolerance()).hear(one)  # noqa: B023
+            lambda: judge.open_case(Tolerance(1e-2, 1e-2)).hear(one)  # noqa: B023
         )
     return found
 
@@ -80,7 +80,9 @@ def _others() -> dict[str, float]:
     found = {}
     for name, (judge, inputs, got, expected) in examples.items():
         names = ["values", "indices"] if judge == "top_k" else ["y"]
-        case = judge_for(_definition(judge, ["x"] if inputs else [], names)).open_case(Tolerance())
+        case = judge_for(_definition(judge, ["x"] if inputs else [], names)).open_case(
+            Tolerance(1e-2, 1e-2)
+        )
         call = JudgedCall(inputs, got, expected)
         found[name] = _milliseconds(lambda: case.hear(call))  # noqa: B023
     return found

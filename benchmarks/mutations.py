@@ -217,13 +217,14 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
 
 def judged(folder: Path, mutant: Mutant, tree: dict, seeds: int, honest: list) -> Result:
     """Apply a mutant, verify, and put everything back."""
+    from flashinfer_bench.decompose.verify.findings import VerifyRequest
     from flashinfer_bench.decompose.verify.stages import verify_folder
 
     before = {path: path.read_text() for path in folder.glob("level_*/*.py")}
     try:
         apply(folder, mutant, tree)
         with contextlib.redirect_stderr(io.StringIO()):
-            report = verify_folder(folder, seeds=seeds, exports=False)
+            report = verify_folder(VerifyRequest(folder, seeds, exports=False))
             errors = {each.code for each in report.findings if each.severity == "error"}
             verdict = "found" if not report.passed else "missed"
             if verdict == "missed" and leaf_outputs(folder) == honest:
@@ -252,16 +253,10 @@ def leaf_outputs(folder: Path) -> list:
     draws = Draws(0)
     original = run_original(load_model_file(folder / "original.py"), draws, "cpu", marking=False)
     inputs = bound_inputs(files[layout.tree.root], original).inputs
-    run = Recomposition(
-        files,
-        draws,
-        lambda call: made.append([mark(each) for each in call.outs]),
-        made.append,
-        lambda *_: None,
-    )
+    run = Recomposition(files, draws, lambda call: made.append([mark(each) for each in call.outs]))
     with draws:
         run.run_root(files[layout.tree.root], inputs or [])
-    return made
+    return [*made, *run.findings]
 
 
 def mutated(
@@ -270,13 +265,14 @@ def mutated(
     """Take a file apart and judge its mutants; of very many a fixed choice."""
     from flashinfer_bench.decompose.model_file import load_model_file
     from flashinfer_bench.decompose.pipeline import take_apart
+    from flashinfer_bench.decompose.verify.findings import VerifyRequest
     from flashinfer_bench.decompose.verify.stages import verify_folder
 
     folder = work / file.stem
     take_apart(load_model_file(file)).write(folder)
     shutil.rmtree(folder / "steps", ignore_errors=True)  # they would give every change away
     tree = json.loads((folder / "decomposition_tree.json").read_text())
-    if not verify_folder(folder, seeds=seeds, exports=False).passed:
+    if not verify_folder(VerifyRequest(folder, seeds, exports=False)).passed:
         print(f"{file.stem}: left out, it does not pass as it is", file=sys.stderr)
         return
     honest = leaf_outputs(folder)

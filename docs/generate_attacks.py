@@ -41,7 +41,8 @@ change.
 | `prevented` | it runs and gets nothing of what it reached for: it is no faster than its *honest twin* beside it |
 | `visible` | it passes, and the trace says what it did: lost precision is `correctness.extra.precision.ratio` |
 | `note:…` | it passes, and the trace carries this note; `--strict` makes it a failure |
-| `not_stopped` | nothing stops it; the reason is in the list below |
+| `told` | it passes, and `performance.unaccounted_ms` of the trace is at least what it hid |
+| `not_stopped` | nothing stops it for sure; the reason is in the list below |
 
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
 it. *Needs a sandbox* means that isolation level `off` does not stop it; see [the sandbox](sandbox.md).

@@ -31,7 +31,7 @@ and says the same on stderr. A job that failed has `failure`: the rule it broke,
 messages of the compiler with file and line, the exception, the signal.
 
 An option that takes several values takes them after one another (`--definitions a b`) or each with
-the option again, and its singular is read as well (`--definition`). A folder without `--local` is a dataset.
+the option again, and its singular is read as well (`--definition`). A dataset's folder may stand without `--local`.
 
 This page is what `--help` says; `make docs` writes it.
 """

@@ -29,8 +29,8 @@ MODEL = f"models/{slug('SGLang/meta-llama/Llama-3.1-8B')}.html"
 SHOTS = (
     ("overview", "index.html#hw=NVIDIA+H200", WIDE, "light"),
     ("leaderboard", "leaderboard.html#hw=AMD+EPYC", WIDE, "light"),
-    ("definition", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 900), "light"),
-    ("definition-dark", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 820), "dark"),
+    ("definition", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 840), "light"),
+    ("definition-dark", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", (1120, 780), "dark"),
     ("definition-narrow", "definitions/rmsnorm_h4096.html#hw=NVIDIA+H200", NARROW, "light"),
     ("solution-dark", "solutions/rmsnorm_h4096_in_place.html#hw=AMD+EPYC", WIDE, "dark"),
     (

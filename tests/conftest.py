@@ -1,4 +1,4 @@
-"""What holds for all tests; and `--fast`, which leaves out whatever needs torch or another process."""
+"""What holds for all tests; and `--fast`, which leaves out whatever needs torch, scipy or another process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.warm import warm_servers
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -20,16 +22,16 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
-class NoTorch:
-    """Skips a test, or a whole file, at the moment that it imports torch."""
+class NoHeavyImports:
+    """Skips a test, or a whole file, at the moment that it imports what takes seconds to import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        if name == "torch":
+        if name in {"torch", "scipy"}:
             forget_half_imported()
-            pytest.skip("it needs torch", allow_module_level=True)
+            pytest.skip(f"it needs {name}", allow_module_level=True)
         return None
 
 
@@ -37,7 +39,8 @@ def forget_half_imported() -> None:
     """Take modules whose import ends here out of the list of those that are there."""
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_code.co_name == "<module>":
+        is_imported = frame.f_globals["__name__"] != "__main__"
+        if frame.f_code.co_name == "<module>" and is_imported:
             sys.modules.pop(frame.f_globals["__name__"], None)
         frame = frame.f_back
 
@@ -48,14 +51,36 @@ def no_process(*_: Any, **__: Any) -> NoReturn:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="skip what needs torch or a process")
+    parser.addoption(
+        "--fast", action="store_true", help="skip what needs torch, scipy or a process"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     if not session.config.getoption("--fast"):
         return
-    sys.meta_path.insert(0, NoTorch())
+    sys.meta_path.insert(0, NoHeavyImports())
     os.fork = no_process
     os.posix_spawn = no_process
     subprocess.Popen.__init__ = no_process  # type: ignore[method-assign]  # for as long as these tests run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_servers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs in this process start at once; those of a command that is a process start as people's do."""
+    if request.config.getoption("--fast"):
+        yield
+        return
+    with warm_servers():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Two tests at a time need not wait for each other's device: times do not count there."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            folder = tmp_path_factory.mktemp("locks")
+            patch.setattr("flashinfer_bench.data.settings.lock_folder", lambda: folder)
+        yield

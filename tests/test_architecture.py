@@ -61,6 +61,7 @@ ENVIRONMENT_WRITERS = {
     "bench/sandbox/enforcement.py",  # a solution's files go to folders of its own
     "compile/builders/tilelang.py",  # tells TileLang, which asks nowhere else, to make C
     "compile/builders/triton.py",  # tells Triton, which asks nowhere else, to interpret
+    "decompose/census/model_texts.py",  # tells transformers that no network may be asked
 }
 PRINTERS = {"cli"}
 
@@ -171,60 +172,62 @@ print(len(before) > 1000, sorted(n for n in before if before[n] is not after.get
 
 
 @functools.cache
-def trees() -> dict[str, ast.Module]:
+def sources() -> dict[str, str]:
     """Every source file by its path in the package; the kernels of the attack suite are data."""
     return {
-        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text())
+        path.relative_to(SOURCE).as_posix(): path.read_text()
         for path in sorted(SOURCE.rglob("*.py"))
         if path.parent.name not in {"hostile", "honest"}
     }
 
 
 @functools.cache
-def nodes() -> list[tuple[str, ast.AST]]:
-    """Every piece of syntax, beside the file it stands in."""
-    return [(path, node) for path, tree in trees().items() for node in ast.walk(tree)]
-
-
-def environment_uses(tree: ast.Module) -> list[ast.Attribute]:
-    """Places that say `os.environ` or `os.getenv`."""
+def nodes(*words: str) -> list[tuple[str, ast.AST]]:
+    """Every piece of syntax of the files that hold one of these words, beside the file it stands in."""
     return [
-        node
-        for node in ast.walk(tree)
+        (path, node)
+        for path, text in sources().items()
+        if any(word in text for word in words)
+        for node in ast.walk(ast.parse(text))
+    ]
+
+
+ENVIRONMENT = ("environ", "getenv", "putenv")
+
+
+@functools.cache
+def environment_uses() -> set[tuple[str, ast.AST]]:
+    """Places that say `os.environ` or `os.getenv`."""
+    return {
+        (path, node)
+        for path, node in nodes(*ENVIRONMENT)
         if isinstance(node, ast.Attribute)
         and node.attr in {"environ", "environb", "getenv", "putenv"}
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
-    ]
+    }
 
 
-def environment_writes(tree: ast.Module) -> list[ast.expr]:
+@functools.cache
+def environment_writes() -> set[tuple[str, ast.AST]]:
     """Places that say `os.environ[...] = ...`."""
-    return [
-        target.value
-        for node in ast.walk(tree)
+    return {
+        (path, target.value)
+        for path, node in nodes(*ENVIRONMENT)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Subscript)
-    ]
+    }
 
 
 def test_only_the_settings_read_the_environment() -> None:
-    readers = {
-        path
-        for path, tree in trees().items()
-        if set(environment_uses(tree)) - set(environment_writes(tree))
-    }
+    readers = {path for path, _ in environment_uses() - environment_writes()}
 
     assert readers == ENVIRONMENT_READERS
 
 
 def test_only_listed_files_write_the_environment() -> None:
-    writers = {
-        path
-        for path, tree in trees().items()
-        if set(environment_uses(tree)) & set(environment_writes(tree))
-    }
+    writers = {path for path, _ in environment_uses() & environment_writes()}
 
     assert writers == ENVIRONMENT_WRITERS
 
@@ -232,7 +235,7 @@ def test_only_listed_files_write_the_environment() -> None:
 def test_nobody_imports_the_environment_by_name() -> None:
     importers = [
         path
-        for path, node in nodes()
+        for path, node in nodes(*ENVIRONMENT)
         if isinstance(node, ast.ImportFrom)
         and node.module == "os"
         and {"environ", "getenv"} & {alias.name for alias in node.names}
@@ -244,7 +247,7 @@ def test_nobody_imports_the_environment_by_name() -> None:
 def test_only_the_command_line_prints() -> None:
     printers = {
         path.partition("/")[0]
-        for path, node in nodes()
+        for path, node in nodes("print(")
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -257,12 +260,15 @@ SENDS_ITS_OWN_ARGUMENTS = {"decompose/process.py"}  # to a child; what comes bac
 HEARS_OF_FORKS = {"tracing/active.py"}
 
 
+PICKLERS = frozenset({"pickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing"})
+
+
 def test_nothing_is_ever_unpickled() -> None:
     importers = [
         path
-        for path, node in nodes()
+        for path, node in nodes(*PICKLERS)
         if isinstance(node, ast.Import | ast.ImportFrom)
-        and {"pickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing"}
+        and PICKLERS
         & {
             *(alias.name.partition(".")[0] for alias in node.names),
             (getattr(node, "module", "") or "").partition(".")[0],
@@ -273,7 +279,7 @@ def test_nothing_is_ever_unpickled() -> None:
 
 
 def test_every_module_opens_with_a_sentence() -> None:
-    silent = [path for path, tree in trees().items() if not ast.get_docstring(tree)]
+    silent = [path for path, text in sources().items() if not text.startswith('"""')]
 
     assert silent == []
 

@@ -114,6 +114,7 @@ def test_files_of_shards_add_up(tmp_path: Path) -> None:
     assert script.figures(counts, made_with)["suspected"] == 2
 
 
+@pytest.mark.full  # runs look-alikes twice
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="running solutions needs torch")
     output = tmp_path / "counts.json"

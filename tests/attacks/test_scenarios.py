@@ -11,7 +11,15 @@ import pytest
 from flashinfer_bench.attacks import running, scenarios
 from flashinfer_bench.attacks.outcomes import Ending, ending_of_rounds
 from flashinfer_bench.attacks.scenarios import Stage, companions, play
-from flashinfer_bench.attacks.suite import PREVENTED, VICTIMS, Entry, entries, read_entry
+from flashinfer_bench.attacks.suite import (
+    NOT_STOPPED,
+    PREVENTED,
+    TOLD,
+    VICTIMS,
+    Entry,
+    entries,
+    read_entry,
+)
 from flashinfer_bench.bench.outcomes import DatasetFault, NotBuilt
 from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.data import TraceSet
@@ -22,7 +30,13 @@ from flashinfer_bench.data import TraceSet
 WORKLOAD: Any = SimpleNamespace(uuid="w")
 
 
-def evaluation(*, speedup: tuple[float, float], clock: str = "wall") -> Any:
+def evaluation(
+    *,
+    speedup: tuple[float, float],
+    clock: str = "wall",
+    latency_ms: float = 1.0,
+    unaccounted_ms: float | None = None,
+) -> Any:
     performance = SimpleNamespace(
         speedup_factor=sum(speedup) / 2,
         speedup_interval=speedup,
@@ -31,6 +45,8 @@ def evaluation(*, speedup: tuple[float, float], clock: str = "wall") -> Any:
         is_cold=False,
         prepare_ms=None,
         plan_ms=None,
+        latency_ms=latency_ms,
+        unaccounted_ms=unaccounted_ms,
     )
     return SimpleNamespace(
         status="PASSED", performance=performance, correctness=None, notes=(), log=""
@@ -106,6 +122,28 @@ def test_another_clock_than_the_honest_twin_has_is_a_gain() -> None:
         passed(1, 2, clock="sundial").has_won_over(passed(1, 2))
         == "other clock than its honest twin"
     )
+
+
+@pytest.mark.parametrize(
+    ("unaccounted_ms", "is_told"), [(None, False), (0.5, False), (0.9, True), (3.0, True)]
+)
+def test_a_gain_is_told_where_the_trace_says_that_as_much_could_be_hidden(
+    unaccounted_ms: float | None, *, is_told: bool
+) -> None:
+    mine = passed(9.0, 11.0, latency_ms=0.1, unaccounted_ms=unaccounted_ms)
+    twin = passed(0.9, 1.1, latency_ms=1.0)
+
+    ending = running._beside(mine, {"w": twin})
+
+    assert ending.gain
+    assert ending.fits((TOLD,)) == is_told
+    assert not ending.fits((PREVENTED,))
+
+
+def test_what_is_not_stopped_may_be_stopped_for_once_but_not_break_the_engine() -> None:
+    assert passed(1.0, 1.1).fits((NOT_STOPPED,))
+    assert ending_of_rounds([Ended(WORKLOAD, "new", NotBuilt("no", ""))]).fits((NOT_STOPPED,))
+    assert not Ending(broke="it died").fits((NOT_STOPPED,))
 
 
 @pytest.mark.parametrize(("gains", "is_stopped"), [([3.0, 1.0], True), ([3.0] * 9, False)])

@@ -16,6 +16,7 @@ from flashinfer_bench.attacks.suite import (
     NOT_STOPPED,
     PASSED,
     PREVENTED,
+    TOLD,
     VICTIMS,
     VISIBLE,
     Entry,
@@ -29,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SUITE = entries()
 HOSTILE = [entry for entry in SUITE if entry.is_hostile]
 HONEST = [entry for entry in SUITE if not entry.is_hostile]
-WORDS = {*map(str, EvaluationStatus), PREVENTED, VISIBLE, NOT_STOPPED}
+WORDS = {*map(str, EvaluationStatus), PREVENTED, VISIBLE, TOLD, NOT_STOPPED}
 CODES = {
     "background_compute",
     "changed_inputs",

@@ -74,7 +74,7 @@ def faults(window: Page, path: Path) -> list[tuple[str, str]]:
     return [(each["id"], each["nodes"][0]["html"][:120]) for each in found]
 
 
-@pytest.mark.parametrize("name", mostly_full(VARIED, "index.html", "api/apply.html"))
+@pytest.mark.parametrize("name", mostly_full(VARIED, "index.html", "html.html"))
 def test_a_page_has_no_fault_of_accessibility(docs: Path, window: Page, name: str) -> None:
     assert faults(window, docs / name) == []
 

@@ -663,3 +663,17 @@ def test_a_torch_extension_with_all_of_aten_builds_and_runs(tmp_path: Path) -> N
     runnable = build(TORCH.solution(ATEN), SIGNATURE, cache_root=tmp_path)
 
     assert runnable.call_value_returning(torch.ones(2), 3.0).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[2]], ids=lambda case: case.label)
+def test_a_solutions_own_flags_reach_the_compiler(case: Case, cache: Path) -> None:
+    needed = f"#ifndef WANTED\n#error no flag\n#endif\n{case.returns}"
+    flags = {"cflags": ["-DWANTED"]}
+
+    with pytest.raises(BuildError):
+        build(case.solution(needed, destination_passing_style=False), SIGNATURE)
+    made = case.solution(
+        needed, name="flagged", destination_passing_style=False, compile_options=flags
+    )
+
+    assert torch.equal(build(made, SIGNATURE)(torch.ones(3), 2.0), torch.full((3,), 2.0))

@@ -19,7 +19,7 @@ from flashinfer_bench.judging.judges import JUDGES, judge_for  # noqa: E402  # n
 FLOATS = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 EXACT = ["int64", "int32", "int16", "int8", "bool"]
 SPECIALS = [math.nan, math.inf, -math.inf, 0.0, -0.0]
-STRICT = Tolerance()
+STRICT = Tolerance(1e-2, 1e-2)
 PROBABILITIES = torch.tensor([[0.4, 0.3, 0.2, 0.1, 0.0]] * 3)
 SCORES = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 9.0, 1.0, 8.0, 0.0]])
 

@@ -21,6 +21,7 @@ from flashinfer_bench.compile import build
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import SafetensorsInput, ScalarInput, TraceSet, Workload
 from flashinfer_bench.judging import Tolerance
+from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs
 from tests.marks import mostly_full
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ ALSO = {
 }
 SMALL_BYTES = 32 << 20
 ODD_ROWS = (0, 1, 3, 7, 33)
+TABLES = {ATTENTION: ("k_cache", "v_cache"), ROPE: ("cos_sin_cache", "positions")}
+"""Inputs of which a call reads a part."""
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 each_definition = pytest.mark.parametrize("name", sorted(DEFINITIONS.values()))
 each_deterministic_one = pytest.mark.parametrize(
@@ -310,7 +313,7 @@ def test_python_solutions_agree_with_the_reference(dataset: Dataset, name: str) 
 @needs_a_compiler
 @pytest.mark.parametrize(
     "name",
-    mostly_full(sorted({*DEFINITIONS.values()} - {SAMPLING}), "rmsnorm_h4096", "gemm_n1024_k4096"),
+    mostly_full(sorted({*DEFINITIONS.values()} - {SAMPLING}), "rmsnorm_h4096"),
 )
 def test_cpp_solutions_agree_with_the_reference_on_odd_sizes(dataset: Dataset, name: str) -> None:
     wrong = count_wrong(dataset, name, "cpp", ODD_ROWS)
@@ -374,7 +377,9 @@ def test_samplers_draw_what_their_judge_wants(dataset: Dataset, rows: int, top_k
     verdicts = {}
     for solution in solutions:
         draws = [dataset.computed(solution, inputs, like) for _ in range(-(-300 // rows))]
-        verdicts[solution.author] = judge.open_case(Tolerance()).hear_repeats(inputs, draws)
+        verdicts[solution.author] = judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats(
+            inputs, draws
+        )
 
     wrong = {author: each.explanation for author, each in verdicts.items() if not each.is_accepted}
     assert len(verdicts) >= 2
@@ -480,3 +485,24 @@ def run_smallest(
     command += ["--warmup-runs", "0", "--iterations", "1", "--no-profile-baseline"]
     command += ["--no-save-results", "--json"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS.values())
+def test_a_definition_declares_the_floor_that_its_tensors_set(name: str) -> None:
+    dataset = TraceSet.from_path(ROOT)
+    definition = dataset.definitions[name]
+    axes = dataset.workloads[name][-1].workload.axes
+    tensors = [
+        plan
+        for plan in plan_inputs(definition, dataset.workloads[name][-1].workload)
+        if plan.source != "scalar" and plan.tensor.name not in TABLES.get(name, ())
+    ]
+    size = sum(plan.tensor.size_bytes for plan in tensors)
+    size += sum(
+        plan.size_bytes for plan in plan_outputs(definition, dataset.workloads[name][-1].workload)
+    )
+
+    floor = definition.lower_bound("min_bytes", axes)
+
+    assert floor is not None
+    assert floor >= size if name in TABLES else floor == size

@@ -146,6 +146,15 @@ def test_the_readme_names_every_command() -> None:
     assert not set(ORDER) - named
 
 
+def test_the_gate_in_ci_compares_where_a_job_did_not_pass_too() -> None:
+    """A step that ends with 1 ends the workflow: no gate would be looked at, no JUnit written."""
+    steps = (REPOSITORY / "docs" / "reports.md").read_text(encoding="utf-8").partition("```yaml")[2]
+
+    (line,) = re.findall(r"flashinfer-bench run .*", steps.partition("```")[0])
+
+    assert line.endswith(" --exit-zero")
+
+
 def test_written_pages_can_be_read_in_an_evening() -> None:
     words = sum(len(page.read_text(encoding="utf-8").split()) for page in WRITTEN)
 

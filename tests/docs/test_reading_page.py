@@ -28,7 +28,7 @@ OBVIOUS = {
 }
 OF_AB = {"abs error old", "abs error new"}
 REMARKS = {"interpreted", "disturbed", "unaccounted"}
-ENDS = {"prevented", "visible", "not_stopped", "reported", "passed"}
+ENDS = {"prevented", "visible", "not_stopped", "reported", "passed", "told"}
 VERDICTS = "FASTER SLOWER SAME UNDECIDED BROKE MISSING NEW MENDED FAILS"
 
 

@@ -46,6 +46,7 @@ def test_a_difference_of_a_tenth_is_found_on_a_quiet_machine() -> None:
     assert found.found_5 >= 0.6
 
 
+@pytest.mark.full  # thousands of simulated runs
 def test_intervals_are_not_wide_for_the_sake_of_coverage() -> None:
     """They miss the truth sometimes, as 95% says."""
     found = simulation.row(simulation.MACHINES[0], simulation.AB, runs=4 * RUNS)

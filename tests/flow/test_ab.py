@@ -58,3 +58,14 @@ def test_files_are_compared_and_nothing_is_recorded(root: Path, tmp_path: Path) 
     assert "FASTER: " in done.stdout
     assert not (root / "traces").exists()
     assert not list(tmp_path.glob("**/*.jsonl"))
+
+
+def test_a_version_that_fails_has_its_failure_as_values(root: Path, tmp_path: Path) -> None:
+    broken = kernel(tmp_path, "new", "def run(x):\n    return x.nothing\n")
+
+    done = ab(root, "honest", broken, "--rounds", "1", "--json")
+
+    (first, *_) = document(done)["ab"]["failures"]
+    assert (first["whose"], first["status"]) == ("new", "RUNTIME_ERROR")
+    assert first["failure"]["exception"]["type"] == "AttributeError"
+    assert first["failure"]["exception"]["line"] == 2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import call
 from tests.flow.kernels import write_dataset
 
 LOOP = """\
@@ -36,9 +37,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(root: Path, kernel: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", "check", str(kernel), "--device", "cpu"]
-    command += ["--definition", "increment", "--local", str(root), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    named = ("--definition", "increment", "--local", root)
+    return call("check", kernel, "--device", "cpu", *named, *options)
 
 
 def written(path: Path, source: str) -> Path:
@@ -124,8 +124,7 @@ def get_init_inputs():
 
 
 def check_files(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", "check", *arguments, "--device", "cpu"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return call("check", *arguments, "--device", "cpu")
 
 
 def test_two_files_need_no_dataset(tmp_path: Path) -> None:
@@ -150,6 +149,62 @@ def test_two_files_may_be_a_kernelbench_problem_and_its_candidate(
 
     assert done.returncode == exit_code, done.stderr
     assert f"{1 - exit_code} of 1 candidate correct" in done.stdout
+
+
+SPINS = REFERENCE.replace("    return x * w\n", "    while True:\n        x = x + 0\n")
+MODEL_SPINS = MODEL.replace(
+    "return torch.relu(x)", "while True: x = x + 0\n        return torch.relu(x)"
+)
+SPINS_LATER = SPINS.replace("def scale", "calls = []\n\n\ndef scale").replace(
+    "    while True:\n",
+    "    calls.append(1)\n    if len(calls) == 1:\n        return x * w\n    while True:\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "exit_code", "where"),
+    [
+        (SPINS, 2, r'\.py", line \d, in scale\n    \S'),
+        pytest.param(SPINS_LATER, 3, r"line 1\d, in scale\n", marks=pytest.mark.full),
+        pytest.param(MODEL_SPINS, 2, r"line 10, in forward\n", marks=pytest.mark.full),
+    ],
+    ids=["when it is read", "when it judges", "a KernelBench problem"],
+)
+def test_a_reference_that_hangs_is_named_and_shows_where(
+    tmp_path: Path, source: str, exit_code: int, where: str
+) -> None:
+    reference = written(tmp_path / "reference.py", source)
+    kernel = written(tmp_path / "kernel.py", source.replace("Model(", "ModelNew("))
+
+    done = check_files(str(reference), str(kernel), "--timeout", "2s")
+
+    assert done.returncode == exit_code
+    said = done.stdout + done.stderr
+    assert re.search(r"the reference\b.* did not return within 2 s \(--timeout\)", said)
+    assert "it was here (the last call is the last line):" in said
+    assert re.search(where, said)
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        ("raise SystemExit(3)", "it ends the process, exit(3); a reference returns its outputs"),
+        pytest.param(
+            "import os; os.abort()",
+            "while 'scale' ran, SIGABRT ended its process",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_a_reference_that_ends_its_process_is_the_users_fault(
+    tmp_path: Path, does: str, message: str
+) -> None:
+    reference = written(tmp_path / "reference.py", REFERENCE.replace("return x * w", does))
+
+    done = check_files(str(reference), str(reference))
+
+    assert done.returncode == 2
+    assert f"error: {reference}: {message}\n" in done.stderr
 
 
 @pytest.mark.parametrize(

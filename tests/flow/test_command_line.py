@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flashinfer_bench.cli.measure.progress import waiting_text
+from tests import commands
 from tests.flow.kernels import HONEST, solution, write_dataset
 
 WRONG = "def run(x):\n    y = x + 1\n    y[7] = 40.0\n    return y\n"
@@ -28,8 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", *arguments, *QUICK]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = commands.call(*arguments, *QUICK)
     done.stderr = WAITING.sub("", done.stderr)  # another test may be measuring
     return done
 
@@ -81,6 +80,7 @@ def test_json_is_one_document_and_progress_goes_to_stderr(root: Path) -> None:
         "skipped": 0,
         "dataset_faults": 0,
         "done_before": 0,
+        "failed_before": 0,
     }
     assert [job["status"] for job in told["run"]["jobs"]] == (
         ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2

@@ -85,7 +85,9 @@ def test_a_revision_leaves_the_working_tree_alone(dataset: Path) -> None:
         ("rmsnorm_h4096_cp", "AMD EPYC", "did you mean 'rmsnorm_h4096_cpp'?"),
         ("rmsnorm_h4096_cpp", "AMD EPYC", "are not of a kind"),
         ("run:night-99", "run:night-1", "no run named 'night-99'"),
-        ("{tmp}", "{tmp}@HEAD", "not a git repository"),
+        ("{data}", "{tmp}@HEAD", "not a git repository"),
+        ("{data}", "{tmp}", "no dataset there: neither definitions nor"),
+        ("{data}", "{data}/traces", "traces; the dataset is {data}"),
     ],
 )
 def test_what_cannot_be_compared_is_one_clear_error(
@@ -97,7 +99,7 @@ def test_what_cannot_be_compared_is_one_clear_error(
     said = _say("compare", old.format(**names), new.format(**names), "--local", dataset)
 
     assert said.exit_code == 2
-    assert message in said.stderr
+    assert message.format(**names) in said.stderr
     assert said.stderr.count("\n") == 1
 
 

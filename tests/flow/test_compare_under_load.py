@@ -23,7 +23,7 @@ def test_three_times_the_work_breaks_the_gate_of_the_documentation_each_time() -
 
 
 def test_equal_code_seldom_breaks_it() -> None:
-    """One kernel took twice as long in one of the runs, which nothing but another run can tell."""
+    """One kernel took twice as long in some of the runs, which nothing but another run can tell."""
     pairs = [*itertools.combinations(EQUAL, 2), *itertools.combinations(SLOW, 2)]
 
     assert sum(_exit_code(*pair) for pair in pairs) <= 1

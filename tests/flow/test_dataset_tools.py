@@ -6,7 +6,6 @@ import importlib.util
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from flashinfer_bench.data import (
     save_json_file,
     save_jsonl_file,
 )
+from tests.commands import call
 from tests.marks import mostly_full
 
 OPS = '''\
@@ -55,13 +55,6 @@ import torch
 def run(x, weight):
     return torch.nn.functional.normalize(x, dim=-1) * weight
 """
-
-
-def call(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
-    )
 
 
 @pytest.fixture
@@ -125,6 +118,8 @@ def test_from_an_empty_folder_to_a_right_kernel(
     assert "inputs   x: float32 [rows, width]; weight: float32 [width]" in printed
     assert "note: 'eps' is no input: it keeps its default, 1e-06" in printed
     assert "the reference passed on 2 workloads" in printed
+    assert "note: rownorm_w32.json has no `description` of " in printed
+    assert "DEF-0" not in printed
     assert said == "an author's own print\n"
     assert started.returncode == 0, started.stderr
     assert f"flashinfer-bench check {solution} --local mine" in started.stdout
@@ -146,12 +141,26 @@ def test_indices_are_stored_so_that_they_stay_valid(desk: Path) -> None:
     assert definition.inputs["ids"].shape == ["batch"]
     assert first.inputs["ids"].type == "safetensors"
     assert trace_set.get_workload_blob_tensor(first.inputs["ids"].path)["ids"].tolist()
-    assert "its values are stored with the workload" in done.stdout
+    assert "the example's values are stored" in done.stdout
     assert '`"distribution": {"type": "integers", "low": ' in done.stdout
 
 
+@pytest.mark.full
+def test_what_was_made_is_a_document(desk: Path) -> None:
+    done = new_definition(desk, "--from", "my_ops.py::rownorm", "--json")
+
+    document = json.loads(done.stdout)
+    made = document["new"]
+    assert (done.returncode, document["exit_code"]) == (0, 0)
+    assert (made["definition"], made["op_type"], made["workloads"]) == ("rownorm_w32", "rownorm", 2)
+    assert (desk / made["file"]).is_file()
+    assert (desk / made["workload_file"]).is_file()
+    assert {each["code"] for each in made["findings"]} >= {"DEF-03", "DEF-04", "DEF-05"}
+    assert "'eps' is no input: it keeps its default, 1e-06" in made["notes"]
+
+
 AUTHORS_FAULTS = {
-    "def f(x):\n    return x\n": "there are no example inputs for 'x'; add a function `example_inputs()`",
+    "def f(x):\n    return x\n": "broken.py: no example inputs for 'x'; add a function `example_inputs()`",
     "def f(x=1.5):\n    return x\n": "output 0 is a float; a reference returns a tensor",
     "def f(x):\n    return x\ndef example_inputs():\n    return {'y': 1}\n": (
         "example_inputs() does not fit f(x): missing a required argument: 'x'"
@@ -161,7 +170,7 @@ AUTHORS_FAULTS = {
         "broken.py:2: KeyError: 'oh'"
     ),
     "import torch\ndef f(x):\n    return x\ndef example_inputs():\n"
-    "    return torch.ones(2, dtype=torch.float64)\n": "input 'x' is float64; definitions know",
+    "    return torch.ones(2, dtype=torch.complex64)\n": "input 'x' is complex64; definitions know",
     "def f(x):\n    x.add_(1)\n\nimport torch\ndef example_inputs():\n    return torch.ones(2)\n": (
         "output 0 is a NoneType (a function that works in place must return its result)"
     ),
@@ -184,6 +193,16 @@ def test_an_authors_fault_is_one_message(desk: Path, source: str, message: str) 
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not any((desk / "mine" / "definitions").iterdir())
+
+
+def test_the_log_of_an_authors_fault_has_no_frame_of_ours(desk: Path) -> None:
+    (desk / "broken.py").write_text("def f(x=1):\n    return x / 0\n")
+
+    done = new_definition(desk, "--from", "broken.py::f")
+
+    assert done.stderr.endswith("broken.py:2: ZeroDivisionError: division by zero\n")
+    assert 'broken.py", line 2, in f' in done.stderr
+    assert "observe.py" not in done.stderr
 
 
 def test_a_definition_is_not_overwritten(furnished: Path) -> None:

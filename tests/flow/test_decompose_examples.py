@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import call
 from tests.marks import mostly_full
 
 pytest.importorskip("torch", reason="models are run")
@@ -38,23 +37,8 @@ def batch(
 ) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("decomposed")
     problems = PROBLEMS if request.param == "all" else sample(folder / "problems")
-    command = [
-        sys.executable,
-        "-m",
-        "flashinfer_bench",
-        "decompose",
-        "batch",
-        "--json",
-        "--jobs",
-        "2",
-    ]
-    command += ["--dataset", str(problems), "--output", str(folder / "out")]
-    done = subprocess.run(
-        [*command, "--merge", str(folder / "dictionary")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    where = ("--dataset", problems, "--output", folder / "out", "--merge", folder / "dictionary")
+    done = call("decompose", "batch", "--json", "--jobs", "2", *where)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)["batch"]
     assert len(found["rows"]) > (100 if request.param == "all" else 9)

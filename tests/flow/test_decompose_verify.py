@@ -3,22 +3,20 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import call
 from tests.marks import mostly_full
+from tests.unit.decompose import published
 
 HANDMADE = Path(__file__).parents[1] / "fixtures/decompositions/tiny_transformer"
 GELU = "level_0_kernel/gelu_64.py"
 
 
 def verify(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", "decompose", "verify"]
-    return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
+    return call("decompose", "verify", *arguments)
 
 
 @pytest.fixture
@@ -64,6 +62,28 @@ def test_a_folder_without_a_tree_exits_with_2_and_one_line(tmp_path: Path) -> No
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == f"error: {tmp_path} holds no decomposition_tree.json\n"
+
+
+def test_what_agents_have_published_is_judged(tmp_path: Path) -> None:
+    wrong = published.changed("relu_2", forward="F.relu(x) + 1e-3")
+    folder = published.write(tmp_path / "net", wrong, published.FORMS["nested"])
+    lost = published.write(tmp_path / "lost/net", published.PIECES)
+    (tmp_path / "lost/data/net.py").unlink()
+    (tmp_path / "data/net.py").rename(tmp_path / "net.py")
+
+    failed = verify(folder, "--model", tmp_path / "net.py", "--seeds", 1)
+    unjudged = verify(lost)
+    document = json.loads(verify(lost, "--json").stdout)
+
+    assert failed.returncode == 1, failed.stderr
+    assert (
+        "level_0_kernel/relu_2.py: SHADOW-differs: it computes nothing (relu, add)" in failed.stdout
+    )
+    assert (unjudged.returncode, unjudged.stdout) == (2, "")
+    assert unjudged.stderr.startswith(
+        f"error: {lost}: cannot be judged because the original model is not there"
+    )
+    assert "cannot be judged because" in document["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +150,7 @@ def test_what_was_grouped_by_other_limits_passes_with_the_overrides_and_not_with
     file, overrides = tmp_path / "gated.py", tmp_path / "mine.yaml"
     file.write_text(GATED)
     overrides.write_text("rules: {composites: {max_ops: 40}}")
-    command = [sys.executable, "-m", "flashinfer_bench", "decompose", str(file)]
-    command += ["--output", str(tmp_path), "--overrides", str(overrides)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    call("decompose", file, "--output", tmp_path, "--overrides", overrides).check_returncode()
 
     with_them = verify(tmp_path / "gated", "--seeds", 1, "--overrides", overrides, "--json")
     without = verify(tmp_path / "gated", "--seeds", 1, "--json")

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from flashinfer_bench.data import SupportedLanguages
+from tests.commands import call
 from tests.flow.kernels import HONEST, solution, write_dataset
 
 SIZES = (100, 200, 300, 400)
@@ -36,7 +37,11 @@ QUICK = [
 
 def command(root: Path, *options: str) -> list[str]:
     """The real command line, quick and on the CPU."""
-    return [sys.executable, "-m", "flashinfer_bench", "run", "--local", str(root), *QUICK, *options]
+    return [sys.executable, "-m", "flashinfer_bench", *words(root, *options)]
+
+
+def words(root: Path, *options: str) -> list[str]:
+    return ["run", "--local", str(root), *QUICK, *options]
 
 
 def start(root: Path, *options: str) -> subprocess.Popen[str]:
@@ -46,9 +51,7 @@ def start(root: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def run(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(root, *options), capture_output=True, text=True, timeout=120, check=False
-    )
+    return call(*words(root, *options))
 
 
 def recorded(root: Path) -> list[dict[str, object]]:
@@ -123,16 +126,20 @@ def test_resume_repeats_what_was_changed_or_failed_and_is_asked_for_and_nothing_
     added = keys(root)
     retried = run(root, "--resume", "--retry-failed")
 
-    assert (first.returncode, again.returncode) == (1, 0), again.stderr
+    assert (first.returncode, again.returncode) == (1, 1), again.stderr
+    count = len(SIZES)
+    assert f"0 of 0 jobs passed, {2 * count} done before ({count} of them failed)" in again.stdout
+    assert f"{count} recorded failures stand; --retry-failed" in again.stdout
     assert len(before) == 2 * len(SIZES)
     assert untouched == before
-    assert changed.returncode == 0, changed.stderr
+    assert changed.returncode == 1, changed.stderr
     assert list(file.parent.glob("*.torn"))
     assert sorted(added) == sorted([*before, *(("mine", size) for size in SIZES)])
     assert retried.returncode == 1, retried.stderr
     assert sorted(keys(root)) == sorted([*added, *(("bad", size) for size in SIZES)])
 
 
+@pytest.mark.full  # two whole runs; test_pipeline has a second run beside the first
 def test_two_runs_take_turns_on_one_device_and_both_sets_of_traces_survive(tmp_path: Path) -> None:
     noted = tmp_path / "calls"
     noting = f"""

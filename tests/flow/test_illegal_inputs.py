@@ -93,7 +93,7 @@ def outcomes(request: pytest.FixtureRequest) -> dict[tuple[str, str], Outcome]:
         },
         workloads={SCAN.name: [Trace(definition=SCAN.name, workload=w) for w in workloads]},
     )
-    config = quick(seed=0, num_trials=2, timeout_seconds=5)
+    config = quick(seed=0, num_trials=2, timeout_seconds=2)
     with Benchmark(store, config, device="cpu") as benchmark:
         return {
             (step.job.solution.name, step.job.workload.uuid): step.outcome

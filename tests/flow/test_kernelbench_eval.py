@@ -1,12 +1,12 @@
 """Candidates for problems in KernelBench's format, judged and timed by the real engine on the CPU."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands import call
 
 pytest.importorskip("torch")
 
@@ -75,8 +75,7 @@ CANDIDATES = {
 
 
 def run_eval(*arguments: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "flashinfer_bench", "kernelbench", "eval", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = call("kernelbench", "eval", *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

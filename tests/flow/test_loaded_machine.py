@@ -75,6 +75,7 @@ def test_twice_the_work_is_never_faster_nor_the_same(root: Path) -> None:
     assert verdict(root, "twice", "once") in {"FASTER", "UNDECIDED"}
 
 
+@pytest.mark.full  # a busy machine again
 @pytest.mark.usefixtures("load")
 def test_looking_closely_at_outputs_is_no_work_of_the_kernel_however_busy_the_machine(
     tmp_path: Path,

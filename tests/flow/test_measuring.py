@@ -106,6 +106,7 @@ def test_threads_of_a_blas_do_not_spin_when_they_have_nothing_to_do() -> None:
     assert found.status == "PASSED", found.log
 
 
+@pytest.mark.full  # builds in every language; tests/unit looks at each by itself
 def test_the_doctor_finds_that_kernels_can_be_run_here() -> None:
     command = [sys.executable, "-m", "flashinfer_bench", "doctor", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from flashinfer_bench.data import Trace, TraceSet, Workload, save_json_file, save_jsonl_file, unpack
+from tests import commands
 from tests.flow.kernels import HONEST, INCREMENT, solution
 from tests.marks import mostly_full
 
@@ -82,8 +84,18 @@ def root(tmp_path: Path) -> Path:
 
 
 def call(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+    """Give a command, which may wait for what never comes."""
+
+    def end(*_: object) -> NoReturn:
+        raise TimeoutError(f"not over after {timeout} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    try:
+        return commands.call(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def reading_commands(root: Path) -> dict[str, tuple[str | Path, ...]]:

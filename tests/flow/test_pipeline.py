@@ -30,8 +30,9 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
+from flashinfer_bench.bench.parent.events import Progress, Started, Waiting
 from flashinfer_bench.bench.parent.holders import ourselves, write_holder
-from flashinfer_bench.bench.parent.pool import FinishedJob, Progress, Started, Waiting
+from flashinfer_bench.bench.parent.pool import FinishedJob
 from flashinfer_bench.bench.plan import Job, Selection
 from flashinfer_bench.data import (
     Definition,
@@ -133,8 +134,8 @@ def test_a_job_whose_figures_no_trace_can_hold_has_failed_and_the_run_goes_on(
 def test_what_no_trace_of_any_job_can_hold_is_a_fault_of_ours() -> None:
     pool = ScriptedPool({"fast": passed()}, [])
 
-    with pytest.raises(ValueError, match="threads"):
-        list(benchmark(MemoryStore([]), pool, batches_of("fast"), replace(RUN, threads="four")))
+    with pytest.raises(ValueError, match="label"):
+        list(benchmark(MemoryStore([]), pool, batches_of("fast"), replace(RUN, label=4)))
 
 
 @pytest.mark.parametrize("failure", [Crashed("x", ""), TimedOut("x", ""), NotBuilt("x", "")])
@@ -298,7 +299,7 @@ FAULTY = [
     defined("reference_disagrees", STATEFUL),
     defined("reference_works_once", STATEFUL.replace("x + len(calls)", "[x + 1][len(calls) // 5]")),
     defined("input_of_another_kind", HONEST),
-    defined("input_nobody_can_draw", HONEST, {"x": {"shape": ["n"], "dtype": "float4_e2m1"}}),
+    defined("input_nobody_can_draw", HONEST, {"x": {"shape": [], "dtype": "float4_e2m1"}}),
     defined("file_that_is_not_there", HONEST),
 ]
 WORDS_BY_FAULT = {
@@ -313,7 +314,7 @@ WORDS_BY_FAULT = {
     "reference_disagrees": "does not agree with itself",
     "reference_works_once": "IndexError",
     "input_of_another_kind": "input 'x' is a tensor, not a scalar",
-    "input_nobody_can_draw": "float4",
+    "input_nobody_can_draw": "float4_e2m1, which is kept in pairs",
     "file_that_is_not_there": "no file 'blob/absent.safetensors'",
 }
 SOURCES: dict[str, dict[str, Any]] = {

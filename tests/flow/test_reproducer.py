@@ -155,7 +155,9 @@ def mismatch_in(evaluation: Evaluation) -> str:
         pytest.param(WRONG, INCREMENT, False, id="one element", marks=pytest.mark.full),
         pytest.param(WRONG_INTO, INCREMENT, True, id="into its output", marks=pytest.mark.full),
         pytest.param(LAZY, INCREMENT, True, id="an element never written"),
-        pytest.param(WRONG_INTEGER, PAIR, False, id="an integer of two outputs"),
+        pytest.param(
+            WRONG_INTEGER, PAIR, False, id="an integer of two outputs", marks=pytest.mark.full
+        ),
     ],
 )
 def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(

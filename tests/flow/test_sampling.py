@@ -114,7 +114,7 @@ REPLAYS_IN_TIMED_CALLS = FILTERS + textwrap.dedent(
 )
 
 
-def dataset() -> TraceSet:
+def dataset(rows_of_plain: tuple[int, ...] = (1, 8)) -> TraceSet:
     """One workload each: top-k and top-p filters over eight rows, plain sampling from one and from eight."""
     workloads = {
         name: [
@@ -125,7 +125,7 @@ def dataset() -> TraceSet:
                     inputs={each: RANDOM[each] for each in definition.inputs},
                 ),
             )
-            for rows in ((1, 8) if name == "sampling_from_probs" else (8,))
+            for rows in (rows_of_plain if name == "sampling_from_probs" else (8,))
         ]
         for name, definition in DEFINITIONS.items()
     }
@@ -141,13 +141,13 @@ def benchmark() -> Iterator[Benchmark]:
         yield running
 
 
-@pytest.fixture
-def long_benchmark() -> Iterator[Benchmark]:
+@pytest.fixture(params=mostly_full([8, 1], 8), ids=["eight rows", "one row"])
+def long_benchmark(request: pytest.FixtureRequest) -> Iterator[Benchmark]:
     """As many samples as leave a replaying sampler of one row no chance: 15 are kept on average, 4 convict."""
     config = BenchmarkConfig.default(
         warmup_runs=2, iterations=120, num_trials=3, timeout_seconds=60, threads=1
     )
-    with Benchmark(dataset(), config, device="cpu") as running:
+    with Benchmark(dataset((request.param,)), config, device="cpu") as running:
         yield running
 
 

@@ -245,7 +245,6 @@ def test_what_is_not_known_of_a_problem_is_refused_by_name(
     ("place", "value", "words"),
     [
         ("inputs.table", {"type": "zeros"}, "unknown type 'zeros'"),
-        ("inputs.table", {"type": "scalar", "value": 1}, "input 'table' is a tensor"),
         ("axes", {}, "no value for variable axis 'n'"),
         ("tolerance.max_atol", -1, "max_atol"),
         ("tolerance.required_matched_ratio", None, "required_matched_ratio"),
@@ -314,6 +313,20 @@ def test_languages_that_nothing_was_tried_with_are_brought_and_named(
     assert solution.spec.dsl == dsl
     assert len(json.loads(done.stdout)["import"]["notes"]) == count
     assert done.stderr.count("which nothing here was tried with") == count
+
+
+def test_a_number_that_a_function_makes_may_be_a_tensor_without_axes(
+    problem: Path, tmp_path: Path
+) -> None:
+    source = REFERENCE.replace('return {"index"', 'return {"alpha": torch.tensor(0.25), "index"')
+    (problem / "reference.py").write_text(source)
+    put(problem / "workload.jsonl", changed(WORKLOAD, "inputs.alpha", {"type": "custom"}))
+
+    done = bring(problem, tmp_path / "out")
+
+    (trace,) = TraceSet.from_path(tmp_path / "out").workloads["gather"]
+    assert json.loads(done.stdout)["import"]["left_out"] == []
+    assert trace.workload.inputs["alpha"].to_dict() == {"type": "scalar", "value": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -440,6 +453,18 @@ def test_nothing_is_written_into_what_is_read(problem: Path, tmp_path: Path) -> 
     assert "name a folder outside" in back.stderr
 
 
+@pytest.mark.parametrize("key", ["hf_id", "op_type", "description", "custom_inputs_entrypoint"])
+def test_an_empty_text_is_none(problem: Path, tmp_path: Path, key: str) -> None:
+    """The published FlashInfer-Bench problems have an empty `hf_id`."""
+    workload = changed(WORKLOAD, "inputs.index", {"type": "random"})
+    put(problem / "definition.json", changed(DEFINITION, key, ""))
+    put(problem / "workload.jsonl", workload)
+
+    done = bring(problem, tmp_path / "out")
+
+    assert json.loads(done.stdout)["import"]["left_out"] == [], done.stderr
+
+
 def test_files_that_nobody_described_are_named(problem: Path, tmp_path: Path) -> None:
     (problem / "notes.txt").write_text("x")
     (problem / "kernel.py").write_text("x = 1")
@@ -561,12 +586,59 @@ def test_compiled_code_keeps_its_options(problem: Path, tmp_path: Path) -> None:
     assert json.loads(back.read_text())["spec"]["compile_options"] == options
 
 
-def test_rows_of_the_hubs_table_are_problems(problem: Path, tmp_path: Path) -> None:
+def _row(**update: str) -> dict[str, Any]:
+    """Give the problem as a row of the hub's table."""
     row: dict[str, Any] = {key: DEFINITION[key] for key in ("name", "description", "hf_id")}
     row |= {key: json.dumps(DEFINITION[key]) for key in ("axes", "inputs", "outputs")}
     row |= {"reference": REFERENCE, "custom_inputs_entrypoint": "make"}
+    return row | {"workloads": json.dumps([WORKLOAD])} | update
+
+
+def test_a_row_ends_where_its_line_does(problem: Path, tmp_path: Path) -> None:
+    """Not at a separator of Unicode within a text, which JSON need not escape."""
     rows = tmp_path / "L1.jsonl"
-    put(rows, row | {"workloads": json.dumps([WORKLOAD])})
+    rows.write_text(json.dumps(_row(description="one\u2028two\x85"), ensure_ascii=False) + "\n")
+
+    done = call("import", "sol-execbench", rows, "--output", tmp_path / "out")
+
+    assert done.exit_code == 0, done.stderr
+    dataset = TraceSet.from_path(tmp_path / "out")
+    assert "one\u2028two" in (dataset.definitions["gather"].description or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("L1.jsonl", b"\xff\xfe", "not JSON: "),
+        ("L1.json", b"[" * 100_000, "not JSON: "),
+        ("L1.parquet", b"PAR1 and no more", "not Parquet: "),
+        ("L1.jsonl", b"7\n", "row 1: should be an object, not 7"),
+        (
+            "L1.jsonl",
+            f"{json.dumps(_row())}\n".encode() * 2,
+            "row 2: another row is called 'gather'",
+        ),
+    ],
+    ids=["bytes", "brackets", "parquet", "number", "twice"],
+)
+def test_rows_that_are_no_table_are_the_users_mistake(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    rows = tmp_path / name
+    rows.write_bytes(content)
+
+    done = call("import", "sol-execbench", rows, "--output", tmp_path / "out")
+
+    assert done.exit_code == 2, done.stderr
+    assert done.stderr.startswith(f"error: {rows}: {said}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_the_hubs_table_are_problems(problem: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "L1.jsonl"
+    put(rows, _row())
 
     done = call("import", "sol-execbench", rows, "--output", tmp_path / "out")
 
@@ -581,3 +653,186 @@ def test_problems_of_one_name_in_two_groups_are_told_apart(problem: Path, tmp_pa
     dataset, _ = brought(problem, tmp_path)
 
     assert set(dataset.definitions) == {"gather", "gather_L2"}
+
+
+def test_rows_in_parquet_are_problems(problem: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.Table.from_pylist([_row()])
+    parquet.write_table(table, tmp_path / "Quant.parquet")
+
+    done = call("import", "sol-execbench", tmp_path / "Quant.parquet", "--output", tmp_path / "out")
+
+    assert done.exit_code == 0, done.stderr
+    dataset = TraceSet.from_path(tmp_path / "out")
+    assert dataset.definitions["gather"].tags[0] == "source:sol-execbench/Quant/gather"
+
+
+def test_random_four_bit_inputs_are_brought_and_run(problem: Path, tmp_path: Path) -> None:
+    packed = {"shape": ["n", "128"], "dtype": "float4_e2m1fn_x2"}
+    source = "import torch\n\n\ndef run(x):\n    return x.view(torch.uint8).float()\n"
+    definition = changed(DEFINITION, "inputs", {"x": packed})
+    definition = changed(definition, "outputs", {"out": {"shape": ["n", "64"], "dtype": "float32"}})
+    put(
+        problem / "definition.json",
+        definition | {"reference": source, "custom_inputs_entrypoint": None},
+    )
+    put(problem / "workload.jsonl", changed(WORKLOAD, "inputs", {}))
+    sources = [{"path": "main.py", "content": source}]
+    put(problem / "solution.json", SOLUTION | {"sources": sources})
+    bring(problem, tmp_path / "out")
+    quick = ("--iterations", 2, "--num-trials", 1, "--warmup-runs", 0)
+
+    done = call("run", "--local", tmp_path / "out", "--device", "cpu", *quick)
+
+    assert done.exit_code == 0, done.output
+
+
+FOUR_BITS = """\
+import torch
+
+
+def make(axes, device):
+    packed = torch.arange(axes["half"] * axes["n"], dtype=torch.uint8, device=device)
+    return {"x": packed.view(axes["n"], axes["half"]).view(torch.float4_e2m1fn_x2)}
+
+
+def run(x):
+    return x.view(torch.uint8).float()
+"""
+
+
+def test_four_bit_inputs_that_a_function_makes_count_pairs_there_and_elements_here(
+    problem: Path, tmp_path: Path
+) -> None:
+    axes = {
+        "n": {"type": "var"},
+        "k": {"type": "const", "value": 6},
+        "half": {"type": "expr", "expression": "k // 2"},
+    }
+    definition = {
+        "name": "wide",
+        "axes": axes,
+        "inputs": {"x": {"shape": ["n", "half"], "dtype": "float4_e2m1"}},
+        "outputs": {"out": {"shape": ["n", "half"], "dtype": "float32"}},
+        "custom_inputs_entrypoint": "make",
+        "reference": FOUR_BITS,
+    }
+    put(problem / "definition.json", definition)
+    custom = {"uuid": "w", "axes": {"n": 2}, "inputs": {"x": {"type": "custom"}}}
+    put(problem / "workload.jsonl", custom)
+    (problem / "solution.json").unlink()
+
+    done = bring(problem, tmp_path / "out")
+
+    assert done.exit_code == 0, done.stderr
+    brought = TraceSet.from_path(tmp_path / "out").definitions["wide"]
+    assert list(map(list, brought.get_input_shapes({"n": 2}))) == [[2, 6]]
+    checked = call("validate", "--local", tmp_path / "out", "--checks", "workload")
+    assert "0 errors" in checked.stdout
+    call("export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "sol")
+    back = json.loads((tmp_path / "sol" / "L1" / "gather" / "definition.json").read_text())
+    assert back["inputs"] == definition["inputs"]
+    assert back["axes"] == axes
+    call("import", "sol-execbench", tmp_path / "sol", "--output", tmp_path / "again")
+    again = TraceSet.from_path(tmp_path / "again").to_dict()
+    assert again == TraceSet.from_path(tmp_path / "out").to_dict()
+
+
+def test_a_number_that_every_workload_passes_for_a_tensor_is_a_scalar(
+    problem: Path, tmp_path: Path
+) -> None:
+    put(
+        problem / "workload.jsonl",
+        changed(WORKLOAD, "inputs.table", {"type": "scalar", "value": 2}),
+    )
+
+    dataset, _ = brought(problem, tmp_path)
+
+    assert dataset.definitions["gather"].inputs["table"].shape is None
+
+
+def test_a_number_that_only_some_workloads_pass_for_a_tensor_leaves_them_out(
+    problem: Path, tmp_path: Path
+) -> None:
+    some = changed(WORKLOAD, "inputs.table", {"type": "scalar", "value": 2}) | {"uuid": "w6"}
+    lines = [json.dumps(each) for each in (WORKLOAD, some)]
+    (problem / "workload.jsonl").write_text("\n".join(lines))
+
+    done = bring(problem, tmp_path / "out")
+
+    assert "input 'table' is a tensor: here it cannot be passed as a number" in done.stderr
+
+
+def test_a_reference_that_writes_into_an_input_writes_into_a_copy(
+    problem: Path, tmp_path: Path
+) -> None:
+    start = REFERENCE.partition("def run")[0]
+    source = (
+        f"{start}def run(table, index, alpha):\n    table.mul_(alpha)\n    return table[index]\n"
+    )
+    put(problem / "definition.json", DEFINITION | {"reference": source})
+
+    dataset, _ = brought(problem, tmp_path)
+    call("export", "sol-execbench", "--local", tmp_path / "out", "--output", tmp_path / "sol")
+    call("import", "sol-execbench", tmp_path / "sol", "--output", tmp_path / "back")
+
+    made = dataset.definitions["gather"].reference
+    names: dict[str, Any] = {}
+    exec(made, names)  # as the judge does
+    table, index = torch.ones(8), torch.tensor([3])
+    assert names["run"](table, index, 2.0).item() == 2.0
+    assert torch.equal(table, torch.ones(8))
+    assert TraceSet.from_path(tmp_path / "back").definitions["gather"].reference == made
+
+
+def test_uuids_that_two_problems_share_are_told_apart(problem: Path, tmp_path: Path) -> None:
+    other = problem.parent / "other"
+    shutil.copytree(problem, other)
+    put(other / "definition.json", DEFINITION | {"name": "other"})
+    (other / "solution.json").unlink()
+
+    dataset, _ = brought(problem, tmp_path)
+
+    uuids = [each.workload.uuid for group in dataset.workloads.values() for each in group]
+    assert sorted(uuids) == ["other-w5", "w5"]
+
+
+def test_settings_are_said_as_options(problem: Path, tmp_path: Path) -> None:
+    put(problem / "config.json", {"iterations": 20, "seed": 7, "benchmark_reference": False})
+
+    done = bring(problem, tmp_path / "out")
+
+    assert "a run follows it with --iterations 20 --seed 7 --no-profile-baseline" in done.stderr
+
+
+def test_settings_with_unknown_keys_are_named(problem: Path, tmp_path: Path) -> None:
+    put(problem / "config.json", {"iteration": 20})
+
+    done = bring(problem, tmp_path / "out")
+
+    assert done.exit_code == 0
+    assert "iteration" in done.stderr
+
+
+def test_a_reference_that_returns_outputs_by_name_returns_them_in_order(
+    problem: Path, tmp_path: Path
+) -> None:
+    source = REFERENCE.replace(
+        "    return table[index] * alpha\n",
+        "    def other():\n        return {}\n\n"
+        '    return {"more": other(), "second": table.sum(), "out": table[index] * alpha}\n',
+    )
+    outputs = DEFINITION["outputs"] | {"second": {"shape": [], "dtype": "float32"}}
+    put(problem / "definition.json", changed(DEFINITION, "outputs", outputs))
+    (problem / "reference.py").write_text(source)
+
+    bring(problem, tmp_path / "out")
+
+    definition = TraceSet.from_path(tmp_path / "out").definitions["gather"]
+    module: dict[str, Any] = {}
+    exec(definition.reference, module)
+    out, second = module["run"](torch.arange(8.0), torch.tensor([1, 2]), 0.5)
+    assert definition.reference.startswith(source.rstrip())
+    assert torch.equal(out, torch.tensor([0.5, 1.0]))
+    assert second == 28

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from flashinfer_bench.data import (
     save_json_file,
     save_jsonl_file,
 )
+from tests.commands import call
 from tests.flow.kernels import solution
 
 BUNDLED = Path(__file__).parents[2] / "examples" / "dataset"
@@ -135,10 +134,7 @@ def _save_baseline(found: Solution, root: Path) -> None:
 
 
 def validated(root: Path, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "flashinfer_bench", "validate", "--local", str(root), "--json"]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=180, check=False
-    )
+    done = call("validate", "--local", root, "--json", *arguments)
     assert done.returncode in {0, 1}, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import mostly_full
+
 DATASET = Path(__file__).parents[1] / "golden" / "dataset"
 COMMAND = (sys.executable, "-c", "from flashinfer_bench.cli.main import cli; cli()")
 
@@ -47,7 +49,7 @@ def piped(*words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", mostly_full([60, 80, 120], 60))
 @pytest.mark.parametrize(
     "words", [("summary",), ("best",), ("visualize",)], ids=lambda each: each[0]
 )
@@ -81,8 +83,10 @@ def test_json_is_json_in_any_encoding(tmp_path: Path) -> None:
     assert json.loads(said.stdout)["schema_version"] == 1
 
 
-@pytest.mark.parametrize("words", [("summary",), ("best", "--json"), ("visualize",)])
-def test_a_reader_that_leaves_early_meets_no_traceback(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", mostly_full([["summary"], ["best", "--json"], ["visualize"]], ["summary"])
+)
+def test_a_reader_that_leaves_early_meets_no_traceback(words: list[str]) -> None:
     process = subprocess.Popen(
         arguments(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

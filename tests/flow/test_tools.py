@@ -14,6 +14,7 @@ from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.tools.replay import replay_of, run_again
 from flashinfer_bench.data import save_json_file
 from flashinfer_bench.report.replay import compare_evaluations
+from tests.commands import call
 from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, solution, write_dataset
 from tests.marks import mostly_full
 
@@ -43,11 +44,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = call("run", "--local", str(folder), "--solutions", *names, "--num-trials", "2", *QUICK)
     assert done.returncode == 1, done.stderr
     return folder
-
-
-def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashinfer_bench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -319,7 +315,7 @@ def test_a_trace_without_provenance_is_compared_as_far_as_it_goes(
     ("arguments", "message"),
     [
         ((), "name a trace: FILE:LINE, or --trace-id ID"),
-        (("missing.jsonl:3",), "missing.jsonl: no such file"),
+        (("4f1c9a",), "4f1c9a: no such file; a trace's id is given with --trace-id"),
         (("{file}",), "holds 6 traces: name one, from"),
         (("{file}:99",), "line 99 of"),
         (("--trace-id", "ab"), "--trace-id needs 6 characters or more"),

@@ -79,6 +79,7 @@ def rows(dataset: Path) -> list[int]:
     return sorted(trace.workload.axes["rows"] for trace in found)
 
 
+@pytest.mark.full
 def test_an_ordinary_end_flushes(dataset: Path) -> None:
     done = program(dataset, "fib.enable_tracing(None, DUMP)\nfor n in (1, 2, 3): double(n)")
 
@@ -88,6 +89,7 @@ def test_an_ordinary_end_flushes(dataset: Path) -> None:
     assert rows(dataset) == [1, 2, 3]
 
 
+@pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_an_exception_that_ends_the_program_flushes(dataset: Path) -> None:
     done = program(dataset, "fib.enable_tracing(None, DUMP)\ndouble(1)\nraise ValueError('end')")
 
@@ -120,6 +122,7 @@ while True: time.sleep(0.01)
     assert rows(dataset) == [*range(1, 40)]
 
 
+@pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_the_programs_own_handler_runs_after_the_flush_and_is_back_after_the_stop(
     dataset: Path,
 ) -> None:
@@ -140,6 +143,7 @@ print(signal.getsignal(signal.SIGTERM) is handler)
     assert stdout.split("\n")[:3] == ["own handler", "1", "True"], stderr
 
 
+@pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_what_was_flushed_survives_a_kill_in_the_middle_of_the_next_flush(dataset: Path) -> None:
     code = """
 runtime = fib.enable_tracing(None, DUMP)
@@ -226,6 +230,7 @@ def test_a_program_forks_whatever_was_started_in_which_order(dataset: Path, step
     assert rows(dataset) == [1, 2]
 
 
+@pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_a_program_forks_while_another_thread_starts_and_stops(dataset: Path) -> None:
     code = f"""{RUNTIMES}
 import threading
@@ -351,6 +356,7 @@ def test_a_program_is_traced_as_it_is(dataset: Path, script: Path) -> None:
     ]
 
 
+@pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_what_was_traced_as_json_and_the_programs_output_on_stderr(
     dataset: Path, script: Path
 ) -> None:

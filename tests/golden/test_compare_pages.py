@@ -82,6 +82,25 @@ def test_a_score_says_what_it_said(
     compare(f"score-{SCORES[score]}-{folder}.txt", said.stdout)
 
 
+def test_a_score_by_given_times_says_what_they_are(
+    say: Callable[[list[str]], Result], compare: Callable[[str, str], None]
+) -> None:
+    said = say(
+        ["report", "summary", "dataset", "--score", "sol-execbench", "--times", "times.json"]
+    )
+
+    assert said.exit_code == 0
+    compare("score-sol-execbench-dataset.txt", said.stdout)
+
+
+def test_given_times_and_their_score_belong_together(say: Callable[[list[str]], Result]) -> None:
+    alone = say(["report", "summary", "dataset", "--score", "sol-execbench"])
+    other = say(["report", "summary", "dataset", "--times", "times.json"])
+
+    assert alone.exit_code == other.exit_code == 2
+    assert "--score sol-execbench and --times FILE belong together" in alone.stderr
+
+
 def test_scores_as_json(
     say: Callable[[list[str]], Result], compare: Callable[[str, str], None]
 ) -> None:

@@ -67,3 +67,4 @@ def test_a_report_of_a_validation_becomes_the_same_text(
     (report,) = (tmp_path / "reports").glob("*.json")
 
     compare("validate.txt", say(["validate-render", str(report)]).stdout)
+    compare("validate-render.json", say(["validate-render", str(report), "--json"]).stdout)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from flashinfer_bench.cli.main import cli
 
@@ -36,6 +37,7 @@ NAMES = {
     "decompose file --json": "decompose",
     "decompose verify": "decompose-verify-page",
     "decompose batch": "decompose-batch-page",
+    "decompose census": "decompose-census-page",
     "kernelbench eval": "kernelbench-eval-page",
     "kernelbench fetch": "kernelbench-fetch-page",
     "compare": "compare-runs",
@@ -85,3 +87,24 @@ def test_documents_are_strict_json(file: Path) -> None:
     document = json.loads(file.read_text(), parse_constant=refuse)
 
     assert isinstance(document, dict)
+
+
+@pytest.mark.parametrize(
+    "command", [each for each in commands(cli, click.Context(cli)) if not each.endswith(" --json")]
+)
+def test_a_usage_error_is_a_document(command: str) -> None:
+    """`schema` prints JSON alone, and knows the option only for its errors."""
+    result = CliRunner().invoke(cli, [*command.split(), "--json", "--no-such-option"])
+
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["exit_code"]) == (2, 2)
+    assert document["error"]["kind"] == "usage"
+    assert "--no-such-option" in document["error"]["message"] or command == "schema"
+
+
+def test_every_command_has_a_document() -> None:
+    names = set(commands(cli, click.Context(cli)))
+
+    assert {each for each in names if f"{each} --json" not in names and " --json" not in each} == {
+        "schema"
+    }

@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli import screen
+from flashinfer_bench.decompose.census.rows import (
+    ArchitectureRow,
+    CensusReport,
+    covering_sets,
+    kernel_dictionary,
+)
+from flashinfer_bench.decompose.census_screens import census_page
+from flashinfer_bench.decompose.census_screens import row_line as census_line
 from flashinfer_bench.decompose.screens import decomposition_page, verify_page
 from flashinfer_bench.decompose.verify.findings import (
     Coverage,
@@ -68,7 +76,15 @@ DECOMPOSITION: dict[str, Any] = {
     "coverage": 1.0,
     "verified": "pass",
     "equality": "bit-equal",
-    "findings": [],
+    "executed": "3 files; tests: 3 run; wrong kernels: 12 refused, 1 pass; workloads: 1 changed, 1 marked",
+    "findings": [
+        {
+            "file": "dataset: norm_h8",
+            "code": "FILE-weak",
+            "message": "on its workload a kernel passes that ignores bias",
+            "severity": "warning",
+        }
+    ],
     "not_verified_because": None,
     "shrunk": None,
     "specialisations": ["batch size 4"],
@@ -144,6 +160,46 @@ BATCH = BatchReport(
     merged=MergeReport("kernels", 2, 3, 1, 4),
     totals=totals_of(ROWS),
 )
+LLAMA = ArchitectureRow(
+    architecture="llama",
+    status="verified",
+    stage="verification",
+    model="LlamaModel",
+    parameters=90_000,
+    step=1,
+    operations=60,
+    kernels=33,
+    different_kernels=11,
+    front_end="meta",
+    equality="bit-equal",
+    weak_workloads=1,
+    kinds={"59e106d2df05": ("linear", 14), "bd4111c0967f": ("rmsnorm", 5)},
+)
+CENSUS_ROWS = (
+    replace(LLAMA, architecture="bert", model="BertModel", kinds={"59e106d2df05": ("linear", 12)}),
+    LLAMA,
+    replace(
+        LLAMA,
+        architecture="mamba",
+        status="decomposed",
+        reason="EQ-01: level_0_kernel/scan.py: output 0 differs",
+        kinds={"c0ffee000000": ("scan", 2)},
+    ),
+    ArchitectureRow(
+        "pix2struct", status="late", stage="verification", reason="took more than 20 s"
+    ),
+    ArchitectureRow("timm_wrapper", stage="construction", reason="ImportError: timm is missing"),
+)
+CENSUS = CensusReport(
+    library="transformers",
+    version="5.23.0",
+    registered=523,
+    rows=CENSUS_ROWS,
+    resumed=1,
+    kinds=kernel_dictionary(CENSUS_ROWS, {"gemm_n4096": "gemm"}),
+    covering=covering_sets(CENSUS_ROWS),
+    dataset="examples/dataset",
+)
 RIGHT = SampleReport(
     level=1,
     problem_id=19,
@@ -201,14 +257,16 @@ PAGES: dict[str, Page] = {
     "decompose": decomposition_page(DECOMPOSITION),
     "decompose-verify": verify_page(VERIFICATION),
     "decompose-batch": batch_page(BATCH),
+    "decompose-census": census_page(CENSUS),
     "kernelbench-eval": eval_page(EVALUATION),
     "kernelbench-fetch": fetched_page(FETCHED),
 }
 DOCUMENTS: dict[str, dict[str, object]] = {
     "trace": {"trace": TRACED},
-    "decompose": {"decomposition": DECOMPOSITION, "measured": []},
+    "decompose": {"decomposition": DECOMPOSITION, "further_phases": [], "measured": []},
     "decompose-verify": {"exit_code": 1, "verification": VERIFICATION},
     "decompose-batch": {"exit_code": 1, "batch": BATCH},
+    "decompose-census": {"census": CENSUS},
     "kernelbench-eval": {"exit_code": 1, "eval": EVALUATION},
     "kernelbench-fetch": {"fetch": FETCHED},
 }
@@ -230,6 +288,10 @@ def test_a_document_is_what_it_was(
 
 def test_a_batch_says_a_line_for_each_file(compare: Compare) -> None:
     compare("decompose-batch-lines.txt", "".join(f"{row_line(row)}\n" for row in ROWS))
+
+
+def test_a_census_says_a_line_for_each_architecture(compare: Compare) -> None:
+    compare("decompose-census-lines.txt", "".join(f"{census_line(row)}\n" for row in CENSUS_ROWS))
 
 
 def test_nothing_traced_is_said(compare: Compare) -> None:

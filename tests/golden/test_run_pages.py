@@ -42,6 +42,7 @@ def _run_report(jobs: tuple[JobResult, ...], *, is_complete: bool = True) -> Run
         dataset_faults=(Fault("topk_k2", "topk_k2-w1", "the reference raised ValueError: k > n"),),
         planned=len(jobs) + 1,
         done_before=3,
+        failed_before=1,
         elapsed_s=61.4,
         is_complete=is_complete,
         saved_to=("dataset/traces",),

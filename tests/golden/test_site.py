@@ -106,7 +106,7 @@ def test_pages_say_what_the_terminal_says(site: Path, dataset: Path) -> None:
     for group in json.loads(said)["by_hardware"]:
         shown = section((site / "index.html").read_text(), group["hardware"])
         for best in group["best"]:
-            line = rf"{best['definition']} (?:[\d.]+x|-) (\[[^]]*\] )?{best['solution']}"
+            line = rf"{best['definition']} (?:[\d.]+x|-) (\([^)]*\) )?{best['solution']}"
             assert re.search(line, re.sub(r"\s+", " ", shown))
         for name, reason in group["none_qualifies"].items():
             assert f"{name} : {reason}" in shown
@@ -156,6 +156,22 @@ def test_what_does_not_count_is_marked_and_says_why(site: Path) -> None:
 
     assert marks == {"interpreted", "older run"}
     assert all("the newest counts" in page for page in pages if ">older run<" in page)
+
+
+def test_the_longest_build_is_shown_where_the_latency_is(dataset: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(dataset, tmp_path / "built")
+    file = copied / "traces" / "alice" / "gemm" / "gemm_n8.jsonl"
+    timed = '"performance":{"latency_ms"'
+    file.write_text(
+        file.read_text().replace(timed, '"performance":{"build_ms":4321.0,"latency_ms"')
+    )
+
+    write(tmp_path / "site", copied)
+
+    for page in ("solutions/gemm_n8_alice.html", "definitions/gemm_n8.html"):
+        text = text_of((tmp_path / "site" / page).read_text())
+        assert "build" in text
+        assert "4.32 s" in text
 
 
 def test_traces_of_code_that_was_replaced_are_marked(dataset: Path, tmp_path: Path) -> None:

@@ -32,7 +32,12 @@ from flashinfer_bench.data import (
 )
 from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload, ab_page
 from flashinfer_bench.report.doctor import doctor_page
-from flashinfer_bench.report.replay import ReplayReport, compare_evaluations, replay_page
+from flashinfer_bench.report.replay import (
+    ReplayReport,
+    compare_evaluations,
+    evaluation_failure,
+    replay_page,
+)
 from flashinfer_bench.report.run import Fault, SkippedJob
 from flashinfer_bench.text.tables import page_text
 
@@ -175,6 +180,8 @@ def replayed(recorded: Evaluation, now: Evaluation, *warnings: str) -> ReplayRep
         recorded_log=recorded.log,
         log=now.log,
         has_failed=now.status != "PASSED",
+        recorded_failure=evaluation_failure(recorded),
+        failure=evaluation_failure(now),
     )
 
 
@@ -260,3 +267,16 @@ def test_a_document_is_what_it_was(
     screen.show_json({"schema_version": 1, "exit_code": 0, name: reports[name]})
 
     compare(f"{name}.json", capsys.readouterr().out)
+
+
+def test_failures_of_a_replay_are_values(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "trial 0, call 0: output 'out': 1 of 8 elements differ\n  at [0, 3]: got 1.5, expected 0.5\n"
+    failed = evaluation("INCORRECT_NUMERICAL", 1.0).model_copy(update={"log": log})
+    report = replayed(evaluation(), failed)
+
+    screen.show_json({"schema_version": 1, "exit_code": 1, "replay": report})
+
+    assert report.recorded_failure is None
+    compare("replay-failing.json", capsys.readouterr().out)

@@ -25,7 +25,7 @@ def on_card(values: list[Any]) -> list[Any]:
 def heard(
     definition: Definition, inputs: list[Any], got: list[Any], expected: list[Any]
 ) -> JudgeVerdict:
-    case = judge_for(definition).open_case(Tolerance())
+    case = judge_for(definition).open_case(Tolerance(1e-2, 1e-2))
     return case.hear(JudgedCall(inputs, got, expected)).merged(case.close())
 
 
@@ -50,8 +50,8 @@ def test_draws_are_judged_alike(limits: dict[str, float]) -> None:
     returned = [[draws[:, call].clone()] for call in range(200)]
     judge = judge_for(defined("probs", *limits))
 
-    here = judge.open_case(Tolerance()).hear_repeats(inputs, returned)
-    there = judge.open_case(Tolerance()).hear_repeats(
+    here = judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats(inputs, returned)
+    there = judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats(
         on_card(inputs), [on_card(each) for each in returned]
     )
 
@@ -64,10 +64,10 @@ def test_a_large_vocabulary_takes_no_time_on_a_card() -> None:
     judge = judge_for(defined("probs"))
     draws = torch.multinomial(probs, 100, replacement=True)
     returned = [[draws[:, call].clone()] for call in range(100)]
-    judge.open_case(Tolerance()).hear_repeats([probs], returned)
+    judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats([probs], returned)
     started_s = time.perf_counter()
 
-    verdict = judge.open_case(Tolerance()).hear_repeats([probs], returned)
+    verdict = judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats([probs], returned)
 
     assert verdict.is_accepted
     assert time.perf_counter() - started_s < 5

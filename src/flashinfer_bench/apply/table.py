@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import settings
+from flashinfer_bench.data.entity import Entity
+from flashinfer_bench.data.wording import instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +28,7 @@ REUSED_BUFFER = "reused_buffer"
 """The note of solutions whose calls share output memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyKey:
+class ApplyKey(Entity):
     """What decides which solution answers: the lengths of the variable axes."""
 
     axes: tuple[tuple[str, int], ...] = ()
@@ -38,20 +39,7 @@ class ApplyKey:
     @classmethod
     def of(cls, axes: Mapping[str, int]) -> ApplyKey:
         """Make the key of these lengths."""
-        return cls(tuple(sorted(axes.items())))
-
-    @classmethod
-    def from_json(cls, text: str) -> ApplyKey:
-        """Read what `to_json` writes."""
-        content = json.loads(text)
-        pairs = (
-            tuple((name, value) for name, value in content[part]) for part in ("axes", "feats")
-        )
-        return cls(*pairs)
-
-    def to_json(self) -> str:
-        """Write as JSON, the same for equal keys."""
-        return json.dumps({"axes": self.axes, "feats": self.feats}, separators=(",", ":"))
+        return cls(axes=tuple(sorted(axes.items())))
 
     def distance(self, other: ApplyKey) -> float:
         """Say how far apart two sizes are: twice as long counts the same at every length."""
@@ -144,7 +132,7 @@ def tables_of(trace_set: TraceSet, name: str, config: ApplyConfig) -> dict[str, 
 def _table(axes: list[str], rows: Mapping[tuple[int, ...], TraceRow]) -> WinnerTable:
     return WinnerTable(
         {
-            ApplyKey(tuple(zip(axes, size, strict=True))): Winner(
+            ApplyKey(axes=tuple(zip(axes, size, strict=True))): Winner(
                 row.solution, row.speedup or 0.0, row.latency_ms, row.reference_latency_ms
             )
             for size, row in rows.items()
@@ -173,8 +161,9 @@ def merged(tables: Mapping[str, WinnerTable], own: str) -> WinnerTable:
 def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[TraceRow]:
     """Give the rows that a winner may come from, in the order of the record."""
     rows = list(trace_set.traces.rows(name, lambda _: (None, None)))
-    # Of several runs of one solution on one workload and device the last word counts: one that began to fail is out.
-    newest = {(row.solution, row.workload_uuid, row.hardware): row for _, row in rows}
+    # Of several runs of one solution on one workload and device the newest counts: one that began to fail is out.
+    by_time = sorted((row for _, row in rows), key=lambda row: instant(row.timestamp))
+    newest = {(row.solution, row.workload_uuid, row.hardware): row for row in by_time}
     hashes = {each.name: each.hash() for each in _admitted(trace_set, name, config)}
     is_bounded = (config.max_atol, config.max_rtol) != (None, None)
     for index, row in rows:
@@ -256,7 +245,9 @@ def _load(path: Path, digest: str) -> dict[str, WinnerTable] | None:
         return {
             name: WinnerTable(
                 {
-                    ApplyKey.from_json(key): Winner(solution, *content["measured"][name][key])
+                    ApplyKey.model_validate_json(key): Winner(
+                        solution, *content["measured"][name][key]
+                    )
                     for key, solution in index.items()
                 }
             )

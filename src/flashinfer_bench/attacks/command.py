@@ -30,6 +30,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.command(
     "attack-test",
     cls=Command,
+    document={"attack_test": "flashinfer_bench.attacks.results:AttackReport"},
     examples=[
         "flashinfer-bench attack-test",
         "flashinfer-bench attack-test --family clock theft --json",

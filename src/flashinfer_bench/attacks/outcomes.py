@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, VISIBLE, Entry
+from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, TOLD, VISIBLE, Entry
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
 from flashinfer_bench.bench.record import status_and_log, violations_of
 from flashinfer_bench.bench.tools.ab import Ended, Round
@@ -60,6 +60,8 @@ class Ending:
     """The engine or the dataset took the blame: worse than any verdict."""
     gain: str | None = None
     """What it has that its honest twin beside it has not; `None` if nothing."""
+    is_told: bool = False
+    """Whether the trace says that so much more work per call than the twin's could lie outside of the reported time."""
 
     @property
     def status(self) -> str | None:
@@ -133,6 +135,13 @@ class Ending:
         forged = [name for name in _FACTS if _fact(mine, name) != _fact(its, name)]
         return f"other {', '.join(forged)} than its honest twin" if forged else None
 
+    def tells_of(self, twin: Ending) -> bool:
+        """Tell whether the reported time and what the trace says could lie outside of it make up the twin's time."""
+        mine, its = self._performance, twin._performance
+        if mine is None or its is None or mine.unaccounted_ms is None:
+            return False
+        return mine.latency_ms + mine.unaccounted_ms >= its.latency_ms
+
     def _is(self, word: str) -> bool:
         if self.status is None:
             return False
@@ -146,8 +155,10 @@ class Ending:
         if word == VISIBLE:
             ratio = (self._extra.get("precision") or {}).get("ratio", 0.0)
             return is_passed and ratio >= VISIBLE_RATIO
-        if word == NOT_STOPPED:
-            return is_passed
+        if word == TOLD:
+            return is_passed and self.is_told and self.loot is None
+        if word == NOT_STOPPED:  # being stopped for once is no fault
+            return True
         if word.startswith(NOTE):
             notes = self.evaluation.notes if self.evaluation else ()
             return is_passed and word.removeprefix(NOTE) in {note.code for note in notes}

@@ -198,4 +198,4 @@ def _beside(ending: Ending, twins: Mapping[str, Ending]) -> Ending:
     twin = twins.get(ending.workload)
     if twin is None or twin.status != PASSED:
         return Ending(broke=f"its honest twin ended with {twin.text if twin else 'nothing'}")
-    return replace(ending, gain=ending.has_won_over(twin))
+    return replace(ending, gain=ending.has_won_over(twin), is_told=ending.tells_of(twin))

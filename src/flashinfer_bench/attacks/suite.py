@@ -42,6 +42,7 @@ SCENARIOS = {
 """How a solution is submitted."""
 PREVENTED = "prevented"
 VISIBLE = "visible"
+TOLD = "told"
 NOT_STOPPED = "not_stopped"
 PASSED = "PASSED"
 
@@ -66,7 +67,7 @@ class Entry:
     how: str
     caught_by: str
     expected: tuple[str, ...]
-    """Any of these will do: a status in capitals, a violation code, `prevented`, `visible`, `not_stopped`."""
+    """Any of these will do: a status in capitals, a violation code, `prevented`, `visible`, `told`, `not_stopped`."""
     expected_on_cuda: tuple[str, ...]
     family: str
     devices: tuple[str, ...]

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Skipped
+from flashinfer_bench.bench.parent.events import Lost
 from flashinfer_bench.bench.parent.pool import (
     LocalPool,
     Pool,
-    Progress,
     device_names,
     hardware_of,
 )
 from flashinfer_bench.bench.plan import (
     Plan,
-    Resume,
     Selection,
     Target,
     jobs_for,
-    plan,
+    plan_for_all,
     skip_reason,
 )
 from flashinfer_bench.bench.record import Run, begin_run, record, samples_of
+from flashinfer_bench.bench.resuming import Resume
 from flashinfer_bench.data import Solution, TraceSet
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.tensors import machine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.outcomes import Outcome
+    from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.parent.pool import FinishedJob
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Trace, Workload
@@ -49,6 +50,8 @@ class Step:
     job: Job
     outcome: Outcome
     trace: Trace | None
+    device: str = ""
+    """The device it ran on, as the run names it."""
 
 
 class Store(Protocol):
@@ -81,7 +84,7 @@ def benchmark(
             store.append(
                 trace, samples=samples_of(finished.outcome), author=finished.job.solution.author
             )
-        yield Step(finished.job, finished.outcome, trace)
+        yield Step(finished.job, finished.outcome, trace, finished.device_name)
 
 
 def _recorded(
@@ -114,13 +117,23 @@ class Benchmark:
     """
 
     def __init__(
-        self, trace_set: TraceSet, config: BenchmarkConfig | None = None, *, device: str = "auto"
+        self,
+        trace_set: TraceSet,
+        config: BenchmarkConfig | None = None,
+        *,
+        device: str = "auto",
+        pool: str = "local",
     ) -> None:
         self.config = config or BenchmarkConfig.default()
-        self.devices = device_names(device)
         self._trace_set = trace_set
         self._threads = self.config.threads or machine.physical_cores()
-        self._pool: LocalPool | None = None
+        self._pool: Pool | None = None
+        self._far_targets: dict[str, Target] | None = None
+        if pool == "local":
+            self.devices = device_names(device)
+        else:
+            self._join(pool, device)
+            self.devices = tuple(self.targets)
 
     def __enter__(self) -> Benchmark:
         return self
@@ -133,20 +146,51 @@ class Benchmark:
     ) -> None:
         self.close()
 
+    def _join(self, address: str, device: str) -> None:
+        """Take the devices of a Ray cluster instead of this machine's."""
+        from flashinfer_bench.bench.parent.ray_pool import RayPool  # noqa: PLC0415  # an extra
+
+        if address != "ray" and not address.startswith("ray://"):
+            raise UsageError(f"no pool {address!r}; use 'local', 'ray' or 'ray://HOST:PORT'")
+        if device not in {"auto", "cpu", "cuda"}:
+            raise UsageError(
+                f"in a cluster, --device is 'auto', 'cpu' or 'cuda', and not {device!r}"
+            )
+        pool = RayPool(
+            "auto" if address == "ray" else address,
+            kind=device,
+            config=self.config,
+            roots=self._trace_set.roots,
+        )
+        self._pool, self._far_targets = pool, pool.targets
+
     def get_trace_set(self) -> TraceSet:
         """Return the trace set this benchmark reads and adds to."""
         return self._trace_set
 
     @property
     def target(self) -> Target:
-        """Where jobs will run, as far as can be told without starting anything."""
-        kind = self.devices[0].partition(":")[0]
-        hardware = hardware_of(self.devices[0])
-        return Target(kind, hardware, self._threads, arch=self.config.arch)
+        """Where jobs will run on the first device."""
+        return self.targets[self.devices[0]]
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """Where jobs will run on each device, as far as can be told without starting anything; each must be there."""
+        if self._far_targets is not None:
+            return self._far_targets
+        return {
+            name: Target(
+                name.partition(":")[0], hardware_of(name), self._threads, arch=self.config.arch
+            )
+            for name in self.devices
+        }
 
     def plan(self, *, selection: Selection | None = None, resume: Resume | None = None) -> Plan:
-        """Decide what to run, without running anything."""
-        return plan(self._trace_set, self.config, self.target, selection=selection, resume=resume)
+        """Decide what to run, without running anything: every job on each hardware that is among the devices."""
+        targets = self.targets.values()
+        return plan_for_all(
+            self._trace_set, self.config, targets, selection=selection, resume=resume
+        )
 
     def run(
         self,
@@ -181,7 +225,8 @@ class Benchmark:
             _log.warning("%s", remark)
         for job, reason in planned.skipped:
             _log.warning("skipped %s: %s", job.label, reason)
-        return self._collected(self.run(planned, dump_traces=dump_traces))
+        steps = self.run(planned, dump_traces=dump_traces, observe=_log_lost)
+        return self._collected(steps)
 
     def run_solution(
         self,
@@ -194,7 +239,7 @@ class Benchmark:
         A `Solution` object need not be part of the dataset.
         """
         planned = self._plan_solution(solution, workloads)
-        return list(_traces(self.run(planned, dump_traces=dump_traces)))
+        return list(_traces(self.run(planned, dump_traces=dump_traces, observe=_log_lost)))
 
     def close(self) -> None:
         """End the workers; a later run starts new ones."""
@@ -216,11 +261,14 @@ class Benchmark:
             if uuid not in known:
                 raise UnknownNameError(f"workload of {definition.name}", uuid, known)
         chosen = [known[uuid] for uuid in wanted]
-        jobs = jobs_for(definition, found, chosen, self.config, self.target)
-        reason = skip_reason(found, self.target, is_strict=self.config.strict_hardware)
-        return (
-            Plan(tuple(jobs)) if reason is None else Plan(skipped=tuple((j, reason) for j in jobs))
-        )
+        runnable: list[Job] = []
+        skipped: list[tuple[Job, str]] = []
+        for target in dict.fromkeys(self.targets.values()):
+            jobs = jobs_for(definition, found, chosen, self.config, target)
+            reason = skip_reason(found, target, is_strict=self.config.strict_hardware)
+            runnable += [] if reason is not None else jobs
+            skipped += [] if reason is None else [(job, reason) for job in jobs]
+        return Plan(tuple(runnable), tuple(skipped))
 
     def _of_class(self, workloads: Iterable[Workload]) -> list[str]:
         wanted = Selection.of(self.config).workload_class_on(self.target)
@@ -246,7 +294,9 @@ class Benchmark:
             traces=traces,
         )
 
-    def _require_pool(self) -> LocalPool:
+    def _require_pool(self) -> Pool:
+        if self._pool is None and self._far_targets is not None:
+            raise UsageError("this benchmark has left its cluster; make another")
         if self._pool is None:
             kinds = {name.partition(":")[0] for name in self.devices}
             if len(kinds) > 1:
@@ -256,8 +306,14 @@ class Benchmark:
                 config=self.config,
                 roots=self._trace_set.roots,
                 threads=self._threads,
+                targets=self.targets,
             )
         return self._pool
+
+
+def _log_lost(event: Progress) -> None:
+    if isinstance(event, Lost):
+        _log.error("%s does no more jobs: %s", event.device, event.reason)
 
 
 def _traces(steps: Iterable[Step]) -> Iterator[Trace]:

@@ -122,6 +122,10 @@ class Channel(Generic[Received]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ChannelGarbled(str(error)) from error
 
+    def is_readable(self) -> bool:
+        """Tell whether something has arrived, or the other end is closed."""
+        return bool(self._poll.poll(0))
+
     def close(self) -> None:
         """Close this end."""
         for descriptor in self.take_descriptors():

@@ -30,10 +30,13 @@ from flashinfer_bench.bench.run_settings import (
     known_settings,
     settings_of,
 )
+from flashinfer_bench.data.parsing import fault_sentence
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
 
     from flashinfer_bench.data import Definition, Workload
 
@@ -174,6 +177,8 @@ class BenchmarkConfig(_Layer, RunSettings):
             content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
         except OSError as error:
             raise UsageError(f"cannot read config {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"config {path} is not UTF-8 text") from error
         except yaml.YAMLError as error:
             raise UsageError(f"config {path} is no valid YAML: {error}") from error
         if not isinstance(content, dict):
@@ -241,13 +246,13 @@ def config_hash(config: ResolvedEvalConfig, **measured_with: object) -> str:
 
 
 def _explained(error: ValidationError) -> str:
-    return "; ".join(_explained_one(dict(fault)) for fault in error.errors())
+    return "; ".join(_explained_one(fault) for fault in error.errors())
 
 
-def _explained_one(fault: dict[str, Any]) -> str:
+def _explained_one(fault: ErrorDetails) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] != "extra_forbidden":
-        said = str(fault["msg"]).removeprefix("Value error, ")
+        said = fault_sentence(fault)
         return f"{where}: {said}" if where else said
     known = {*BenchmarkConfig.model_fields, *EvalConfig.model_fields}
     near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)

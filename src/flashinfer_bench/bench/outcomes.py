@@ -55,6 +55,7 @@ class MachineConditions(msgspec.Struct, frozen=True):
     blocks_discarded: int = 0
     gauges: dict[str, tuple[float, float]] = {}
     disturbed: dict[str, int] = {}
+    begun_again: int = 0
 
 
 class _Ending(msgspec.Struct, frozen=True, tag=True):

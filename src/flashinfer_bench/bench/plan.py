@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
+from flashinfer_bench.bench.resuming import PASSED, left_to_do
+from flashinfer_bench.data import layout
 from flashinfer_bench.data.wording import axes_text, did_you_mean
-from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flashinfer_bench.bench.resuming import Resume
     from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
-    from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.data.workload import WorkloadTolerance
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -27,8 +29,6 @@ _STAND_IN_TRIALS = 1
 _MOST_NAMED = 3
 
 Named = TypeVar("Named")
-_ResumeKey = tuple[str, str, str, str, str]
-"""Solution, workload, and the hashes of solution, definition and settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,8 @@ class Job:
     """As many as an earlier job had; chosen by how long a call takes when not given."""
     key: int | None = None
     """The key an earlier job had; each attempt draws its own when not given."""
+    target: Target | None = None
+    """Where it is to run; any device where not given."""
 
     @property
     def label(self) -> str:
@@ -88,6 +90,8 @@ class Plan:
     jobs: tuple[Job, ...] = ()
     skipped: tuple[tuple[Job, str], ...] = ()
     done_count: int = 0
+    failed_count: int = 0
+    """How many of the jobs that a resume left out had failed: the newest trace of each says so."""
     warnings: tuple[str, ...] = ()
     workload_class: str = "all"
     """The size of workloads that was asked for, or is the device's."""
@@ -96,16 +100,17 @@ class Plan:
 
     @property
     def batches(self) -> tuple[tuple[Job, ...], ...]:
-        """Jobs grouped by solution: one candidate process serves a batch."""
-        batches: dict[tuple[str, str], list[Job]] = {}
+        """Jobs grouped by solution and target: one candidate process serves a batch."""
+        batches: dict[tuple[str, str, Target | None], list[Job]] = {}
         for job in self.jobs:
-            batches.setdefault((job.definition.name, job.solution.name), []).append(job)
+            key = (job.definition.name, job.solution.name, job.target)
+            batches.setdefault(key, []).append(job)
         return tuple(tuple(batch) for batch in batches.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where jobs will run, as far as the plan must know."""
+    """What kind of device jobs will run on, as far as the plan must know; devices with equal ones share jobs."""
 
     kind: str
     hardware: str
@@ -119,13 +124,6 @@ class Target:
     def workload_class(self) -> str:
         """Class of workloads that is the default on this kind of device."""
         return "full" if self.kind == "cuda" else "small"
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Which recorded jobs count as done."""
-
-    retries_failed: bool = False
 
 
 def plan(
@@ -146,16 +144,61 @@ def plan(
         for solution in solutions.get(definition.name, ())
         for job in jobs_for(definition, solution, _workloads(trace_set, definition), config, target)
     ]
+    if trace_set.root is not None:
+        _require_file_names(jobs)
     named = _with_chosen_workloads(jobs, chosen.workloads)
     workload_class = chosen.workload_class_on(target)
     jobs = [job for job in named if job.workload.is_of_class(workload_class)]
-    left, done_count = _left_to_do(trace_set, jobs, target, resume)
+    left, done = left_to_do(trace_set, jobs, target, resume)
     remarks = _remarks(definitions, solutions, trace_set, jobs, named)
     return replace(
-        _split(left, config, target, done_count, remarks),
+        _split(left, config, target, remarks),
+        done_count=len(done),
+        failed_count=sum(status != PASSED for status in done),
         workload_class=workload_class,
         other_class_count=len(named) - len(jobs),
     )
+
+
+def plan_for_all(
+    trace_set: TraceSet,
+    config: BenchmarkConfig,
+    targets: Iterable[Target],
+    *,
+    selection: Selection | None = None,
+    resume: Resume | None = None,
+) -> Plan:
+    """Plan every job for each target: what a device measures says nothing of another model."""
+    plans = [
+        plan(trace_set, config, target, selection=selection, resume=resume)
+        for target in dict.fromkeys(targets)
+    ]
+    if len(plans) == 1:
+        return plans[0]
+    return Plan(
+        jobs=tuple(job for each in plans for job in each.jobs),
+        skipped=tuple(left_out for each in plans for left_out in each.skipped),
+        done_count=sum(each.done_count for each in plans),
+        failed_count=sum(each.failed_count for each in plans),
+        warnings=tuple(dict.fromkeys(text for each in plans for text in each.warnings)),
+        workload_class=plans[0].workload_class,
+        other_class_count=sum(each.other_class_count for each in plans),
+    )
+
+
+def _require_file_names(jobs: Iterable[Job]) -> None:
+    """Refuse names that no file of traces can have, before anything runs."""
+    for job in jobs:
+        definition, solution = job.definition, job.solution
+        for holder, key, text in (
+            (f"definition {definition.name!r}", "name", definition.name),
+            (f"definition {definition.name!r}", "op_type", definition.op_type),
+            (f"solution {solution.name!r}", "author", solution.author),
+        ):
+            if not layout.is_name(text):
+                raise DatasetError(
+                    f"{holder}: {key} {text!r} cannot be a file or folder name, which its traces need"
+                )
 
 
 def jobs_for(
@@ -172,7 +215,8 @@ def jobs_for(
         if workload.tolerance not in known:
             resolved = config.resolve_eval_config(definition, workload)
             known[workload.tolerance] = _settings(definition, solution, resolved, config, target)
-        jobs.append(Job(definition, solution, workload, *known[workload.tolerance]))
+        settings = known[workload.tolerance]
+        jobs.append(Job(definition, solution, workload, *settings, target=target))
     return jobs
 
 
@@ -300,58 +344,10 @@ def _workloads(trace_set: TraceSet, definition: Definition) -> list[Workload]:
     return [trace.workload for trace in trace_set.workloads.get(definition.name, [])]
 
 
-def _left_to_do(
-    trace_set: TraceSet, jobs: list[Job], target: Target, resume: Resume | None
-) -> tuple[list[Job], int]:
-    if resume is None:
-        return jobs, 0
-    wanted = {_resume_key(job): job.workload for job in jobs}
-    done = {
-        key
-        for name in {job.definition.name for job in jobs}
-        for key, index in _recorded(trace_set, name, target, resume)
-        if key in wanted and _is_same(trace_set.traces[name][index].workload, wanted[key])
-    }
-    left = [job for job in jobs if _resume_key(job) not in done]
-    return left, len(jobs) - len(left)
-
-
-def _recorded(
-    trace_set: TraceSet, definition: str, target: Target, resume: Resume
-) -> list[tuple[_ResumeKey, int]]:
-    """List what traces of a definition answer here, and where each lies; not those that do not say it all."""
-    return [
-        (key, index)
-        for index, row in trace_set.traces.rows(definition, lambda _: (None, None))
-        if row.hardware == target.hardware
-        and (row.status == "PASSED" or not resume.retries_failed)
-        and (key := _key_of_row(row)) is not None
-    ]
-
-
-def _key_of_row(row: TraceRow) -> _ResumeKey | None:
-    if row.solution_hash is None or row.definition_hash is None or row.config_hash is None:
-        return None
-    hashes = (row.solution_hash, row.definition_hash, row.config_hash)
-    return (row.solution, row.workload_uuid, *hashes)
-
-
-def _resume_key(job: Job) -> _ResumeKey:
-    """What a recorded trace must agree in; the name too, so that equal code under two names is run twice."""
-    hashes = (job.solution.hash(), job.definition.hash(), job.config_hash)
-    return (job.solution.name, job.workload.uuid, *hashes)
-
-
-def _is_same(recorded: Workload, now: Workload) -> bool:
-    """Tell whether sizes and inputs are what they were; a tolerance is among the settings."""
-    return recorded.axes == now.axes and recorded.inputs == now.inputs
-
-
 def _split(
     jobs: list[Job],
     config: BenchmarkConfig,
     target: Target,
-    done_count: int,
     warnings: list[str],
 ) -> Plan:
     runnable: list[Job] = []
@@ -365,7 +361,7 @@ def _split(
         runnable.append(job)
         remarks[job.solution.name] = _remark_on(job.solution, target)
     said = (*warnings, *filter(None, remarks.values()))
-    return Plan(tuple(runnable), tuple(skipped), done_count, said)
+    return Plan(tuple(runnable), tuple(skipped), warnings=said)
 
 
 def _remark_on(solution: Solution, target: Target) -> str:

@@ -118,6 +118,8 @@ class Build(Message, frozen=True):
     arch: str | None = None
     arguments: tuple[InputPlan, ...] = ()
     """What the callable will be called with, where kernels are compiled without being called."""
+    only_compiles: bool = False
+    """Compile, and load nothing: another process will find the binary. It ends with its answer."""
 
 
 class OpenWorkload(Message, frozen=True):

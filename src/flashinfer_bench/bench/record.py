@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import importlib.metadata
 import itertools
-import platform
 import statistics
 import subprocess
 import uuid
@@ -44,6 +40,7 @@ from flashinfer_bench.data import (
 from flashinfer_bench.data.exchange.hub import commit_of
 from flashinfer_bench.stats import blocks as spread
 from flashinfer_bench.stats.intervals import median_ratio, series_interval
+from flashinfer_bench.tensors import machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,11 +92,14 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
     `is_strict` turns notes into failures.
     """
     job, outcome = finished.job, finished.outcome
-    environment = _environment(finished.device, run)
+    environment = _environment(finished, run)
     provenance = _provenance(finished, run)
     evaluation = _evaluation(outcome, finished.device, environment, provenance)
     if evaluation is None:
         return None
+    if evaluation.performance is not None and finished.build_ms is not None:
+        built = evaluation.performance.model_copy(update={"build_ms": finished.build_ms})
+        evaluation = evaluation.model_copy(update={"performance": built})
     if is_strict and evaluation.notes and evaluation.status is EvaluationStatus.PASSED:
         evaluation = _failed_by_notes(evaluation)
     return Trace(
@@ -230,6 +230,7 @@ def _performance(result: Passed, device: Opened) -> Performance:
         sol_fraction=None if roofline is None else roofline.sol_fraction,
         ceilings=None if roofline is None else roofline.ceilings,
         blocks_discarded=result.machine.blocks_discarded,
+        blocks_begun_again=result.machine.begun_again or None,
         conditions=result.machine.gauges or None,
         blocks_disturbed=result.machine.disturbed or None,
         **_against_reference(solution, reference),
@@ -261,27 +262,18 @@ def _block_medians_ms(samples: Samples) -> list[float]:
     return [statistics.median(block) / _NANOSECONDS_PER_MS for block in samples.blocks_ns if block]
 
 
-def _environment(opened: Opened, run: Run) -> Environment:
-    libs = opened.libs | _package_versions() | {"python": platform.python_version()}
+def _environment(finished: FinishedJob, run: Run) -> Environment:
+    opened, target = finished.device, finished.job.target
+    libs = opened.libs | dict(finished.packages or machine.package_versions())
     return Environment(
         hardware=opened.hardware,
         libs=libs,
         device=DeviceInfo(
             uuid=opened.uuid, name=opened.hardware, driver=opened.driver, cuda=opened.cuda
         ),
-        threads=run.threads,
+        threads=run.threads if target is None else target.threads,
         calibration=opened.calibration,
     )
-
-
-@functools.cache
-def _package_versions() -> dict[str, str]:
-    """Give the versions of this package and of the kernel compilers that are installed."""
-    versions = {"flashinfer_bench": importlib.metadata.version("flashinfer-bench")}
-    for name in ("triton", "tilelang"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
 
 
 def _provenance(finished: FinishedJob, run: Run) -> Provenance:

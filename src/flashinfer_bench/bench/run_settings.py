@@ -208,7 +208,7 @@ class RunSettings(TimingSettings):
         str | None,
         _run(
             "GPU architecture to compile CUDA and Triton for, such as sm_90; what is not for this "
-            "device is compiled and not run.",
+            "device is only compiled.",
             metavar="SM",
             default="the device's own; sm_90 without a GPU",
             check=require_arch,
@@ -247,7 +247,7 @@ class RunSettings(TimingSettings):
     audit: Annotated[
         bool,
         _judged(
-            "Neither check timed calls nor compare claims with what is seen from outside.",
+            "Turn off the checks of timed calls and of reported times.",
             option="--no-audit",
         ),
     ] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ANY_LENGTH = 1000
+_NUMBER = re.compile(r"is not a valid (integer|float)( range)?")
+"""Click's words for an option that is no number."""
 
 
 class ManyOption(click.Option):
@@ -26,9 +29,17 @@ class ManyOption(click.Option):
 class Command(click.Command):
     """A command with examples, whose `ManyOption`s take every value up to the next option."""
 
-    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str],
+        document: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
+        self.document = document or {}
+        """A wing's: the types of what its `--json` holds by key, as `cli.document_schemas` writes them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read options in the singular too, several values of one, and a dataset's folder without `--local`."""
@@ -40,6 +51,11 @@ class Command(click.Command):
             known = [name for each in self.params for name in each.opts]
             near = get_close_matches(error.option_name, known, n=1)
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from error
+        except click.BadParameter as error:
+            if not _NUMBER.search(error.message):
+                raise
+            said = _NUMBER.sub(r"is no \1", error.message).replace("no float", "no number")
+            raise click.BadParameter(said, error.ctx, error.param) from error
         if left and not ctx.resilient_parsing:
             self._take_datasets(ctx, left)
         return []

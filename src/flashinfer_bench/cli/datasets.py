@@ -7,6 +7,8 @@ import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from flashinfer_bench.cli import log
 from flashinfer_bench.data import settings
 from flashinfer_bench.data.exchange import hub
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.compare.sides import Samples
     from flashinfer_bench.report.standing import CurrentHash
 
-_HOW_TO_GET_ONE = (
-    "to get one: --hub brings flashinfer-ai/flashinfer-trace from the Hugging Face hub; "
-    "or name a folder, such as examples/dataset of this project, with --local PATH or FIB_DATASET_PATH"
+_OF_THE_HUB = (
+    "to get one: --hub brings flashinfer-ai/flashinfer-trace from the Hugging Face hub; or "
+)
+_OF_A_FOLDER = (
+    "name a folder, such as examples/dataset of this project, with --local PATH or FIB_DATASET_PATH"
 )
 
 
@@ -53,14 +57,35 @@ def dataset_paths(local: Sequence[str]) -> list[Path]:
         if not path.is_dir():
             fault = "is a file; a dataset is a folder" if path.exists() else "no such folder"
             raise UsageError(f"--local {path}: {fault}")
+        _refuse_part(path)
     return paths
+
+
+def _refuse_part(path: Path) -> None:
+    """Name the dataset to who names a folder of it, which would look like an empty one."""
+    from flashinfer_bench.data.layout import DATASET_FOLDERS  # noqa: PLC0415  # `--help` does without
+
+    if any((path / each).is_dir() for each in DATASET_FOLDERS):
+        return
+    whole = path.resolve()
+    for folder in (whole, *whole.parents):
+        if folder.name in DATASET_FOLDERS and (folder.parent / "definitions").is_dir():
+            raise UsageError(f"--local {path} is a part of a dataset: name {folder.parent}")
 
 
 def _default_path() -> Path:
     path = settings.dataset_path()
     if not path.is_dir():
-        raise UsageError(f"no dataset was named, and {path} is not there; {_HOW_TO_GET_ONE}")
+        raise UsageError(f"no dataset was named, and {path} is not there; {_how_to_get_one()}")
     return path
+
+
+def _how_to_get_one() -> str:
+    """Say how to name a dataset to the command that runs: not every one takes `--hub` or a second file."""
+    ctx = click.get_current_context(silent=True)
+    names = {name for each in ctx.command.params for name in each.opts} if ctx else set()
+    reference = "; or give the reference's file before the kernel's" if "files" in names else ""
+    return (_OF_THE_HUB if "--hub" in names else "") + _OF_A_FOLDER + reference
 
 
 def pulled_folder(repository: str) -> str:

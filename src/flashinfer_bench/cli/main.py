@@ -105,8 +105,8 @@ _SAME_SENSE = {
 """Words of other tools, and our command that does it."""
 _GROUPS = ("report",)
 """Whose commands people look for at the top."""
-_NEAR = 0.7
-"""How alike a suggestion is at least: `decompose` for `compare` is 0.62."""
+_NEAR = 0.65
+"""How alike a suggestion is at least: `rnu` for `run` is 0.67, `decompose` for `compare` 0.62."""
 
 EXAMPLES = (
     "flashinfer-bench run --local examples/dataset",
@@ -187,7 +187,8 @@ class CommandLine(CommandGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether a document is wanted, and leave the rest to the commands."""
         want_json(ctx, args)
-        return super().parse_args(ctx, args)
+        with faults_in_one_line(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command inside the boundary where faults become one line and an exit code."""

@@ -188,7 +188,7 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         except ValueError:
             self.fail(f"{value!r} is no time such as 2, 2s or 500ms", param, ctx)
         if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is not longer than nothing", param, ctx)
+            self.fail(f"{value!r} must be more than 0 s, and finite", param, ctx)
         return seconds
 
 

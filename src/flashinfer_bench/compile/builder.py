@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from flashinfer_bench.compile.architectures import DEFAULT_ARCH, Gpu
 from flashinfer_bench.compile.builders.python import PythonBuilder
 from flashinfer_bench.compile.builders.tilelang import TileLangBuilder
 from flashinfer_bench.compile.builders.torch_extension import TorchExtensionBuilder
@@ -14,6 +15,7 @@ from flashinfer_bench.compile.builders.tvm_ffi import TvmFfiBuilder
 from flashinfer_bench.compile.cache import BuildCache, solution_folder
 from flashinfer_bench.compile.cuda import needs_nvcc, require_headers, require_toolkit
 from flashinfer_bench.compile.dependencies import find_libraries, require_dependencies
+from flashinfer_bench.compile.native import facts_of
 from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.compile.targets import BuildTarget
@@ -44,6 +46,31 @@ class Builder(Protocol):
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Build or take from the cache; a fault of the solution is a `BuildError` with its log."""
+
+
+@runtime_checkable
+class DefinitionBuilder(Protocol):
+    """A builder as people write it for the ecosystem: it is given the definition, and keeps what it builds itself."""
+
+    def is_available(self) -> bool:
+        """Tell whether it can be used on this machine."""
+
+    def can_build(self, solution: Solution) -> bool:
+        """Tell whether it takes a solution."""
+
+    def build(self, definition: Definition, solution: Solution) -> Runnable:
+        """Build; a fault of the solution is a `BuildError`."""
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """What a builder can do besides, whose compiler needs neither the device nor the solution's own code."""
+
+    def compile(self, solution: Solution, cache: BuildCache, target: BuildTarget) -> None:
+        """Compile unless it was, and load nothing; errors as of `Builder.build`."""
+
+    def is_compiled(self, solution: Solution, cache: BuildCache, facts: dict[str, str]) -> bool:
+        """Tell whether the binary of such facts is there."""
 
 
 _ALL: tuple[Builder, ...] = (
@@ -81,6 +108,39 @@ def build(
     return builder.build(solution, signature, cache, target or BuildTarget())
 
 
+def compile_ahead(solution: Solution, arch: str | None, cache_root: Path) -> None:
+    """Do what compilers do of a build: afterwards `build` has nothing to compile.
+
+    Nothing of the solution is loaded, and no GPU is touched. `arch` is that of its device, or what was asked for.
+    Raises what `build` would.
+    """
+    builder = _equipped_builder(solution)
+    if isinstance(builder, Compiling):
+        cache = BuildCache(solution_folder(cache_root, solution))
+        builder.compile(solution, cache, BuildTarget("cpu", arch))
+
+
+def is_compiled_ahead(solution: Solution) -> bool:
+    """Tell whether a compiler makes something of a solution before any of it is loaded."""
+    spec = solution.spec
+    return isinstance(BUILDERS.get((spec.language, spec.effective_binding)), Compiling)
+
+
+def is_left_to_compile(solution: Solution, arch: str | None, cache_root: Path) -> bool:
+    """Tell whether `compile_ahead` would compile something; False where that fails at once."""
+    spec = solution.spec
+    builder = BUILDERS.get((spec.language, spec.effective_binding))
+    if not isinstance(builder, Compiling):
+        return False
+    cache = BuildCache(solution_folder(cache_root, solution))
+    try:
+        _equipped_builder(solution)
+        gpu = Gpu(arch or DEFAULT_ARCH) if needs_nvcc(solution) else None
+        return not builder.is_compiled(solution, cache, facts_of(solution, gpu))
+    except BuildError:
+        return False
+
+
 def require_toolchain(solution: Solution, arch: str | None = None) -> None:
     """Raise `ToolchainMissingError` when something that a build of this solution needs is not installed.
 
@@ -105,7 +165,10 @@ def _equipped_builder(solution: Solution, builders: Sequence[Builder] | None = N
                 f"solution {solution.name!r}: none of the builders can build it"
             )
         builder = find_builder(solution)
-    missing = builder.missing_tool()
+    spec, needed = solution.spec, builder
+    if spec.language == "cuda" and not needs_nvcc(solution):  # C++ for the CPU asks for no toolkit
+        needed = BUILDERS.get(("cpp", spec.effective_binding), builder)
+    missing = needed.missing_tool()
     if missing is not None:
         raise ToolchainMissingError(f"solution {solution.name!r} cannot be built here: {missing}")
     return builder
@@ -135,7 +198,10 @@ class BuilderRegistry:
     """Builds each (solution, definition) once and remembers the result, a `BuildError` too."""
 
     def __init__(
-        self, builders: Sequence[Builder] | None = None, *, cache_root: Path | None = None
+        self,
+        builders: Sequence[Builder | DefinitionBuilder] | None = None,
+        *,
+        cache_root: Path | None = None,
     ) -> None:
         self._builders = None if builders is None else tuple(builders)
         self._cache_root = cache_root
@@ -170,16 +236,28 @@ class BuilderRegistry:
 
     def _result(self, definition: Definition, solution: Solution) -> Runnable | BuildError:
         try:
-            runnable = build(
-                solution,
-                definition.signature(),
-                cache_root=self._cache_root,
-                builders=self._builders,
-            )
+            runnable = self._built(definition, solution)
         except BuildError as error:
             return error
         runnable.metadata = replace(runnable.metadata, definition=definition)
         return runnable
+
+    def _built(self, definition: Definition, solution: Solution) -> Runnable:
+        ours: list[Builder] = []
+        for builder in self._builders or ():
+            if isinstance(builder, DefinitionBuilder):
+                if builder.is_available() and builder.can_build(solution):
+                    return builder.build(definition, solution)
+                continue
+            ours.append(builder)
+            if builder.can_build(solution):
+                break
+        return build(
+            solution,
+            definition.signature(),
+            cache_root=self._cache_root,
+            builders=None if self._builders is None else ours,
+        )
 
 
 @cache

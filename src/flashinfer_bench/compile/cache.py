@@ -40,6 +40,8 @@ _NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z_]")
 _BUILD_FOLDER = re.compile(
     r"""(?:(?<=")/[^"\n]*|/[^\s"'(:]*)/solutions/[0-9a-f]{32}/\w+/[.\w-]+/"""
 )
+_BUILT_PACKAGE = re.compile(r"\bfib_\w+_[0-9a-f]{16}\.(?=\w)")
+"""The package that Python sources were made into, before the name of a module of theirs."""
 _LONGEST_NAME = 100  # file names end at 255 bytes; the key keeps shortened names apart
 
 
@@ -71,12 +73,14 @@ def package_name(prefix: str, solution_name: str, key: str) -> str:
 
 
 def named_as_written(text: str) -> str:
-    """Name a solution's files as the solution does, where a text names their copies in a build folder.
+    """Name a solution's files and modules as the solution does, where a text names what a build made of them.
 
     >>> named_as_written(f'File "/home/me/cache/solutions/{"0" * 32}/python/fib_python_k_1/main.py", line 3')
     'File "main.py", line 3'
+    >>> named_as_written("fib_python_k_3a6eebe2eadd0884.main.Unfit: too long")
+    'main.Unfit: too long'
     """
-    return _BUILD_FOLDER.sub("", text)
+    return _BUILT_PACKAGE.sub("", _BUILD_FOLDER.sub("", text))
 
 
 def require_writable(root: Path) -> None:
@@ -102,6 +106,10 @@ class BuildCache:
     """The build folders under one root."""
 
     root: Path
+
+    def has(self, kind: str, package: str) -> bool:
+        """Tell whether a package is complete."""
+        return (self.root / kind / package).is_dir()
 
     @contextmanager
     def folder(self, kind: str, package: str, make: Callable[[Path], None]) -> Iterator[Path]:

@@ -97,8 +97,11 @@ def find_toolkit() -> Toolkit | None:
 
 
 def needs_nvcc(solution: Solution) -> bool:
-    """Tell whether a compiled solution has CUDA in it, by its language or a file's suffix."""
-    return solution.spec.language == "cuda" or bool(find_sources(solution, (".cu",)))
+    """Tell whether a compiled solution has CUDA in it, by a file's suffix, or its language and its hardware."""
+    if find_sources(solution, (".cu",)):
+        return True
+    is_for_cpu = {each.lower() for each in solution.spec.target_hardware} == {"cpu"}
+    return solution.spec.language == "cuda" and not is_for_cpu
 
 
 def missing_toolkit() -> str | None:

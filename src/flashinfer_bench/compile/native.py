@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.compile.compiler import COMPILED_SUFFIXES, compile_library, toolchain_facts
@@ -55,15 +55,36 @@ class Toolchain:
 
 def find_toolchain(solution: Solution, target: BuildTarget, recipe: Recipe) -> Toolchain:
     """Find compilers and libraries; raises `ToolchainMissingError` that names what is not here."""
-    libraries = find_libraries(solution)
-    recipe = libraries.added_to(recipe)
-    facts = toolchain_facts() | libraries.facts
+    recipe = _with_flags(find_libraries(solution).added_to(recipe), solution)
     if not needs_nvcc(solution):
         require_entry_suffix(solution, COMPILED_SUFFIXES)
-        return Toolchain(recipe, facts)
+        return Toolchain(recipe, facts_of(solution, None))
     require_entry_suffix(solution, CUDA_SUFFIXES)
     toolkit, gpu = require_toolkit(solution), find_gpu(target)
-    return Toolchain(recipe, facts | cuda_facts(toolkit, gpu), (toolkit, gpu))
+    return Toolchain(recipe, facts_of(solution, gpu), (toolkit, gpu))
+
+
+def facts_of(solution: Solution, gpu: Gpu | None) -> dict[str, str]:
+    """Name what this machine brings into a binary, without loading or starting anything."""
+    facts = toolchain_facts() | find_libraries(solution).facts
+    return facts if gpu is None else facts | cuda_facts(require_toolkit(solution), gpu)
+
+
+def _with_flags(recipe: Recipe, solution: Solution) -> Recipe:
+    """Add the solution's own flags; the device's architecture and the driver's library are ours to name."""
+    options = solution.spec.compile_options
+    if options is None:
+        return recipe
+    of_nvcc = (
+        flag for flag in options.cuda_cflags if "-gencode" not in flag and "-arch" not in flag
+    )
+    of_linker = (flag for flag in options.ld_flags if flag != "-lcuda")
+    return replace(
+        recipe,
+        compiler_flags=tuple(options.cflags),
+        nvcc_flags=tuple(of_nvcc),
+        link_flags=(*recipe.link_flags, *of_linker),
+    )
 
 
 class NotLoadableError(BuildError):

@@ -95,10 +95,9 @@ def _function(module: ModuleType, solution: Solution, symbol: str) -> Callable[.
         defined = sorted(
             name for name, value in vars(module).items() if callable(value) and name[0] != "_"
         )
-        raise BuildError(
-            f"{where} defines no {symbol!r}; it defines {', '.join(defined) or 'none'}"
-        )
+        others = f"its functions are {', '.join(defined)}" if defined else "it has no functions"
+        raise BuildError(f"{where} defines no {symbol!r}; {others}")
     if not callable(found):
-        raise BuildError(f"{where}: {symbol!r} is a {type(found).__name__}, not a function")
+        raise BuildError(f"{where}: {symbol!r} is of type {type(found).__name__}, not a function")
     function: Callable[..., Any] = found
     return function

@@ -153,7 +153,8 @@ def _without_content(plan: InputPlan, device: str) -> Any:
     from flashinfer_bench.tensors.dtypes import torch_dtype  # noqa: PLC0415
 
     if plan.source != "scalar":
-        return torch.empty(plan.tensor.shape, dtype=torch_dtype(plan.tensor.dtype), device=device)
+        dtype = torch_dtype(plan.tensor.dtype)
+        return torch.empty(plan.tensor.torch_shape, dtype=dtype, device=device)
     if plan.value is not None:
         return plan.value
     return 1.0 if plan.tensor.dtype.startswith(("float", "bfloat")) else 1

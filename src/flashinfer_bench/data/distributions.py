@@ -31,6 +31,7 @@ _FLOATS = tuple(_LARGEST)
 _WIDE_FLOATS = ("float64", "float32", "bfloat16", "float16")
 _TAILS = 6.0  # standard deviations that a billion draws stay within
 _CLAMPED_TAILS = 2.0  # eight-bit floats are clamped there
+_SHARES_OFF = 1e-3  # what rounding may make of shares that add up to one
 
 
 def _arithmetic(length: int | str) -> int | str:
@@ -56,12 +57,16 @@ class Drawn(Entity):
 
     dtypes: ClassVar[tuple[str, ...]]
     is_for_scalars: ClassVar[bool] = False
+    words: ClassVar[frozenset[str]] = frozenset({"type"})
+    """Parameters that are text, and no arithmetic over axes."""
 
     def resolved(self, axes: Mapping[str, int]) -> dict[str, Any]:
         """Give type and parameters with every length as a number; `ValueError` where one has none."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return {
-            name: _number(name, value, axes) if isinstance(value, str) and name != "type" else value
+            name: _number(name, value, axes)
+            if isinstance(value, str) and name not in self.words
+            else value
             for name, value in fields.items()
         }
 
@@ -237,6 +242,60 @@ class PageTable(Drawn):
         return _overflow(at.dtype, pages - 1)
 
 
+class ExpertRouting(Drawn):
+    """Rows of different experts: which ones each token goes to, as a router of a mixture of experts chooses them."""
+
+    dtypes = _INTEGERS
+
+    type: Literal["expert_routing"] = "expert_routing"
+    """Marks rows of experts."""
+    experts: Length
+    """Number of experts; a number or arithmetic over axes."""
+    load: list[Annotated[FiniteFloat, Field(ge=0, le=1)]] | None = Field(None, exclude_if=is_none)
+    """Share of the choices that each expert gets, in all 1, at most one over the length of a row; equal without it."""
+
+    def misfit(self, at: Seat) -> str | None:
+        """Say whether rows can hold different experts with these shares."""
+        experts = at.numbers["experts"]
+        if not at.shape:
+            return "needs rows; the shape is []"
+        row = at.shape[-1]
+        if row > experts:
+            return f"has rows of {row} different experts, and there are {experts}"
+        load = at.numbers["load"]
+        if load is not None and len(load) != experts:
+            return f"has {len(load)} shares for {experts} experts"
+        if load is not None and abs(sum(load) - 1) > _SHARES_OFF:
+            return f"has shares that add up to {sum(load):g}, not 1"
+        if load is not None and row and max(load) > 1 / row + _SHARES_OFF:
+            return f"gives an expert {max(load):g} of the choices; in rows of {row} it gets {1 / row:g} at most"
+        return _overflow(at.dtype, experts - 1)
+
+
+class SequenceLengths(Drawn):
+    """Lengths of sequences spread as recorded ones are, however many there are.
+
+    They stay the same for all calls of a trial.
+    """
+
+    dtypes = _INTEGERS
+
+    type: Literal["sequence_lengths"] = "sequence_lengths"
+    """Marks lengths of sequences."""
+    recorded: Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(min_length=1)]
+    """Lengths seen in a batch, in any order."""
+    longest: Length | None = Field(None, exclude_if=is_none)
+    """No length is above this; a number or arithmetic over axes."""
+
+    def misfit(self, at: Seat) -> str | None:
+        """Say whether the dtype holds the lengths."""
+        longest = at.numbers["longest"]
+        if longest is not None and longest < 0:
+            return f"has no length up to {longest}"
+        largest = max(self.recorded)
+        return _overflow(at.dtype, largest if longest is None else min(largest, longest))
+
+
 class Boolean(Drawn):
     """Booleans of which a share is true."""
 
@@ -253,6 +312,7 @@ class FloatForm(Drawn):
     """Floats of a form that a kernel relies on, such as a mask or a variance."""
 
     dtypes = _WIDE_FLOATS
+    words = frozenset({"type", "form"})
 
     type: Literal["form"] = "form"
     """Marks floats of a form."""
@@ -279,6 +339,8 @@ Distribution = Annotated[
     | Permutation
     | IndexPointers
     | PageTable
+    | ExpertRouting
+    | SequenceLengths
     | Boolean
     | FloatForm,
     Field(discriminator="type"),

@@ -24,6 +24,7 @@ from flashinfer_bench.data.opening import (
     require_inside,
     too_large,
 )
+from flashinfer_bench.data.parsing import fault_sentence
 from flashinfer_bench.data.solution import Solution
 from flashinfer_bench.errors import DatasetError, DatasetWarning, UsageError
 
@@ -48,7 +49,7 @@ def pack(folder: Path | str) -> Solution:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])).replace("spec", "build", 1)
-        message = first["msg"].removeprefix("Value error, ")
+        message = fault_sentence(first)
         raise DatasetError(f"{field}: {message}" if field else message, path=toml) from None
 
 
@@ -76,13 +77,18 @@ def unpack(solution: Solution, folder: Path | str) -> Path:
 def _tables(toml: Path) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(read_bytes(toml, SOURCE_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+        raise DatasetError(message, path=toml) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DatasetError(f"not TOML: {error}", path=toml) from None
-    wrong = sorted(tables.keys() ^ {"solution", "build"})
-    if wrong:
-        raise DatasetError(
-            f"needs the tables [solution] and [build] and no other: {', '.join(wrong)}", path=toml
-        )
+    known = {"solution", "build"}
+    missing, strange = sorted(known - tables.keys()), sorted(tables.keys() - known)
+    if missing or strange:
+        faults = [f"has no {', '.join(f'[{each}]' for each in missing)}"] if missing else []
+        faults += [f"has {', '.join(strange)} outside of them"] if strange else []
+        message = f"needs the tables [solution] and [build] and nothing else; {'; '.join(faults)}"
+        raise DatasetError(message, path=toml)
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise DatasetError(f"{name} must be a table: [{name}]", path=toml)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.definition import Definition
     from flashinfer_bench.data.solution import Solution
 
+DATASET_FOLDERS = ("definitions", "solutions", "workloads", "traces")
+"""What every dataset has; `blob` and `profiles` lie beside them where there are any."""
 SOLUTION_TOML = "solution.toml"
 _READ = (".json", ".jsonl", ".ndjson")
 
@@ -102,9 +104,14 @@ class Layout:
 
 def name(text: str) -> str:
     """Refuse what cannot be one part of a path."""
-    if text in {"", ".", ".."} or any(character in text for character in "/\\\0"):
+    if not is_name(text):
         raise UsageError(f"{text!r} cannot be a file or folder name")
     return text
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be one part of a path."""
+    return text not in {"", ".", ".."} and not any(character in text for character in "/\\\0")
 
 
 @dataclass(frozen=True, slots=True)

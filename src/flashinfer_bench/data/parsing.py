@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -39,6 +40,8 @@ class UnknownKeys:
     """Keys that were passed over while reading, counted by entity and key."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    meant: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The known key that is near."""
     _reported: set[tuple[str, str]] = field(default_factory=set)
 
     def warn(self) -> None:
@@ -46,7 +49,9 @@ class UnknownKeys:
         for (entity, key), count in self.counts.items():
             if (entity, key) not in self._reported:
                 times = "once" if count == 1 else f"{count} times"
-                text = f"unknown key {key!r} of {entity} ignored ({times})"
+                near = self.meant.get((entity, key))
+                hint = f"; did you mean {near!r}?" if near else ""
+                text = f"unknown key {key!r} of {entity} ignored ({times}){hint}"
                 warnings.warn(text, DatasetWarning, stacklevel=3)
         self._reported.update(self.counts)
 
@@ -88,7 +93,11 @@ def _parse_carefully(
     except ValidationError as error:  # checks that come after those of the keys
         faults = list(error.errors(include_url=False))
         raise _dataset_error(cls, text, place, faults) from None
-    unknown.counts.update(_entity_and_key(entity, extra["loc"]) for extra in extras)
+    for extra in extras:
+        holder, key = _holder_and_key(entity, extra["loc"])
+        unknown.counts[holder.__name__, key] += 1
+        for near in get_close_matches(key, getattr(holder, "model_fields", ()), n=1):
+            unknown.meant[holder.__name__, key] = near
     return entity
 
 
@@ -112,8 +121,10 @@ def _plain(text: str, place: TextPlace) -> Any:
     except UnicodeEncodeError:
         message = "not Unicode: half of a surrogate pair stands alone"
         raise DatasetError(message, path=place.path, line=place.line) from None
-    except (RecursionError, ValueError) as error:  # nested too deeply; a number of 5000 digits
-        raise DatasetError(f"not JSON: {error}", path=place.path, line=place.line) from None
+    except (RecursionError, ValueError) as error:
+        is_deep = isinstance(error, RecursionError)
+        why = "brackets nested too deeply" if is_deep else "a number has more than 4,300 digits"
+        raise DatasetError(f"not JSON: {why}", path=place.path, line=place.line) from None
     return plain
 
 
@@ -131,14 +142,38 @@ def _dataset_error(
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     dotted = ".".join([cls.__name__, *map(str, first["loc"])])
     return DatasetError(
-        f"{dotted}: {_sentence(first)}{more}",
+        f"{dotted}: {fault_sentence(first)}{more}",
         path=place.path,
         line=line if place.line is None else place.line,
         column=column,
     )
 
 
-def _sentence(fault: ErrorDetails) -> str:
+_WORDS = {
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "dict_type": "must be an object",
+    "enum": "must be {expected}",
+    "finite_number": "must be a finite number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_type": "must be an integer",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+}
+"""By pydantic's type of a fault."""
+
+
+def fault_sentence(fault: ErrorDetails) -> str:
+    """Say what is wrong with a value, in words of the file and not of pydantic."""
     match fault["type"]:
         case "value_error":
             return str(fault["ctx"]["error"])
@@ -155,6 +190,14 @@ def _sentence(fault: ErrorDetails) -> str:
         case "union_tag_invalid":
             context = fault["ctx"]
             return f"unknown type {context['tag']!r}; expected {context['expected_tags']}"
+        case known if known in _WORDS:
+            words = _WORDS[known].format_map(
+                {
+                    key: int(each) if isinstance(each, float) and each.is_integer() else each
+                    for key, each in fault.get("ctx", {}).items()
+                }
+            )
+            return f"{words}, not {_shortened(fault['input'])}"
         case _:
             return f"{fault['msg']}, not {_shortened(fault['input'])}"
 
@@ -164,13 +207,13 @@ def _shortened(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def _entity_and_key(entity: Entity, location: tuple[str | int, ...]) -> tuple[str, str]:
+def _holder_and_key(entity: Entity, location: tuple[str | int, ...]) -> tuple[type, str]:
     """Name the entity that holds an unknown key by walking down to it."""
     here: Any = entity
     for part in location[:-1]:
         is_container = isinstance(here, dict | list)
         here = here[part] if is_container else getattr(here, str(part), here)  # a tag is no step
-    return type(here).__name__, str(location[-1])
+    return type(here), str(location[-1])
 
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)

@@ -116,6 +116,8 @@ class KernelReference(Entity):
     """Name of the definition."""
     axes: dict[NonEmptyStr, NonNegativeInt] = Field(default_factory=dict)
     """Lengths of its variable axes."""
+    workload: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Uuid of the workload that is meant, where several have these lengths."""
 
 
 def _kernel_kind(kernel: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from flashinfer_bench.data.files import numbered_lines, without_torn_tail
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.trace import Trace
+from flashinfer_bench.data.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_Wire = TypeVar("_Wire")
 _HEAD = re.compile(rb'\{"definition":"([ !#-\[\]-~]*)",')  # plain ASCII, nothing escaped
 _SOLUTION = b'"solution":"'
 
@@ -32,6 +34,13 @@ class _Head(msgspec.Struct):
     definition: str
     solution: str | None = None
     evaluation: msgspec.Raw | None = None
+
+
+class _OnlyWorkload(msgspec.Struct):
+    workload: msgspec.Raw
+
+
+_WORKLOAD_OF = msgspec.json.Decoder(_OnlyWorkload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,18 @@ class Segment:
     def trace(self, number: int, line: bytes, unknown: UnknownKeys) -> Trace:
         """Parse one line."""
         return parse(Trace, line, TextPlace(self.path, number), unknown=unknown)
+
+    def workload(
+        self, number: int, line: bytes, unknown: UnknownKeys, known: dict[bytes, Workload]
+    ) -> Workload:
+        """Parse the workload of one line; those that are written alike are parsed once."""
+        try:
+            text = bytes(_WORKLOAD_OF.decode(line).workload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self.trace(number, line, unknown).workload  # what is wrong is said there
+        if text not in known:
+            known[text] = parse(Workload, text, TextPlace(self.path, number), unknown=unknown)
+        return known[text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +176,58 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
         """Whether the job passed."""
         return self.status == "PASSED"
 
-    def is_within(self, absolute: float | None, relative: float | None) -> bool:
-        """Tell whether both error maxima are within bounds; NaN never is, a bound of None always."""
-        return all(
-            bound is None or (value is not None and value <= bound)
-            for bound, value in (
-                (absolute, self.max_absolute_error),
-                (relative, self.max_relative_error),
-            )
-        )
+
+class _Errors(msgspec.Struct, gc=False):
+    max_relative_error: float | _Word = 0.0
+    max_absolute_error: float | _Word = 0.0
+
+
+class _Speedup(msgspec.Struct, gc=False):
+    speedup_factor: float | None = None
+
+
+class _RowAxes(msgspec.Struct, gc=False):
+    axes: dict[str, int]
+
+
+class _Interpreted(msgspec.Struct, gc=False):
+    interpreted: bool = False
+
+
+class _Rated(msgspec.Struct, gc=False):
+    status: str
+    correctness: _Errors | None = None
+    performance: _Speedup | None = None
+    provenance: _Interpreted | None = None
+
+
+class Contender(msgspec.Struct, gc=False):
+    """As much of a full trace as says whether it is the best: a third of the time that a row takes."""
+
+    workload: _RowAxes
+    solution: str
+    evaluation: _Rated
+
+
+def is_good(trace: Contender | Trace, absolute: float | None, relative: float | None) -> bool:
+    """Tell whether a trace passed with both error maxima within bounds; NaN never is, a bound of None always."""
+    evaluation = trace.evaluation
+    if evaluation is None or evaluation.status != "PASSED":
+        return False
+    errors = evaluation.correctness
+    if errors is None:
+        return absolute is None and relative is None
+    return (absolute is None or float(errors.max_absolute_error) <= absolute) and (
+        relative is None or float(errors.max_relative_error) <= relative
+    )
+
+
+def speedup_of(trace: Contender | Trace) -> float | None:
+    """Give the speedup of a trace, 0 where it says none; None where its kernel was interpreted."""
+    evaluation = trace.evaluation
+    if evaluation is None or (evaluation.provenance and evaluation.provenance.interpreted):
+        return None
+    return (evaluation.performance and evaluation.performance.speedup_factor) or 0.0
 
 
 class _WorkloadRow(msgspec.Struct, gc=False):
@@ -235,6 +299,7 @@ class _Trace(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Trace)
+_CONTENDERS = msgspec.json.Decoder(Contender)
 _NO_PERFORMANCE = _Performance()
 _NO_PROVENANCE = _Provenance()
 
@@ -242,13 +307,21 @@ _NO_PROVENANCE = _Provenance()
 def rows_of_segment(segment: Segment, describe: Describe) -> Iterator[TraceRow | None]:
     """Give a row for each line, None for a trace that was never evaluated."""
     try:
-        wires = _decode(segment)
+        wires = _decode(_DECODER, segment)
     except (msgspec.DecodeError, UnicodeDecodeError):  # flat or lenient forms, or a fault
         for trace in segment.traces(UnknownKeys()):
             yield row_of_trace(trace, describe)
         return
     for wire in wires:
         yield _row(wire, wire.solution, wire.evaluation, describe)
+
+
+def contenders_of_segment(segment: Segment) -> Iterator[Contender | Trace]:
+    """Give as much of each line as says whether it is the best."""
+    try:
+        yield from _decode(_CONTENDERS, segment)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # flat or lenient forms, or a fault
+        yield from segment.traces(UnknownKeys())
 
 
 def row_of_trace(trace: Trace, describe: Describe) -> TraceRow | None:
@@ -258,10 +331,10 @@ def row_of_trace(trace: Trace, describe: Describe) -> TraceRow | None:
     return _row(trace, trace.solution, trace.evaluation, describe)
 
 
-def _decode(segment: Segment) -> list[_Trace]:
+def _decode(decoder: msgspec.json.Decoder[_Wire], segment: Segment) -> list[_Wire]:
     if segment.only is None:
-        return _DECODER.decode_lines(segment.content)
-    return [_DECODER.decode(line) for _, line in segment.only]
+        return decoder.decode_lines(segment.content)
+    return [decoder.decode(line) for _, line in segment.only]
 
 
 def _row(

@@ -92,3 +92,8 @@ def lock_folder() -> Path:
 
 def _path(variable: str, default: str) -> Path:
     return Path(os.environ.get(variable) or default).expanduser()
+
+
+def count_gpus_by_bus() -> None:
+    """Have this process and those it starts count GPUs as nvidia-smi does, unless the user says otherwise."""
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")

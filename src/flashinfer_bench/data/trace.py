@@ -143,12 +143,16 @@ class Performance(Entity):
     """What the intervals know: noise within these processes, not what differs from one process to the next."""
     blocks_discarded: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Blocks repeated because the machine was disturbed: throttled, or busy with something else."""
+    blocks_begun_again: NonNegativeInt | None = Field(None, exclude_if=is_none)
+    """Blocks forgotten because their samples had too few calls: these were far quicker than in warm-up."""
     blocks_disturbed: dict[str, NonNegativeInt] | None = Field(None, exclude_if=is_none)
     """Blocks that count though the machine was disturbed, by what disturbed it."""
     conditions: dict[str, Interval] | None = Field(None, exclude_if=is_none)
     """Lowest and highest reading around the blocks: `sm_clock_mhz`, `temperature_c`, `power_w`, `load_average`."""
     peak_memory_bytes: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Most memory the solution held, as its own process reports it; bounded by what the device has."""
+    build_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Time until the solution could be called, as the parent saw it; short where an earlier build was kept."""
     bytes_moved: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Bytes one call moves at least."""
     flops: NonNegativeFloat | None = Field(None, exclude_if=is_none)

@@ -8,14 +8,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.parsing import UnknownKeys
-from flashinfer_bench.data.rows import TraceRow, row_of_trace, rows_of_segment
+from flashinfer_bench.data.rows import (
+    Contender,
+    TraceRow,
+    contenders_of_segment,
+    row_of_trace,
+    rows_of_segment,
+)
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView, Iterator, ValuesView
+    from collections.abc import Container, ItemsView, Iterator, ValuesView
 
     from flashinfer_bench.data.rows import Describe, Segment
+    from flashinfer_bench.data.workload import Workload
 
 
 class TraceLists(dict[str, list[Trace]]):
@@ -55,6 +62,27 @@ class TraceLists(dict[str, list[Trace]]):
             if row is not None:
                 yield index, row
             index += 1
+
+    def workloads_of(self, name: str, wanted: Container[int]) -> Iterator[tuple[int, Workload]]:
+        """Give the workloads of some traces of a list, by index, without parsing the rest of these traces."""
+        index = 0
+        known: dict[bytes, Workload] = {}
+        for segment in self._segments.get(name, ()):
+            for number, line in segment.lines():
+                if index in wanted:
+                    yield index, segment.workload(number, line, self._unknown, known)
+                index += 1
+        for trace in super().get(name, ()):
+            if index in wanted:
+                yield index, trace.workload
+            index += 1
+        self._unknown.warn()
+
+    def contenders(self, name: str) -> Iterator[Contender | Trace]:
+        """Give every trace of a list, or as much of it as says whether it is the best."""
+        for segment in self._segments.get(name, ()):
+            yield from contenders_of_segment(segment)
+        yield from super().get(name, ())
 
     def may_hold(self, name: str, text: str) -> bool:
         """Tell whether a list's traces can have a text as a value, without parsing them: False is certain."""

@@ -20,6 +20,7 @@ from flashinfer_bench.data.blobs import (
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.loading import Homes, load
+from flashinfer_bench.data.rows import is_good, speedup_of
 from flashinfer_bench.data.scores import (
     Scorer,
     SpeedupMetrics,
@@ -202,11 +203,7 @@ class TraceSet:
 
     def filter_traces(self, def_name: str, atol: float = 1e-2, rtol: float = 1e-2) -> list[Trace]:
         """Passed traces of a definition with both error maxima within bounds."""
-        return [
-            self.traces.trace_at(def_name, index)
-            for index, row in list(self.traces.rows(def_name, self._describe()))
-            if row.is_passed and row.is_within(atol, rtol)
-        ]
+        return [trace for trace in self.traces.get(def_name, ()) if is_good(trace, atol, rtol)]
 
     def get_best_trace(
         self,
@@ -218,12 +215,11 @@ class TraceSet:
         """Passed trace with the highest speedup on these axes; a bound of None is off."""
         wanted = (axes or {}).items()
         candidates = [
-            (row.speedup or 0.0, -index)
-            for index, row in self.traces.rows(def_name, self._describe())
-            if row.is_passed
-            and not row.interpreted
-            and wanted <= row.axes.items()
-            and row.is_within(max_abs_error, max_rel_error)
+            (speedup, -index)
+            for index, trace in enumerate(self.traces.contenders(def_name))
+            if is_good(trace, max_abs_error, max_rel_error)
+            and wanted <= trace.workload.axes.items()
+            and (speedup := speedup_of(trace)) is not None
         ]
         return self.traces.trace_at(def_name, -max(candidates)[1]) if candidates else None
 

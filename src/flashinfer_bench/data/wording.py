@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NEAR = 0.6
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = _NEAR) -> str:
@@ -63,3 +64,8 @@ def parse_timestamp(text: str) -> datetime | None:
     except ValueError:
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def instant(timestamp: str) -> datetime:
+    """Read a trace's timestamp to sort by; a strange one counts as long ago."""
+    return parse_timestamp(timestamp) or _LONG_AGO

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, FiniteFloat, StrictBool, Tag
 
 from flashinfer_bench.data.distributions import Distribution
-from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_none
+from flashinfer_bench.data.entity import Entity, NonEmptyStr, NonNegativeInt, is_empty, is_none
 from flashinfer_bench.data.shapes import DType
 
 # Published and fixed: the same workload has the same uuid everywhere.
@@ -123,6 +123,8 @@ class Workload(Entity):
     """`small` for a CPU, `full` for a serving GPU; without it the workload is of both classes."""
     tolerance: WorkloadTolerance | None = Field(None, exclude_if=is_none)
     """Goes before the settings of the definition and its op type; what it leaves out is theirs."""
+    weak: list[NonEmptyStr] = Field(default_factory=list, exclude_if=is_empty)
+    """What wrong kernels do that are known to pass here, such as `ignores mask`; `decompose` writes it."""
 
     def is_of_class(self, wanted: str) -> bool:
         """Tell whether `small`, `full` or `all` takes this workload in."""

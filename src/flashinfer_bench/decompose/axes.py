@@ -82,12 +82,17 @@ class Probed:
         )
 
 
-def probe(trace: OpTrace, retrace: Retrace) -> Probed:
-    """Find the variable axes of a model, and what follows them."""
+def probe(trace: OpTrace, retrace: Retrace, *, is_step: bool = False) -> Probed:
+    """Find the variable axes of a model, and what follows them.
+
+    `is_step`: the model takes one token at a time, so lengths of one stay.
+    """
     axes: list[ModelAxis] = []
     runs: list[OpTrace] = []
     budget = max(_LEAST_PROBES, _WORK // max(1, len(trace.ops)))
-    waiting = list(_candidates(trace))
+    waiting = [
+        each for each in _candidates(trace) if not (is_step and _is_one_token(trace, each[0]))
+    ]
     taken: set[Place] = set()
     while waiting and budget > 0:
         places, alternatives = waiting.pop(0)
@@ -121,6 +126,11 @@ def _candidates(
     for size, places in by_size.items():
         if len({position for _, position in places}) > 1 and size > 1:
             yield tuple(places), _pairs(places)
+
+
+def _is_one_token(trace: OpTrace, places: tuple[Place, ...]) -> bool:
+    index, position = places[0]
+    return position > 0 and trace.values[trace.inputs[index]].shape[position] == 1
 
 
 def _pairs(places: Sequence[Place]) -> tuple[tuple[Place, ...], ...]:
@@ -208,6 +218,8 @@ def _axis(trace: OpTrace, places: tuple[Place, ...], taken: Sequence[str]) -> Mo
     name = _axis_name(len(shape), position)
     if position == 1 and given.dtype.startswith("int"):  # numbers of tokens
         name = "seq_len"
+    if position == len(shape) - 2 and given.name.startswith(_CACHES):
+        name = "kv_len"
     while name in taken:
         name = (
             f"{name.rstrip('0123456789_')}_{sum(each.startswith(name[:4]) for each in taken) + 1}"
@@ -220,6 +232,10 @@ _AXIS_NAMES = {
     (5, 1): "channels", (5, 2): "depth", (5, 3): "height", (5, 4): "width",
 }  # fmt: skip
 """What a dimension is usually called, by rank and position; the first is the batch."""
+
+
+_CACHES = ("past_key", "past_value", "k_cache", "v_cache", "key_cache", "value_cache")
+"""What inputs are called that hold a cache, tokens in their last dimension but one."""
 
 
 def _axis_name(rank: int, position: int) -> str:

@@ -60,6 +60,16 @@ def node_cost(trace: OpTrace, node: Node) -> Cost:
     return _cost(trace, node.all_ops())
 
 
+def trace_cost(trace: OpTrace) -> Cost:
+    """Cost of a whole run when each of its operations is a launch of its own."""
+    each = [_cost(trace, (op.id,)) for op in trace.ops]
+    return Cost(
+        flops=sum(cost.flops for cost in each),
+        read_bytes=sum(cost.read_bytes for cost in each),
+        written_bytes=sum(cost.written_bytes for cost in each),
+    )
+
+
 def launches_cost(trace: OpTrace, node: Node) -> Cost:
     """Cost of a node when each of its kernels is a launch of its own."""
     each = [_cost(trace, leaf.ops) for leaf in node.walk() if leaf.is_leaf]
@@ -302,17 +312,41 @@ def _recurrent(shapes: _Shapes) -> int:
 
 
 def _einsum(shapes: _Shapes) -> int:
-    """All index sizes multiplied, once for each operand."""
+    """Two operands at a time, from left to right: all index sizes of the pair multiplied, twice.
+
+    An index that neither the result nor a later operand has is summed with its pair.
+    """
     equation, *operands = shapes.op.args
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = list(operands[0])
     if not isinstance(equation, str) or not all(isinstance(each, Ref) for each in operands):
         return _by_class(shapes, "HEAVY")
-    sizes: dict[str, int] = {}
-    for labels, operand in zip(equation.split("->")[0].split(","), operands, strict=False):
-        shape = shapes.trace.values[operand.id].shape
-        sizes |= _label_sizes(labels.replace(" ", ""), shape)
-    return max(1, len(operands)) * math.prod(sizes.values())
+    left, _, right = equation.replace(" ", "").partition("->")
+    sizes = [
+        _label_sizes(labels, shapes.trace.values[operand.id].shape)
+        for labels, operand in zip(left.split(","), operands, strict=False)
+    ]
+    if len(sizes) < 2:  # noqa: PLR2004  # a sum over one operand
+        return math.prod(value for each in sizes for value in each.values())
+    kept = _result_labels(left, right, sizes, has_arrow="->" in equation)
+    flops, held = 0, sizes[0]
+    for at, other in enumerate(sizes[1:], start=1):
+        pair = held | other
+        flops += 2 * math.prod(pair.values())
+        later = kept.union(*sizes[at + 1 :])
+        held = {label: size for label, size in pair.items() if label in later}
+    return flops
+
+
+def _result_labels(
+    left: str, right: str, sizes: list[dict[str, int]], *, has_arrow: bool
+) -> set[str]:
+    """Find the indices of the result; without an arrow they are those that occur once."""
+    dots = {label for each in sizes for label in each if label.startswith("...")}
+    if has_arrow:
+        return set(right) | (dots if "..." in right else set())
+    letters = [label for label in left if label.isalpha()]
+    return dots | {label for label in letters if letters.count(label) == 1}
 
 
 def _label_sizes(labels: str, shape: tuple[int, ...]) -> dict[str, int]:

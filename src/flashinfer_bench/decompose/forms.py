@@ -1,8 +1,8 @@
 """A part of a model as a function of its own: inputs, outputs, and sizes that follow its variable axes.
 
 The axes of a part are dimensions of its inputs that follow a variable axis of the model. Every integer in it that
-varies must be an affine function of one of them, and every dimension of its outputs that varies must be one;
-where that fails, the part keeps this axis of the model constant.
+varies must be an affine function of one of them, and every dimension of its outputs that varies must be one, or longer
+than one by a constant; where that fails, the part keeps this axis of the model constant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flashinfer_bench.decompose.axes import Many, Probed
 from flashinfer_bench.decompose.ir import Interface, Op, Span, interface
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,22 @@ def _formed(
             fit.offer(size, (index, position))
     ops = tuple(_fitted_op(fit, probed, number) for number in numbers)
     shapes = {
-        value: tuple(fit.size(each, must_be_axis=True) for each in probed.shape(value))
-        for value in (*faces.inputs, *faces.outputs)
+        value: tuple(fit.size(each, may_be=allowed) for each in probed.shape(value))
+        for values, allowed in ((faces.outputs, _is_longer), (faces.inputs, _is_axis))
+        for value in values
     }
     if fit.misfits:
         return frozenset(fit.misfits)
     return Form(faces.inputs, faces.outputs, ops, fit.named(), shapes)
+
+
+def _is_axis(along: Along) -> bool:
+    return along.factor == 1 and not along.offset
+
+
+def _is_longer(along: Along) -> bool:
+    """Whether a length is an axis or a constant more, as a cache's is after a step."""
+    return along.factor == 1 and along.offset >= 0
 
 
 class _Fit:
@@ -95,14 +105,14 @@ class _Fit:
         if isinstance(many, Many):
             self._axes.setdefault(many.values, place)
 
-    def size(self, value: Any, *, must_be_axis: bool = False) -> Any:
+    def size(self, value: Any, *, may_be: Callable[[Along], bool] = bool) -> Any:
         """Write something along an axis; a misfit stays as it was, and is kept in mind."""
         many = self._within(value)
         if not isinstance(many, Many):
             return many
         for axis, lengths in enumerate(self._axes):
             along = _affine(many.values, lengths, axis)
-            if along is not None and (not must_be_axis or along == Along(axis)):
+            if along is not None and may_be(along):
                 return along
         assert isinstance(value, Many)
         self.misfits |= self._probed.varying(value) & self._active or self._active

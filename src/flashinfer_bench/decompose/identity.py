@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flashinfer_bench.decompose.forms import Along, Form
-from flashinfer_bench.decompose.ir import Named, Node, OpTrace, Plain, Ref, Span
+from flashinfer_bench.decompose.ir import Named, Node, Op, OpTrace, Plain, Ref, Span
 
 _DIGITS = 6
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -23,6 +23,7 @@ _DTYPES = {
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128",
     "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
 }  # fmt: skip
+_PUBLISHED = "bf16"
 _LARGEST_RANK = 5
 
 
@@ -53,6 +54,13 @@ def canonical(trace: OpTrace, form: Form) -> dict[str, Any]:
         "ops": ops,
         "outputs": [[numbers[value], *_described(trace, form, value)] for value in form.outputs],
     }
+
+
+def attributes(op: Op) -> Any:
+    """Write what an operation is given besides tensors, nothing named: equal for equal work."""
+    numbers = dict.fromkeys(op.ins, 0)
+    kwargs = {name: _plain(each, numbers) for name, each in sorted(op.kwargs.items())}
+    return {"args": _plain(op.args, numbers), **kwargs}
 
 
 def _described(trace: OpTrace, form: Form, value: str) -> list[Any]:
@@ -107,6 +115,12 @@ def base_name(trace: OpTrace, node: Node, form: Form) -> str:
     """Name a piece by what it does, its constant sizes and its dtype: `linear_768x3072_bf16`."""
     shape = "x".join(map(str, _shape_signature(trace, form)))
     return "_".join(filter(None, (snake(node.name), shape, _dtype(trace, form))))
+
+
+def with_dtype(trace: OpTrace, name: str, form: Form) -> str:
+    """Add the dtype to a published name, which stands for bfloat16."""
+    dtype = _dtype(trace, form)
+    return name if dtype == _PUBLISHED else f"{name}_{dtype}"
 
 
 def snake(text: str) -> str:

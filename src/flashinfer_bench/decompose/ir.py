@@ -149,6 +149,8 @@ class OpTrace:
     front_end: Literal["meta", "real", "export", "opaque"] = "meta"
     """Which step of the fallback chain made it."""
     notes: tuple[str, ...] = ()
+    arguments: Mapping[Scope, Mapping[str, str]] = field(default_factory=dict)
+    """By scope, what its code calls the values that it was given: `cos` and `sin` of a rotation."""
 
     def op(self, id: int) -> Op:  # noqa: A002  # what it is
         """Find an operation by its id."""

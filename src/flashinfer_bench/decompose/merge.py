@@ -175,7 +175,15 @@ class _Names:
             inputs=inputs,
             uuid=uuid_of(self.new.name, axes, inputs),
             size_class=workload.size_class,
+            weak=[self._said(each) for each in workload.weak],
         )
+
+    def _said(self, weakness: str) -> str:
+        """Say what a wrong kernel does with the dictionary's names: `ignores mask`."""
+        called = dict(zip(self.old.inputs, self.new.inputs, strict=True))
+        called |= dict(zip(self.old.outputs, self.new.outputs, strict=True))
+        words, _, name = weakness.rpartition(" ")
+        return f"{words} {called.get(name, name)}"
 
     def _moved(self, given: InputSpec) -> InputSpec:
         if not isinstance(given, SafetensorsInput):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import importlib.util
 import inspect
 import itertools
@@ -25,6 +26,13 @@ from flashinfer_bench.decompose.model_errors import (
     raised_in,
 )
 from flashinfer_bench.decompose.module_tensors import copied_to
+from flashinfer_bench.decompose.run_as import RunAs
+from flashinfer_bench.decompose.serving import (
+    is_of_transformers,
+    phase_inputs,
+    prompt_in,
+    served,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,11 +80,12 @@ class ModelFile:
     module: ModuleType
     folder: _ModelFolder
     entry: str = "Model"
+    run_as: RunAs = field(default_factory=RunAs)
 
     @property
     def name(self) -> str:
-        """The file's name without its suffix."""
-        return self.path.stem
+        """The file's name without its suffix, and the phase."""
+        return "_".join(filter(None, (self.path.stem, self.run_as.phase)))
 
     def build(self, device: str, seed: int) -> nn.Module:
         """Make the model with weights drawn from a seed; on `meta` it takes no memory."""
@@ -98,9 +107,26 @@ class ModelFile:
                     return self._given("meta", "meta", seed)
             return self._given("cpu", device, seed)
 
+    @property
+    def _own_inputs(self) -> Callable[[], Any] | None:
+        """The file's function for the inputs of a phase: `get_decode_inputs`."""
+        found: Callable[[], Any] | None = getattr(
+            self.module, f"get_{self.run_as.phase}_inputs", None
+        )
+        return found
+
     def _constructed(self, device: str, seed: int) -> nn.Module:
+        made = self._plain(device, seed)
+        mode = self.run_as.mode or ("eval" if is_of_transformers(made) else None)
+        if mode is not None:
+            made.train(mode == "train")
+        if self.run_as.phase is not None and self._own_inputs is None:
+            made = served(made, self.run_as.cache, str(self.path)).train(made.training)
+        return made.requires_grad_(False)  # matmul picks another order of sums for a trained weight
+
+    def _plain(self, device: str, seed: int) -> nn.Module:
         _seed(seed)
-        with torch.device(device), _unscripted():
+        with torch.device(device), _unscripted(), _default_dtype(self.run_as.dtype):
             given: Any = getattr(self.module, "get_init_inputs", list)()
             model = getattr(self.module, self.entry)
             made = model(**given) if isinstance(given, Mapping) else model(*_listed(given))
@@ -108,14 +134,25 @@ class ModelFile:
             raise ModelFileError(
                 f"{self.path}: {self.entry} makes a {type(made).__name__}: derive it from torch.nn.Module"
             )
-        return made.requires_grad_(False)  # matmul picks another order of sums for a trained weight
+        return made
 
     def _given(self, made_on: str, device: str, seed: int) -> list[Any]:
         _seed(seed)
         with torch.device(made_on):
-            given = self.module.get_inputs()
+            given = (self._own_inputs or self.module.get_inputs)()
         forward = getattr(self.module, self.entry).forward
-        return list(moved(_positional(given, forward, bound=False), device))
+        listed = list(moved(_positional(given, forward, bound=False), device))
+        if self.run_as.dtype is not None:
+            listed = list(_in_dtype(listed, getattr(torch, self.run_as.dtype)))
+        if self.run_as.phase is None or self._own_inputs is not None:
+            return listed
+        return phase_inputs(
+            self.run_as.phase, prompt_in(listed, str(self.path)), self._step, device=device
+        )
+
+    @functools.cached_property
+    def _step(self) -> Any:
+        return self.build("meta", 0)
 
 
 @dataclass(frozen=True)
@@ -136,7 +173,9 @@ class ModelObject:
         return list(moved(copy.deepcopy(given), device))  # a forward may write into them
 
 
-def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
+def load_model_file(
+    path: str | Path, *, entry: str = "Model", run_as: RunAs | None = None
+) -> ModelFile:
     """Run a model's file, under a module name of its own and with the helper modules beside it in reach."""
     path = Path(path)
     source = _read(path)
@@ -145,7 +184,29 @@ def load_model_file(path: str | Path, *, entry: str = "Model") -> ModelFile:
     for name, what in ((entry, f"class {entry}"), ("get_inputs", "function get_inputs()")):
         if not callable(getattr(module, name, None)):
             raise ModelFileError(f"{path} defines no {what}: {_SHAPE.format(entry=entry)}")
-    return ModelFile(path=path, source=source, module=module, folder=folder, entry=entry)
+    return ModelFile(path, source, module, folder, entry, run_as or RunAs())
+
+
+@contextlib.contextmanager
+def _default_dtype(name: str | None) -> Iterator[None]:
+    """Let tensors of fractions that a constructor makes without a dtype have this one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(before if name is None else getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _in_dtype(value: Any, dtype: torch.dtype) -> Any:
+    """Bring every `float32` tensor of a nested value to another dtype."""
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.dtype == torch.float32 else value
+    if isinstance(value, Mapping):
+        return {key: _in_dtype(each, dtype) for key, each in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_in_dtype(each, dtype) for each in value)
+    return value
 
 
 def _read(path: Path) -> str:

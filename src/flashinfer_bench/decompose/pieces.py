@@ -13,14 +13,17 @@ from flashinfer_bench.decompose.identity import (
     is_weight,
     snake,
     unique_names,
+    with_dtype,
 )
 from flashinfer_bench.decompose.ir import LEVELS, Interface, Node, OpTrace, interface
+from flashinfer_bench.decompose.published import Published, published
 from flashinfer_bench.decompose.variables import input_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.decompose.axes import Probed
+    from flashinfer_bench.decompose.own_values import OwnValues
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Piece:
     children: list[Piece] = field(default_factory=list)
     """What each child of its first node is an instance of."""
     id: str = ""
+    published: Published | None = None
+    """What it is among published definitions."""
+    definition: str = ""
+    """What its definition is called: as it is, unless published tensors come in another order."""
 
     @property
     def node(self) -> Node:
@@ -86,6 +93,8 @@ class Pieces:
     root: Piece
     all: tuple[Piece, ...]
     """Parents before their children, in the order of their first instances."""
+    own: OwnValues | None = None
+    """The model's own numbers, once its pieces are written."""
 
     @property
     def trace(self) -> OpTrace:
@@ -101,9 +110,28 @@ def find_pieces(probed: Probed, tree: Node) -> Pieces:
     wanted = {each.identity: base_name(probed.trace, each.node, each.form) for each in ordered}
     if not root.node.is_leaf:
         wanted[root.identity] = snake(probed.trace.model)
-    for hashed, name in unique_names(wanted).items():
-        found[hashed].id = name
+    ids, definitions = unique_names(wanted), unique_names(_called(probed.trace, ordered, wanted))
+    for hashed, piece in found.items():
+        piece.definition = definitions[hashed]
+        piece.id = piece.definition if _is_in_order(piece) else ids[hashed]
     return Pieces(probed, root, tuple(ordered))
+
+
+def _called(trace: OpTrace, pieces: Sequence[Piece], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Call pieces as published definitions are called, with the dtype where it is not theirs."""
+    names = dict(wanted)
+    for piece in pieces:
+        if piece.published is not None:
+            names[piece.identity] = with_dtype(trace, piece.published.name, piece.form)
+    return names
+
+
+def _is_in_order(piece: Piece) -> bool:
+    """Whether a piece takes and gives its tensors as its definition does."""
+    if piece.published is None:
+        return True
+    ordered = (tuple(piece.published.inputs.values()), tuple(piece.published.outputs.values()))
+    return ordered == (piece.form.inputs, piece.form.outputs)
 
 
 def _piece(
@@ -120,7 +148,13 @@ def _piece(
     if piece is None:
         scope = None if node.is_leaf else node.scope
         parameters = input_names(probed.trace, formed.inputs, formed.ops, scope)
-        piece = found[hashed] = Piece(hashed, parameters=parameters, children=children)
+        known = published(probed.trace, node, formed)
+        if known is not None:
+            names = {value: name for name, value in known.inputs.items()}
+            parameters = [names[value] for value in formed.inputs]
+        piece = found[hashed] = Piece(
+            hashed, parameters=parameters, children=children, published=known
+        )
     piece.instances.append(PieceInstance(node, formed))
     return piece
 

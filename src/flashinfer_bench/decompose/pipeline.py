@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,14 @@ from flashinfer_bench.decompose.emit.tree_json import counts
 from flashinfer_bench.decompose.emit.write import WrittenDataset, probed, write_pieces
 from flashinfer_bench.decompose.grouping import check_tree, decompose_trace, load_overrides
 from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION
-from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
+from flashinfer_bench.decompose.model_file import (
+    ModelFile,
+    ModelObject,
+    ModelSource,
+    load_model_file,
+)
 from flashinfer_bench.decompose.pieces import Pieces, find_pieces
+from flashinfer_bench.decompose.serving import is_of_transformers
 from flashinfer_bench.decompose.tree_text import tree_text
 
 if TYPE_CHECKING:
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 
 VERIFICATION = "verification/summary.json"
 """What the verification that ends `decompose` found, below the decomposition's folder."""
+_IN_EVAL = "read in evaluation mode, as models of transformers are served; --train reads it in training mode"
 _PASSING = {"folder", "elapsed_s"}
 
 
@@ -104,16 +111,25 @@ def decompose(
 
 def take_apart(source: ModelSource, overrides: Overrides | None = None) -> Decomposition:
     """Capture a model and group what it did; nothing is written."""
-    captured = capture(source)
+    captured = _with_note(source, capture(source))
     tree = decompose_trace(captured.trace, overrides)
     check_tree(captured.trace, tree)
     return Decomposition(source, captured, tree, overrides)
 
 
+def _with_note(source: ModelSource, captured: Captured) -> Captured:
+    """Say which mode was chosen for a model that did not say it."""
+    is_chosen = isinstance(source, ModelFile) and source.run_as.mode is None
+    if not is_chosen or not is_of_transformers(captured.model):
+        return captured
+    trace = replace(captured.trace, notes=(_IN_EVAL, *captured.trace.notes))
+    return replace(captured, trace=trace)
+
+
 def decompose_file(request: DecomposeRequest) -> dict[str, Any]:
     """Do all of it for one file, and say in plain data what came of it."""
     began_s = time.process_time()
-    source = load_model_file(request.file)
+    source = load_model_file(request.file, run_as=request.run_as)
     found = take_apart(source, _overrides(request.overrides))
     written = found.write(request.directory, levels=request.levels)
     seconds = time.process_time() - began_s
@@ -142,6 +158,7 @@ def _verified(
             seeds=request.seeds,
             memory_limit_bytes=request.memory_limit_bytes,
             overrides=overrides,
+            may_change=True,
         )
     except TooBigError as error:
         return None, str(error)
@@ -154,6 +171,11 @@ def _keep(report: VerifyReport, directory: Path) -> None:
     found = {key: value for key, value in asdict(report).items() if key not in _PASSING}
     text = json.dumps({"schema_version": SCHEMA_VERSION, **found}, indent=1, ensure_ascii=False)
     write_whole(directory / VERIFICATION, text.encode() + b"\n")
+
+
+def _executed(verified: VerifyReport) -> str:
+    """Say how many files, tests, wrong kernels and workloads were looked at, and what came of them."""
+    return next(each.detail for each in verified.rungs if each.name == "files")
 
 
 def _report(
@@ -174,6 +196,7 @@ def _report(
         "coverage": coverage.share if coverage else 1.0,
         "verified": "skipped" if verified is None else "pass" if verified.passed else "fail",
         "equality": verified.equality if verified else "",
+        "executed": _executed(verified) if verified else "",
         "findings": [asdict(each) for each in verified.findings] if verified else [],
         "shrunk": verified.shrunk if verified else None,
         "front_end": trace.front_end,

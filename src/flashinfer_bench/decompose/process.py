@@ -28,6 +28,7 @@ import msgspec
 
 from flashinfer_bench.decompose.ir import LEVELS, Level
 from flashinfer_bench.decompose.model_errors import is_full
+from flashinfer_bench.decompose.run_as import RunAs
 from flashinfer_bench.errors import (
     BenchError,
     DeviceError,
@@ -52,6 +53,8 @@ _PRELOADED = [
     "flashinfer_bench.decompose.verify",
 ]
 _OUTPUT_KEPT = 64_000
+_STACK_SIGNAL = signal.SIGUSR2
+_STACK_S = 0.2
 _LONGEST_SOCKET_FOLDER = (
     70  # of the 107 bytes that Linux has for a socket's name, `multiprocessing` adds 32
 )
@@ -98,10 +101,17 @@ class WorkEnded(msgspec.Struct, frozen=True, tag=True):
     message: str
     output: str = ""
     is_ours: bool = False
+    stack: str = ""
+    """Where its Python code was when its time was up."""
 
 
 Outcome = WorkDone | Refused | WorkEnded
 _ANSWERS: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
+
+
+def preload(*modules: str) -> None:
+    """Have the server import more, once for all tasks; before the first of them."""
+    _PRELOADED.extend(each for each in modules if each not in _PRELOADED)
 
 
 def run_alone(task: WorkTask, limits: WorkLimits | None = None) -> Any:
@@ -174,6 +184,7 @@ class _Running:
         ):  # then it says why it ended
             if self.answers.poll():
                 answer = _ANSWERS.decode(self.answers.recv_bytes())
+        stack = self._stack() if self.is_late and answer is None else ""
         self.kill() if self.is_late or answer else self.process.join()
         self.answers.close()
         output = _drained(self.output_path)
@@ -185,7 +196,15 @@ class _Running:
             case WorkEnded(message=message, is_ours=ours):
                 return WorkEnded(message, output, ours)
             case None:
-                return WorkEnded(self._why(output), output)
+                return WorkEnded(self._why(output), output, stack=stack)
+
+    def _stack(self) -> str:
+        """Have the process print its Python stack, and read what it printed."""
+        before = self.output_path.stat().st_size
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid or 0, _STACK_SIGNAL)
+        time.sleep(_STACK_S)
+        return self.output_path.read_bytes()[before:].decode(errors="replace")
 
     def _why(self, output: str) -> str:
         name = self.task.name or self.task.job
@@ -317,6 +336,7 @@ def _confine(limits: WorkLimits, output_path: str) -> None:
         os.dup2(log, stream)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
     faulthandler.disable()
+    faulthandler.register(_STACK_SIGNAL, file=2, all_threads=False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, limits.memory_bytes))
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 30)  # should whoever waits be gone
@@ -372,6 +392,7 @@ class DecomposeRequest:
     seeds: int = 2
     memory_limit_bytes: int | None = None
     """What verification may take; a larger model is verified on a smaller copy, and the report says so."""
+    run_as: RunAs = field(default_factory=RunAs)
 
     @property
     def levels(self) -> tuple[Level, ...]:

@@ -47,6 +47,7 @@ def _verification(report: Mapping[str, Any]) -> Iterator[str]:
         case "pass":
             yield accounted
             yield f"passed: {report['equality']} at every level"
+            yield from _weak(report)
         case "fail":
             errors = [each for each in report["findings"] if each["severity"] == "error"]
             yield accounted
@@ -54,12 +55,22 @@ def _verification(report: Mapping[str, Any]) -> Iterator[str]:
             yield from (_finding(each) for each in errors[:_SHOWN])
             if len(errors) > _SHOWN:
                 yield f"  and {len(errors) - _SHOWN} more: `flashinfer-bench decompose verify`"
+            yield from _weak(report)
         case _:
             yield f"{operations}, not verified: {report['not_verified_because']}"
     if report["shrunk"]:
         yield f"verified on a smaller copy, for want of memory: {report['shrunk']}"
     yield from _remarks("depends on this run", report["specialisations"])
     yield from _remarks("note", report["notes"])
+
+
+def _weak(report: Mapping[str, Any]) -> Iterator[str]:
+    """Say what was executed, and name the workloads on which a wrong kernel passes."""
+    yield report["executed"]
+    weak = [each for each in report["findings"] if each["code"] == "FILE-weak"]
+    yield from (_finding(each) for each in weak[:_SHOWN])
+    if len(weak) > _SHOWN:
+        yield f"  and {len(weak) - _SHOWN} more: `flashinfer-bench decompose verify`"
 
 
 def _finding(finding: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from flashinfer_bench.decompose import names
 from flashinfer_bench.decompose.ir import Op, OpTrace, refs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _TAKEN = frozenset({"torch", "F", "nn", "self", "Model", "generator", "seed", "device"})
 _ROLES = {
@@ -24,6 +24,11 @@ _ROLES = {
     "batch1": "x", "batch2": "y", "mat1": "x", "tensor2": "y", "vec": "y", "vec2": "y", "inp": "x", "obj": "x",
 }  # fmt: skip
 """What torch calls an argument, and what a reader would."""
+_STATES = {
+    "torch.lstm": ("h0", "c0"),
+    **dict.fromkeys(("torch.gru", "torch.rnn_tanh", "torch.rnn_relu"), ("h0",)),
+}
+"""What people call the states that a recurrent network begins with; torch's signature is that of packed sequences."""
 _PLAIN = re.compile(r"[^0-9A-Za-z_]+")
 
 
@@ -67,7 +72,8 @@ def input_names(
 
     Without a scope, as in a kernel, weights go by the last part of their names.
     """
-    roles = _roles(ops)
+    steps = tuple(ops)
+    roles = _roles(steps) | _arguments_of(trace, steps)
     taken = Names()
     return [taken.take(_wanted(trace, value, roles, scope)) for value in inputs]
 
@@ -84,6 +90,21 @@ def _wanted(trace: OpTrace, value: str, roles: dict[str, str], scope: str | None
     return found.name.rpartition(".")[2]
 
 
+def _arguments_of(trace: OpTrace, ops: Sequence[Op]) -> dict[str, str]:
+    """Find what the code that several operations are all of calls what it is given, else what code within it does."""
+    named: dict[str, str] = {}
+    if len(ops) < 2:  # noqa: PLR2004  # one operation has the names of its own arguments
+        return named
+    for scope in dict.fromkeys(scope for op in ops for scope in op.scope):
+        for value, name in trace.arguments.get(scope, {}).items():
+            named.setdefault(value, _ROLES.get(name, name))
+    for scopes in zip(*(op.scope for op in ops), strict=False):
+        if len(set(scopes)) > 1:
+            break
+        named |= trace.arguments.get(scopes[0], {})
+    return named
+
+
 def _roles(ops: Iterable[Op]) -> dict[str, str]:
     """Find what the first operation that reads a value calls it."""
     roles: dict[str, str] = {}
@@ -95,6 +116,9 @@ def _roles(ops: Iterable[Op]) -> dict[str, str]:
 
 def _arguments(op: Op) -> Iterator[tuple[str, str]]:
     parameters = parameters_of(op.fn)
+    if op.fn in _STATES:
+        for name, value in zip(_STATES[op.fn], refs(op.args[1]), strict=False):
+            yield name, value
     for position, argument in enumerate(op.args):
         name = parameters[position] if position < len(parameters) else "xyz"[min(position, 2)]
         for value in refs(argument):

@@ -20,10 +20,10 @@ class Tolerance:
     `max_error_cap` times the expected output's root mean square (`None`: no cap).
     """
 
-    rtol: float = 1e-2
-    atol: float = 1e-2
+    rtol: float
+    atol: float
     required_matched_ratio: float | None = None
-    max_error_cap: float | None = 10.0
+    max_error_cap: float | None = None
 
     def tightened(self, factor: float) -> Tolerance:
         """Return the same rule with both tolerances divided by `factor`."""

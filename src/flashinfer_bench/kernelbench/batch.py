@@ -194,9 +194,13 @@ def done_before(plan: BatchPlan) -> dict[Path, BatchRow]:
 
 
 def begin_journal(plan: BatchPlan, kept: dict[Path, BatchRow]) -> None:
-    """Start the journal with what is kept."""
-    lines = [_line(plan.key(file), row) for file, row in kept.items()]
-    write_whole(plan.output / JOURNAL, b"".join(lines))
+    """Start the journal with what is kept, and with what earlier batches said of other files."""
+    journal = plan.output / JOURNAL
+    mine = set(map(str, plan.files))
+    earlier = {entry.row.file: entry for entry in (_entries(journal) if journal.is_file() else ())}
+    lines = [_line(each.key, each.row) for file, each in earlier.items() if file not in mine]
+    lines += [_line(plan.key(file), row) for file, row in kept.items()]
+    write_whole(journal, b"".join(lines))
 
 
 def run(plan: BatchPlan, files: Sequence[Path]) -> Iterator[Event]:

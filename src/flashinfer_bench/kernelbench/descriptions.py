@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from flashinfer_bench.bench.parent.stacks import where_it_was
 from flashinfer_bench.decompose.process import (
     Refused,
     WorkDone,
@@ -99,14 +100,18 @@ def describe_each(
     )
     limits = WorkLimits(seconds=seconds, memory_bytes=_ANY_MEMORY)
     for task, outcome in run_each(tasks, limits, at_once=at_once):
-        yield by_name[task.name], _heard(outcome, task.name)
+        yield by_name[task.name], _heard(outcome, by_name[task.name], seconds)
 
 
-def _heard(outcome: Outcome, name: str) -> Description | str:
+def _heard(outcome: Outcome, problem: Path, seconds: float) -> Description | str:
     match outcome:
         case WorkDone(value=value):
             found = msgspec.convert(value, Description)
-            nothing = f"{name}: forward returns no tensor, so there is nothing to judge"
+            nothing = f"{problem}: forward returns no tensor, so there is nothing to judge"
             return found if found.outputs else nothing
+        case WorkEnded(stack=stack) if stack:
+            where = where_it_was(stack, {str(problem.resolve()): problem.read_text("utf-8")})
+            told = f"{problem}: the reference did not return within {seconds:g} s (--timeout)"
+            return f"{told}{where}".rstrip()
         case Refused(message=message) | WorkEnded(message=message):
             return message

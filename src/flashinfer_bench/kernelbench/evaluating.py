@@ -154,9 +154,10 @@ def _described(
         own.mkdir()
     tell(f"running {count_text(len(folders), 'problem')} to see what each takes and returns")
     at_once = physical_cores() if device == "cpu" else 1
+    seconds = settings.overrides.get("timeout_seconds") or _DESCRIBING_S
     heard = dict(
         describe_each(
-            folders, seeds=settings.seeds, device=device, seconds=_DESCRIBING_S, at_once=at_once
+            folders, seeds=settings.seeds, device=device, seconds=seconds, at_once=at_once
         )
     )
     tasks: dict[Path, ProblemTask] = {}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 LEVELS = (1, 2, 3)
+"""Those that are taken where none is named."""
+ALL_LEVELS = (*LEVELS, 4)
 DEFAULT_LIBRARY = Path("data/kernelbench")
 _EXPECTED = Path(__file__).with_name("problems.txt")
 _NUMBERED = re.compile(r"(?P<level>\d+)/(?P<number>\d+)")
@@ -119,7 +121,7 @@ def _by_number(library: Path, level: int, number: int) -> Path:
 
 def _by_name(name: str, library: Path) -> Path:
     known: dict[str, list[Path]] = {}
-    for level in LEVELS:
+    for level in ALL_LEVELS:
         if level_folder(library, level).is_dir():
             for path in files_of(library, level):
                 for called in {path.stem, re.sub(r"^\d+_", "", path.stem)}:

@@ -19,6 +19,7 @@ from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.report.failures import Failure
     from flashinfer_bench.report.run import Fault, SkippedJob
     from flashinfer_bench.stats.intervals import Interval
 
@@ -56,6 +57,8 @@ class AbFailure:
     log: str
     violations: tuple[str, ...] = ()
     """Codes of the rules it broke."""
+    failure: Failure | None = None
+    """The log as values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def _settings(report: AbReport) -> list[str]:
     lines = [
         (
             f"{count_text(report.rounds, 'round')} of fresh processes, each {report.iterations} samples of "
-            f"both in alternating blocks; differences up to {100 * report.threshold:.3g}% count as none"
+            f"both in alternating blocks; differences up to {100 * report.threshold:.3g}% are treated as equal"
         ),
     ]
     if report.is_same_code:
@@ -115,7 +118,11 @@ _COLUMNS: tuple[RowColumn[AbWorkload], ...] = (
     RowColumn("workload", lambda row: axes_text(row.axes)),
     RowColumn("old", lambda row: latency_text(row.old_latency_ms), is_number=True),
     RowColumn("new", lambda row: latency_text(row.new_latency_ms), is_number=True),
-    RowColumn("new is [95%]", lambda row: speedup_text(row.ratio, row.interval), is_number=True),
+    RowColumn(
+        "new is [95%]",
+        lambda row: speedup_text(row.ratio, row.interval, knows_processes=True),
+        is_number=True,
+    ),
     RowColumn("verdict", lambda row: row.verdict),
     RowColumn("abs error old", lambda row: error_text(row.old_max_absolute_error), is_number=True),
     RowColumn("abs error new", lambda row: error_text(row.new_max_absolute_error), is_number=True),
@@ -148,7 +155,7 @@ def _headline(report: AbReport) -> str:
         return f"No verdict: {wrong} failed"
     if not report.workloads:
         return "No verdict: nothing was timed"
-    ratio = speedup_text(report.overall_ratio, report.overall_interval)
+    ratio = speedup_text(report.overall_ratio, report.overall_interval, knows_processes=True)
     counts: dict[str, int] = {}
     for row in report.workloads:
         counts[row.verdict] = counts.get(row.verdict, 0) + 1

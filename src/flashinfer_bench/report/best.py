@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.standing import left_out_blocks
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
-from flashinfer_bench.text.numbers import NOTHING, error_text, latency_text, speedup_text
+from flashinfer_bench.text.numbers import (
+    NOTHING,
+    ONE_PAIR_LEGEND,
+    error_text,
+    latency_text,
+    speedup_text,
+)
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
@@ -202,6 +208,7 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
                 "",
                 "speedup: over the reference, geometric mean over workloads; latency: median over "
                 "workloads; errors: worst",
+                ONE_PAIR_LEGEND,
             )
         )
     if unmeasured:
@@ -220,7 +227,7 @@ _COLUMNS: tuple[RowColumn[Best], ...] = (
     RowColumn("author", lambda best: best.author or NOTHING),
     RowColumn("language", lambda best: best.language or NOTHING),
     RowColumn(
-        "speedup [95%]",
+        "speedup (95%)",
         lambda best: speedup_text(best.speedup, best.speedup_interval),
         is_number=True,
     ),

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, sol_text
+from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, note_legend, sol_text
 from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
 from flashinfer_bench.text.numbers import (
     NOTHING,
+    ONE_PAIR_LEGEND,
     count_text,
     error_text,
     latency_text,
+    size_text,
     speedup_text,
 )
 from flashinfer_bench.text.tables import (
@@ -60,6 +62,11 @@ def check_page(report: CheckReport) -> Page:
     blocks.append(paragraph(*_settings(report)))
     if report.jobs:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
+    is_compared = any(job.is_timed and job.speedup is not None for job in report.jobs)
+    legend = [_SPEEDUP_LEGEND, ONE_PAIR_LEGEND] if is_compared else []
+    legend += note_legend(report.jobs)
+    if legend:
+        blocks.append(paragraph("", *legend))
     blocks += _note_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
@@ -69,6 +76,9 @@ def check_page(report: CheckReport) -> Page:
         ended = f"{passed} of {count_text(len(report.jobs) + report.not_tried, 'workload')} passed"
         blocks.append(heading(ended + _not_tried(report)))
     return tuple(blocks)
+
+
+_SPEEDUP_LEGEND = "speedup: reference / solution, median over blocks (not of the two medians)"
 
 
 def _not_tried(report: CheckReport) -> str:
@@ -115,7 +125,7 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
         is_number=True,
     ),
     RowColumn(
-        "speedup [95%]",
+        "speedup (95%)",
         _unless_interpreted(lambda job: speedup_text(job.speedup, job.speedup_interval)),
         is_number=True,
     ),
@@ -124,6 +134,16 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     RowColumn(
         "of speed of light",
         lambda job: sol_text(job.sol_fraction if job.is_timed else None),
+        is_number=True,
+    ),
+    RowColumn(
+        "peak memory",
+        lambda job: "" if job.peak_memory_bytes is None else size_text(job.peak_memory_bytes),
+        is_number=True,
+    ),
+    RowColumn(
+        "build",
+        lambda job: "" if job.build_ms is None else latency_text(job.build_ms),
         is_number=True,
     ),
     RowColumn("violations", lambda job: ", ".join(job.violations)),

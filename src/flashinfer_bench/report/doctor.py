@@ -114,7 +114,7 @@ def _noise_text(report: DoctorReport) -> str:
     rounds = f" over {noise.rounds} pairs of processes" if noise.rounds > 1 else ""
     return (
         f"a kernel of {latency_text(noise.latency_ms)} against itself, in {noise.where}: "
-        f"{speedup_text(noise.ratio, noise.interval)}{rounds}; samples spread {noise.spread:.1%}"
+        f"{speedup_text(noise.ratio, noise.interval, knows_processes=True)}{rounds}; samples spread {noise.spread:.1%}"
     )
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.text.tables import first_line
+from flashinfer_bench.report.logs import headline, is_users_file, without_group_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +21,12 @@ _COMPILER = re.compile(
     r"^(?P<file>[^\s:()][^:()\n]*)[:(](?P<line>\d+)\)?(?::(?P<column>\d+))?\s*:\s*"
     r"(?P<level>fatal error|error|warning): (?P<message>.+)$"
 )
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, | in )')
-_EXCEPTION = re.compile(
-    r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Iteration))(?:: (?P<message>.*))?$"
+_FRAME = re.compile(
+    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, | in )(?:in )?(?P<function>.*)$'
 )
+_HUNG = "it was here (the last call is the last line):"
+_EXCEPTION = re.compile(r"^(?P<type>[^\W\d][\w.]*)(?:: (?P<message>.*))?$")
+"""The line below the frames, whatever the class is called."""
 _SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
 _RULES = {
     "INCORRECT_NUMERICAL": "tolerance",
@@ -60,12 +62,21 @@ class CompilerMessage:
 
 @dataclass(frozen=True, slots=True)
 class ReportedException:
-    """An exception of the solution, and the innermost place its traceback names."""
+    """An exception, and the innermost place of its traceback that is in no library, where there is one."""
 
     type: str
     message: str
     file: str | None
     line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A line of code."""
+
+    file: str
+    line: int
+    function: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ class Failure:
     rule: str
     """What it broke: the code of a violation, else tolerance, shape, dtype, builds, returns or timeout."""
     message: str
-    """The first line of the log."""
+    """The line of the log that says what is wrong: of a traceback the exception, else the first one."""
     wrong_elements: int | None
     elements: int | None
     mismatches: tuple[Mismatch, ...]
@@ -84,25 +95,28 @@ class Failure:
     exception: ReportedException | None
     signal: str | None
     """The signal that ended its process, such as SIGSEGV."""
+    hung_at: CodePlace | None = None
+    """Where the solution's Python code was when its time was up; None in compiled code."""
 
 
 def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure | None:
     """Read a log; None for a job that passed."""
     if status == "PASSED":
         return None
-    lines = log.splitlines()
+    lines = without_group_margin(log).splitlines()
     count = _COUNT.search(log)
     is_build = status == "COMPILE_ERROR"
     ended = _SIGNAL.search(log)
     return Failure(
         rule=violations[0] if violations else _RULES.get(status, status.lower()),
-        message=first_line(log),
+        message=headline(log),
         wrong_elements=int(count["wrong"]) if count else None,
         elements=int(count["all"]) if count else None,
         mismatches=_mismatches(lines),
         compiler=_compiler(lines) if is_build else (),
         exception=_raised(lines),
         signal=ended["signal"] if ended else None,
+        hung_at=_hung_at(lines),
     )
 
 
@@ -138,7 +152,7 @@ def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
 
 
 def _raised(lines: Sequence[str]) -> ReportedException | None:
-    """Read the last traceback: its exception, and the frame above it."""
+    """Read the last traceback: its exception, and the user's frame above it, else a library's."""
     starts = [
         index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call")
     ]
@@ -146,7 +160,7 @@ def _raised(lines: Sequence[str]) -> ReportedException | None:
         return None
     frame: re.Match[str] | None = None
     for line in lines[starts[-1] :]:
-        frame = _FRAME.match(line) or frame
+        frame = _inner(frame, _FRAME.match(line))
         if found := _EXCEPTION.match(line):
             return ReportedException(
                 type=found["type"],
@@ -155,3 +169,24 @@ def _raised(lines: Sequence[str]) -> ReportedException | None:
                 line=int(frame["line"]) if frame else None,
             )
     return None
+
+
+def _inner(frame: re.Match[str] | None, named: re.Match[str] | None) -> re.Match[str] | None:
+    """Take the next frame of a stack, but no library's in place of a user's."""
+    if named is None or frame is None:
+        return named or frame
+    return named if is_users_file(named["file"]) or not is_users_file(frame["file"]) else frame
+
+
+def _hung_at(lines: Sequence[str]) -> CodePlace | None:
+    """Find the innermost frame of the stack of a process that hung: the user's, else a library's."""
+    if _HUNG not in lines:
+        return None
+    frame: re.Match[str] | None = None
+    for line in lines[lines.index(_HUNG) + 1 :]:
+        if not line.startswith("  "):
+            break
+        frame = _inner(frame, _FRAME.match(line))
+    return (
+        None if frame is None else CodePlace(frame["file"], int(frame["line"]), frame["function"])
+    )

@@ -8,9 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.data.wording import axes_text, instant
 from flashinfer_bench.report.compare.ratios import Basis, is_timed, recorded
-from flashinfer_bench.report.standing import instant
 from flashinfer_bench.stats.between_runs import (
     BetweenRuns,
     Part,
@@ -359,7 +358,7 @@ def _change_text(history: History, series: Series, change: ChangePoint) -> str:
         what = f"{axes} ({short})" if axes and twins else axes or short
     code = ", with new code" if run.has_new_code else ", with the same code"
     commit = f", commit {run.commit[:_SHORT]}" if run.commit else ""
-    ratio = speedup_text(change.ratio, change.interval)
+    ratio = speedup_text(change.ratio, change.interval, knows_processes=True)
     return f"{run.run}: {change.verdict}, {ratio} ({what}{code}{commit})"
 
 
@@ -376,7 +375,7 @@ def _method(history: History, *, has_changes: bool) -> list[str]:
         return [text]
     found = "" if has_changes else "no change found; "
     text = (
-        f"{found}a change is told from the ranks of the runs before and after, {history.runs_needed_after} or more "
-        f"each; where nothing changed, a mark appears in {rate} of histories at most"
+        f"{found}changes are detected by a rank test, which needs {history.runs_needed_after} runs before and after; "
+        f"where nothing changed, a mark appears in {rate} of histories at most"
     )
     return [text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text, sizes_text
@@ -14,7 +13,7 @@ from flashinfer_bench.report.holdings import (
     ShownWorkload,
     shape_text,
 )
-from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, speedup_text
+from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, size_text, speedup_text
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
@@ -59,20 +58,6 @@ def shown_page(shown: Shown) -> Page:
             return _workload_page(shown)
         case ShownTrace():
             return _trace_page(shown.trace)
-
-
-def size_text(size_bytes: int | None) -> str:
-    """Write a number of bytes.
-
-    >>> size_text(512), size_text(524_288), size_text(3_500_000_000)
-    ('512 B', '524 kB', '3.5 GB')
-    """
-    if size_bytes is None:
-        return NOTHING
-    if size_bytes < 1000:  # noqa: PLR2004  # of a kB
-        return f"{size_bytes} B"
-    power = min(4, int(math.log10(size_bytes)) // 3)
-    return f"{size_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _axes_in_short(line: ListedDefinition) -> str:
@@ -182,6 +167,8 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
                 "speedup": speedup_text(
                     performance.get("speedup_factor"), performance.get("speedup_interval")
                 ),
+                "peak memory": size_text(performance.get("peak_memory_bytes")),
+                "build": latency_text(performance.get("build_ms")),
                 "abs error": str(correctness.get("max_absolute_error", NOTHING)),
                 "rel error": str(correctness.get("max_relative_error", NOTHING)),
             }

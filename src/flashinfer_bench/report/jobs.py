@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
@@ -13,9 +13,11 @@ from flashinfer_bench.report.failures import Failure, failure_of
 from flashinfer_bench.report.logs import headline
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
+    ONE_PAIR_LEGEND,
     error_text,
     latency_text,
     percent_text,
+    size_text,
     speedup_text,
 )
 from flashinfer_bench.text.tables import (
@@ -33,13 +35,12 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.intervals import Interval
 
 _PASSED = "PASSED"
+_NOT_BUILT = "COMPILE_ERROR"
 INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
 UNACCOUNTED = "unaccounted"
 _MUCH_UNACCOUNTED = 0.5  # of the latency
-INTERPRETED_LEGEND = (
-    "interpreted: right or wrong counts; its times say nothing about a GPU and are not shown"
-)
+INTERPRETED_LEGEND = "interpreted: correctness only; times are not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,12 @@ class JobResult:
     """Hash of the code that ran."""
     failure: Failure | None = None
     """Why it failed; None where it passed."""
+    peak_memory_bytes: int | None = None
+    """Most memory the solution held."""
+    build_ms: float | None = None
+    """How long it took to build."""
+    device: str = ""
+    """The device that did it, as the run names it."""
 
     @property
     def is_unaccounted(self) -> bool:
@@ -137,9 +144,14 @@ class SolutionResult:
     task_notes: tuple[str, ...] = ()
     """How its tasks themselves are weak."""
     is_unaccounted: bool = False
+    peak_memory_bytes: int | None = None
+    """Largest over workloads."""
+    build_ms: float | None = None
+    """Longest over workloads."""
+    hardware: str = ""
 
 
-def job_result(trace: Trace, solution: Solution) -> JobResult:
+def job_result(trace: Trace, solution: Solution, *, device: str = "") -> JobResult:
     """Flatten a trace that was just recorded."""
     evaluation = trace.evaluation
     assert evaluation is not None
@@ -173,14 +185,37 @@ def job_result(trace: Trace, solution: Solution) -> JobResult:
         unaccounted_ms=performance.unaccounted_ms if performance else None,
         solution_hash=solution.hash(),
         failure=failure_of(evaluation.status.value, evaluation.log, violations),
+        peak_memory_bytes=performance.peak_memory_bytes if performance else None,
+        build_ms=performance.build_ms if performance else None,
+        device=device,
     )
 
 
-def solution_results(results: Iterable[JobResult]) -> tuple[SolutionResult, ...]:
-    """Sum jobs up by solution, in the order they came."""
-    groups: dict[tuple[str, str], list[JobResult]] = {}
+def with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:
+    """Keep the log of a failed build in the first job it failed; the others say where it is."""
+    first: dict[tuple[str | None, str], JobResult] = {}
+    found = []
     for result in results:
-        groups.setdefault((result.definition, result.solution), []).append(result)
+        if result.status == _NOT_BUILT:
+            holder = first.setdefault((result.solution_hash, result.log), result)
+            if holder is not result:
+                found.append(_with_log_of(holder, result))
+                continue
+        found.append(result)
+    return tuple(found)
+
+
+def _with_log_of(holder: JobResult, result: JobResult) -> JobResult:
+    place = f"(the whole log: in the job with workload {holder.workload})"
+    return replace(result, log=f"{headline(result.log)}\n{place}\n")
+
+
+def solution_results(results: Iterable[JobResult]) -> tuple[SolutionResult, ...]:
+    """Sum jobs up by solution and hardware, in the order they came."""
+    groups: dict[tuple[str, str, str], list[JobResult]] = {}
+    for result in results:
+        key = (result.definition, result.solution, result.hardware)
+        groups.setdefault(key, []).append(result)
     return tuple(_solution_result(group) for group in groups.values())
 
 
@@ -204,13 +239,15 @@ def job_line(result: JobResult) -> str:
 
 
 def result_blocks(results: Sequence[JobResult]) -> tuple[Block, ...]:
-    """Show one table per definition, and how to read them."""
-    by_definition: dict[str, list[SolutionResult]] = {}
+    """Show one table per definition, and per hardware where there are several, and how to read them."""
+    by_definition: dict[tuple[str, str], list[SolutionResult]] = {}
     for line in solution_results(results):
-        by_definition.setdefault(line.definition, []).append(line)
+        by_definition.setdefault((line.definition, line.hardware), []).append(line)
+    names_hardware = len({result.hardware for result in results}) > 1
     blocks: list[Block] = []
-    for definition, lines in by_definition.items():
-        blocks += [heading(definition), rows_table(_COLUMNS, lines)]
+    for (definition, hardware), lines in by_definition.items():
+        where = f" on {hardware}" if names_hardware else ""
+        blocks += [heading(f"{definition}{where}"), rows_table(_COLUMNS, lines)]
     if any(result.is_passed for result in results):
         blocks += [paragraph("", *_legend(results))]
     return tuple(blocks)
@@ -228,11 +265,18 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
     if any(result.speedup is not None for result in results if result.is_timed):
         lines.append(
-            "speedup: over the reference, geometric mean over workloads "
-            "[95% interval, within one pair of processes]"
+            "speedup: reference / solution, a job's median over blocks (not of the two medians); "
+            "geometric mean over workloads"
         )
+        lines.append(ONE_PAIR_LEGEND)
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
+    return lines + note_legend(results)
+
+
+def note_legend(results: Sequence[JobResult]) -> list[str]:
+    """Say what each remark in the column `notes` means that needs it; nothing where there is none."""
+    lines = []
     notes = _distinct(result.task_notes for result in results)
     if _EMPTY_AXIS in notes:
         lines.append(
@@ -240,8 +284,8 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         )
     if weak := [note for note in notes if note != _EMPTY_AXIS]:
         lines.append(
-            f"{', '.join(weak)}: the task itself is weak, and rankings leave it out; "
-            "`flashinfer-bench validate --run` says more"
+            f"{', '.join(weak)}: the task itself is weak, and rankings leave it out; smaller tolerances "
+            "(`--atol`) or other inputs mend it, `flashinfer-bench validate --run` says more"
         )
     causes = sorted({cause for result in results if result.is_timed for cause in result.disturbed})
     if causes:
@@ -251,7 +295,7 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
     if any(result.is_unaccounted for result in results):
         lines.append(
             "unaccounted: work worth more than half of the latency could lie outside of it unseen; "
-            "`unaccounted_ms` in the trace says how much"
+            "`unaccounted_ms` (trace, `--json`) says how much"
         )
     return lines
 
@@ -283,6 +327,9 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         interpreted=any(job.interpreted for job in jobs),
         task_notes=_distinct(job.task_notes for job in jobs),
         is_unaccounted=any(job.is_unaccounted for job in timed),
+        peak_memory_bytes=max((job.peak_memory_bytes or 0 for job in passed), default=0) or None,
+        build_ms=max((job.build_ms or 0.0 for job in passed), default=0.0) or None,
+        hardware=first.hardware,
     )
 
 
@@ -308,11 +355,21 @@ _COLUMNS: tuple[RowColumn[SolutionResult], ...] = (
         is_number=True,
     ),
     RowColumn(
-        "speedup [95%]",
+        "speedup (95%)",
         lambda line: speedup_text(line.speedup, line.speedup_interval),
         is_number=True,
     ),
     RowColumn("of speed of light", lambda line: sol_text(line.sol_fraction), is_number=True),
+    RowColumn(
+        "peak memory",
+        lambda line: "" if line.peak_memory_bytes is None else size_text(line.peak_memory_bytes),
+        is_number=True,
+    ),
+    RowColumn(
+        "build",
+        lambda line: "" if line.build_ms is None else latency_text(line.build_ms),
+        is_number=True,
+    ),
     RowColumn("abs error", lambda line: error_text(line.max_absolute_error), is_number=True),
     RowColumn("rel error", lambda line: error_text(line.max_relative_error), is_number=True),
     RowColumn(

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 _MOST_LINES = 30
 _MOST_TELLING = 10
 _TRACEBACK = "Traceback (most recent call last):"
+_GROUP_MARGIN = re.compile(r"^  (?:\| ?|\+ Exception Group (?=Traceback ))", re.MULTILINE)
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]*)", line \d+,? in (?P<function>.*)')
 _OTHERS_FILES = re.compile(
     r"/flashinfer_bench/|^<frozen |/(?:runpy|importlib/__init__)\.py$"
     r"|^(?:\.{1,2}/)*(?:Objects|Python|Modules|Include|sysdeps|nptl|signal|csu)/"
 )
 """Of the harness, the interpreter and the C library; a build of Python names its C files without a root."""
-_LIBRARIES_TOO = re.compile(rf"{_OTHERS_FILES.pattern}|/(?:site|dist)-packages/")
+_LIBRARIES_TOO = re.compile(rf"{_OTHERS_FILES.pattern}|/(?:site|dist)-packages/|/lib/python3\.\d+/")
 _NO_FUNCTION = re.compile(r"0x[0-9a-f]+$|_start$|__libc_start|__tvm_ffi_|_Py|Py[A-Z]")
 _NOISE = re.compile(r"^Extension modules: |^\d{4}-\d\d-\d\d .*\bINFO\b|^(?:Current t|T)hread 0x")
 _TELLING = re.compile(
@@ -35,16 +36,27 @@ def headline(log: str) -> str:
     >>> headline('Traceback (most recent call last):\n  File "k.py", line 2, in run\nValueError: bad size\n')
     'ValueError: bad size'
     """
-    first = first_line(log)
+    plain = without_group_margin(log)
+    first = first_line(plain)
     if first != _TRACEBACK:
         return first
-    lines = log.splitlines()
+    lines = plain.splitlines()
     raised = [
         line
         for before, line in itertools.pairwise(lines)
         if before.startswith("  ") and line and not line.startswith(" ")
     ]
     return first_line(raised[-1]) if raised else first
+
+
+def without_group_margin(log: str) -> str:
+    """Write the traceback of a group of exceptions as that of any other; those it holds stay indented."""
+    return _GROUP_MARGIN.sub("", log) if "  + Exception Group Traceback" in log else log
+
+
+def is_users_file(file: str) -> bool:
+    """Tell whether a file of a traceback is neither the harness's, the interpreter's nor a library's."""
+    return _LIBRARIES_TOO.search(file) is None
 
 
 def log_lines(log: str, *, whole: str | None = None) -> list[str]:

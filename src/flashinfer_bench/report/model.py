@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import sizes_text
 from flashinfer_bench.text.numbers import (
     NOTHING,
+    ONE_PAIR_LEGEND,
     count_text,
     latency_text,
     percent_text,
@@ -74,6 +75,8 @@ class ModelWorth:
     speedup_interval: Interval | None
     ambiguous: tuple[tuple[str, int], ...] = ()
     """Kernels measured at several sizes that the profile does not tell apart; they are in no sum."""
+    weak: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Kernels with a workload on which wrong ones are known to pass, and what those do, such as `ignores mask`."""
 
     @property
     def calls(self) -> int:
@@ -114,11 +117,17 @@ class _Measured:
         return self.before_ms / self.speedup
 
 
-def model_worth(profile: Profile, standing: Standing) -> tuple[ModelWorth, ...]:
-    """Weigh what was measured by a profile's counts, for each kind of hardware by itself."""
-    return tuple(
-        _worth(profile, hardware, tallies) for hardware, tallies in standing.tallies.items()
-    ) or (_worth(profile, NOTHING, {}),)
+def model_worth(
+    profile: Profile, standing: Standing, weak: Mapping[str, Sequence[str]] | None = None
+) -> tuple[ModelWorth, ...]:
+    """Weigh what was measured by a profile's counts, for each kind of hardware by itself.
+
+    `weak`: by definition, what wrong kernels do that pass on one of its workloads.
+    """
+    found = [_worth(profile, hardware, each) for hardware, each in standing.tallies.items()]
+    names = sorted({_of(use)[0] for use in profile.kernels} & set(weak or ()))
+    named = tuple((name, tuple((weak or {})[name])) for name in names)
+    return tuple(replace(each, weak=named) for each in found or [_worth(profile, NOTHING, {})])
 
 
 def _worth(
@@ -129,7 +138,7 @@ def _worth(
     ambiguous: list[tuple[str, int]] = []
     for use in profile.kernels:
         name, axes = _of(use)
-        rows = _rows(axes, tallies.get(name, {}))
+        rows = _meant(use, _rows(axes, tallies.get(name, {})))
         if not rows:
             unmeasured.append((name, use.count))
         elif any(row.axes != rows[0].axes for row in rows):
@@ -170,6 +179,13 @@ def _rows(axes: Mapping[str, int], by_solution: Mapping[str, Tally]) -> list[Tra
         for row in tally.passed.values()
         if row.speedup and row.reference_latency_ms and _has(row, axes)
     ]
+
+
+def _meant(use: KernelUse, rows: list[TraceRow]) -> list[TraceRow]:
+    """Keep to the workload that a profile names, if it was measured."""
+    wanted = getattr(use.kernel, "workload", None)
+    named = [row for row in rows if row.workload_uuid == wanted]
+    return named or rows
 
 
 def _measured(use: KernelUse, name: str, rows: Sequence[TraceRow]) -> _Measured:
@@ -236,6 +252,11 @@ def _blocks(worth: ModelWorth) -> Iterator[Block]:
         worth.ambiguous,
         "measured at several sizes, in no sum: the profile's `axes` do not say which size is meant",
     )
+    if worth.weak:
+        yield paragraph(
+            f"on workloads of {count_text(len(worth.weak), 'kernel')} a wrong one passes, too:",
+            *_weak_lines(worth.weak),
+        )
 
 
 def _sum_lines(worth: ModelWorth) -> Iterator[str]:
@@ -244,6 +265,8 @@ def _sum_lines(worth: ModelWorth) -> Iterator[str]:
         f"kernel time {latency_text(worth.before_ms)} by references, "
         f"{latency_text(worth.after_ms)} with the best solutions: {gain}"
     )
+    if worth.speedup_interval is not None:
+        yield ONE_PAIR_LEGEND
     if worth.left_out_calls:
         calls = worth.calls + worth.left_out_calls
         yield f"that is of {worth.calls:,} of the model's {calls:,} calls; shares and speedups leave out the others"
@@ -251,6 +274,12 @@ def _sum_lines(worth: ModelWorth) -> Iterator[str]:
         "twice as fast, at no cost: the model's speedup if this kernel alone took half its reference's "
         "time, or none"
     )
+
+
+def _weak_lines(weak: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    yield from (f"{name}: one that {', '.join(said)}" for name, said in weak[:_SHOWN_UNMEASURED])
+    if len(weak) > _SHOWN_UNMEASURED:
+        yield f"and {len(weak) - _SHOWN_UNMEASURED} more"
 
 
 def _names_block(names: Sequence[tuple[str, int]], what: str) -> Iterator[Block]:
@@ -268,7 +297,7 @@ _COLUMNS: tuple[RowColumn[KernelWorth], ...] = (
     RowColumn("share", lambda each: percent_text(each.share), is_number=True),
     RowColumn("best solution", lambda each: each.best or "the reference"),
     RowColumn(
-        "speedup [95%]",
+        "speedup (95%)",
         lambda each: speedup_text(each.speedup, each.speedup_interval) if each.best else NOTHING,
         is_number=True,
     ),

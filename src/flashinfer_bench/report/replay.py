@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.report.failures import Failure, failure_of
 from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.text.numbers import NOTHING, latency_text, speedup_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
@@ -57,6 +58,10 @@ class ReplayReport:
     log: str
     has_failed: bool = False
     """Whether it did not pass now."""
+    recorded_failure: Failure | None = None
+    """What the recorded log says, as values."""
+    failure: Failure | None = None
+    """What the log says now, as values."""
 
 
 def compare_evaluations(
@@ -87,6 +92,11 @@ def compare_evaluations(
             ratios = then.speedup_factor, again.speedup_factor
             found.append(Compared("speedup", _speedup(then), _speedup(again), None, *ratios))
     return tuple(found)
+
+
+def evaluation_failure(evaluation: Evaluation) -> Failure | None:
+    """Read why a job failed; None where it passed."""
+    return failure_of(evaluation.status.value, evaluation.log, _codes(evaluation))
 
 
 def replay_page(report: ReplayReport) -> Page:

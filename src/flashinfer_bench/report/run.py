@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.jobs import job_line, result_blocks
+from flashinfer_bench.report.logs import headline
 from flashinfer_bench.text.numbers import count_text, duration_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
@@ -31,6 +32,8 @@ class SkippedJob:
     solution: str
     workload: str
     reason: str
+    hardware: str = ""
+    """The hardware it was planned for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,19 @@ class PlannedJob:
     solution: str
     language: str
     workload: str
+    hardware: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """What one device did in a run."""
+
+    device: str
+    hardware: str
+    jobs: int
+    """Jobs that left a trace."""
+    lost: str | None = None
+    """Why it did no more before the run was over; None where it went on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,9 @@ class RunReport:
     saved_to: tuple[str, ...]
     """Folders that took the traces."""
     next_command: str | None
+    failed_before: int = 0
+    """Those of them that had failed."""
+    devices: tuple[DeviceResult, ...] = ()
 
     @property
     def passed(self) -> int:
@@ -105,6 +124,7 @@ class DryRun:
     workload_class: str = "all"
     other_class: int = 0
     """Jobs left out because their workload is of another class."""
+    failed_before: int = 0
 
 
 def run_page(report: RunReport, *, lists_failures: bool) -> Page:
@@ -117,16 +137,19 @@ def run_page(report: RunReport, *, lists_failures: bool) -> Page:
         blocks += _failure_blocks([job for job in report.jobs if not job.is_passed])
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
-    return (*blocks, heading(_headline(report)), *_saved_blocks(report))
+    blocks += _lost_blocks(report.devices)
+    return (*blocks, heading(_headline(report)), *_saved_blocks(report), *_recorded_blocks(report))
 
 
 def dry_run_page(planned: DryRun) -> Page:
     """Show a plan."""
-    counts: dict[tuple[str, str, str], int] = {}
+    counts: dict[tuple[str, ...], int] = {}
+    is_mixed = len({job.hardware for job in planned.jobs}) > 1
     for job in planned.jobs:
-        key = (job.definition, job.solution, job.language)
+        key: tuple[str, ...] = (job.definition, job.solution, job.language)
+        key += (job.hardware,) if is_mixed else ()
         counts[key] = counts.get(key, 0) + 1
-    done = f", {planned.done_before:,} done before" if planned.done_before else ""
+    done = "".join(f", {each}" for each in _done_parts(planned))
     where = ", ".join(planned.devices)
     blocks = [heading(f"{count_text(len(planned.jobs), 'job')} to run on {where}{done}")]
     if planned.other_class:
@@ -137,7 +160,8 @@ def dry_run_page(planned: DryRun) -> Page:
             )
         )
     if counts:
-        blocks.append(table(_PLAN, [(*key, str(count)) for key, count in counts.items()]))
+        columns = (*_PLAN[:-1], Column("hardware"), _PLAN[-1]) if is_mixed else _PLAN
+        blocks.append(table(columns, [(*key, str(count)) for key, count in counts.items()]))
     return (*blocks, *skipped_blocks(planned.skipped))
 
 
@@ -147,11 +171,25 @@ def _headline(report: RunReport) -> str:
         parts.append(f"{report.failed:,} failed")
     if report.skipped:
         parts.append(f"{len(report.skipped):,} skipped")
-    if report.done_before:
-        parts.append(f"{report.done_before:,} done before")
+    parts += _done_parts(report)
     if not report.is_complete:
         parts.append("stopped early")
     return f"{', '.join(parts)}, in {duration_text(report.elapsed_s)}"
+
+
+def _done_parts(report: RunReport | DryRun) -> list[str]:
+    """Say what a resume left out, and how much of it had failed."""
+    if not report.done_before:
+        return []
+    failed = f" ({report.failed_before:,} of them failed)" if report.failed_before else ""
+    return [f"{report.done_before:,} done before{failed}"]
+
+
+def _recorded_blocks(report: RunReport) -> list[Block]:
+    if not report.failed_before:
+        return []
+    stands = "recorded failure stands" if report.failed_before == 1 else "recorded failures stand"
+    return [paragraph(f"{report.failed_before:,} {stands}; --retry-failed runs what failed again")]
 
 
 def _saved_blocks(report: RunReport) -> list[Block]:
@@ -180,12 +218,15 @@ def skipped_blocks(skipped: Sequence[SkippedJob]) -> list[Block]:
     """Say what did not run, and why; nothing where everything did."""
     if not skipped:
         return []
-    counts: dict[tuple[str, str], int] = {}
+    is_mixed = len({job.hardware for job in skipped}) > 1
+    counts: dict[tuple[str, str, str], int] = {}
     for job in skipped:
-        counts[job.solution, job.reason] = counts.get((job.solution, job.reason), 0) + 1
+        where = f" on {job.hardware}" if is_mixed else ""
+        key = (job.solution, where, job.reason)
+        counts[key] = counts.get(key, 0) + 1
     lines = [
-        f"{solution} ({count_text(count, 'workload')}): {reason}"
-        for (solution, reason), count in counts.items()
+        f"{solution}{where} ({count_text(count, 'workload')}): {reason}"
+        for (solution, where, reason), count in counts.items()
     ]
     return [heading("Skipped: this machine cannot run them"), paragraph(*lines)]
 
@@ -196,3 +237,13 @@ def fault_blocks(faults: Sequence[Fault]) -> list[Block]:
         return []
     lines = [f"{each.definition} [{each.workload}]: {each.explanation}" for each in faults]
     return [heading("Faults of the dataset"), paragraph(*lines)]
+
+
+def _lost_blocks(devices: Sequence[DeviceResult]) -> list[Block]:
+    """Say which devices did not go on to the end, and why; nothing where all did."""
+    lines = [
+        f"{each.device} ({each.hardware}), after {count_text(each.jobs, 'job')}: {headline(each.lost)}"
+        for each in devices
+        if each.lost is not None
+    ]
+    return [heading("Devices that were lost"), paragraph(*lines)] if lines else []

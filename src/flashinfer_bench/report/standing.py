@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.data.wording import parse_timestamp
+from flashinfer_bench.data.wording import instant
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import Block, heading, paragraph
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     CurrentHash = Callable[[str], str | None]
 
 ALL_HARDWARE = "all hardware"
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -172,11 +169,6 @@ def _add(tallies: Tallies, row: TraceRow) -> None:
         tally.passed[row.workload_uuid] = row
     else:
         tally.failed.append(row)
-
-
-def instant(timestamp: str) -> datetime:
-    """Read an ISO-8601 time, UTC where it names no zone; what is none counts as long ago."""
-    return parse_timestamp(timestamp) or _LONG_AGO
 
 
 def left_out_blocks(left_out: LeftOut) -> tuple[Block, ...]:

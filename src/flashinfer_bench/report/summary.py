@@ -10,14 +10,23 @@ from flashinfer_bench.report.scores.names import Family, ScoreName, parse_score
 from flashinfer_bench.report.scores.ranking import AuthorRank, Rankings, rankings
 from flashinfer_bench.report.scores.scoring import ScoreTable, score_blocks, score_tables
 from flashinfer_bench.report.standing import LeftOut, left_out_blocks, standing
-from flashinfer_bench.text.numbers import count_text, percent_text, speedup_text
-from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
+from flashinfer_bench.text.numbers import ONE_PAIR_LEGEND, count_text, percent_text, speedup_text
+from flashinfer_bench.text.tables import (
+    Block,
+    Page,
+    RowColumn,
+    heading,
+    page_text,
+    paragraph,
+    rows_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.standing import CurrentHash, Tallies
+    from flashinfer_bench.report.scores.times import GivenTimes
+    from flashinfer_bench.report.standing import CurrentHash
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Summary:
     left_out: LeftOut
     baseline_author: str
     score: str = Family.ARITHMETIC.value
+    source: str = ""
+    """What given times are, where the score compares with them."""
 
 
 def summarize(
@@ -61,6 +72,7 @@ def summarize(
     mixes_hardware: bool = False,
     includes_weak: bool = False,
     score: ScoreName | None = None,
+    times: GivenTimes | None = None,
 ) -> Summary:
     """Sum rows up; `baselines` names the baseline author's solutions of each definition."""
     wanted = score or parse_score(Family.ARITHMETIC)
@@ -72,23 +84,30 @@ def summarize(
             hardware,
             _totals(sorted_out.statuses[hardware]),
             rankings(by_definition, baselines, baseline_author=baseline_author),
-            _scores(by_definition, baselines, wanted, baseline_author),
+            ()
+            if wanted.family is Family.ARITHMETIC
+            else score_tables(
+                by_definition,
+                baselines,
+                wanted,
+                baseline_author=baseline_author,
+                times=times,
+                hardware=hardware,
+            ),
         )
         for hardware, by_definition in sorted_out.tallies.items()
     )
     totals = _totals(_sums(group.totals.by_status for group in groups))
-    return Summary(totals, groups, sorted_out.left_out, baseline_author, wanted.text)
+    source = _source_of(times) if times else ""
+    return Summary(totals, groups, sorted_out.left_out, baseline_author, wanted.text, source)
 
 
-def _scores(
-    tallies: Tallies,
-    baselines: Mapping[str, tuple[str, ...]],
-    score: ScoreName,
-    baseline_author: str,
-) -> tuple[ScoreTable, ...]:
-    if score.family is Family.ARITHMETIC:
-        return ()
-    return score_tables(tallies, baselines, score, baseline_author=baseline_author)
+def _source_of(times: GivenTimes) -> str:
+    """Say what was compared with and how it was averaged: nothing in that benchmark defines it."""
+    return (
+        f"baseline: {times.baseline}; speed of light: {times.bound}; device: {times.device}; "
+        "mean over workloads of each author's fastest solution, a failure is 0"
+    )
 
 
 def _totals(by_status: Mapping[str, int]) -> Totals:
@@ -117,10 +136,14 @@ def summary_page(summary: Summary) -> Page:
         blocks.append(paragraph(_statuses_text(summary.totals)))
     for group in summary.by_hardware:
         blocks += _hardware_blocks(group, summary.baseline_author, summary.score)
+    if summary.source:
+        blocks.append(paragraph("", summary.source))
     if any("-" in place for place in _places(summary)):
         blocks.append(
             paragraph("", "a rank such as 1-3 is anywhere from 1 to 3: the intervals overlap")
         )
+    if "(95%)" in page_text(tuple(blocks)):
+        blocks.append(paragraph("", ONE_PAIR_LEGEND))
     return (*blocks, *left_out_blocks(summary.left_out))
 
 
@@ -157,7 +180,7 @@ _RANKING: tuple[RowColumn[AuthorRank], ...] = (
     RowColumn("rank", lambda rank: rank.place, is_number=True),
     RowColumn("author", lambda rank: rank.author),
     RowColumn(
-        "avg speedup [95%]",
+        "avg speedup (95%)",
         lambda rank: speedup_text(rank.avg_speedup, rank.interval if rank.avg_speedup else None),
         is_number=True,
     ),

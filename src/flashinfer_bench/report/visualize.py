@@ -207,7 +207,7 @@ def _bars(chart: DefinitionChart, width: int, ink: Ink) -> list[str]:
         return bar(each.speedup or 0.0, each.speedup_interval, largest=largest, width=room, ink=ink)
 
     rows = list(zip(_marked(chart), map(_bar_text, chart.solutions), strict=True))
-    title = f"speedup over the reference ({ink.shade} 95% interval, {ink.one} as fast)"
+    title = f"speedup over the reference ({ink.shade} 95% interval within one pair of processes, {ink.one} as fast)"
     return [title, *_beside(rows, draw, width)]
 
 

@@ -55,6 +55,12 @@ class SolDefinition(Entity):
     custom_inputs_entrypoint: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Function of that source that makes a workload's inputs."""
 
+    @field_validator("description", "op_type", "hf_id", "custom_inputs_entrypoint", mode="before")
+    @classmethod
+    def _empty_is_none(cls, text: object) -> object:
+        """Take an empty text for none: the published FlashInfer-Bench problems have an empty `hf_id`."""
+        return None if text == "" else text
+
 
 class SolRandom(Entity):
     """An input that is drawn."""
@@ -134,6 +140,21 @@ class SolWorkload(Entity):
     """Where each input comes from."""
     tolerance: SolTolerance = Field(default_factory=SolTolerance)
     """When an output is right."""
+
+
+class SolConfig(Entity):
+    """Settings of a benchmark: `config.json`, in which unknown keys are errors there, too."""
+
+    warmup_runs: NonNegativeInt | None = None
+    """Calls before timing."""
+    iterations: NonNegativeInt | None = None
+    """Calls that are timed."""
+    lock_clocks: bool | None = None
+    """Whether locked clocks are required; whoever runs locks them here."""
+    benchmark_reference: bool | None = None
+    """Whether the reference is timed."""
+    seed: int | None = None
+    """What inputs follow from."""
 
 
 class SolBuild(Entity):

@@ -25,20 +25,24 @@ from flashinfer_bench.decompose.process import (
 from flashinfer_bench.errors import DatasetError, MissingPackageError, UsageError
 from flashinfer_bench.sol_execbench.entities import REFERENCE_FILE
 from flashinfer_bench.sol_execbench.mapping import OP_TYPE, axes_of, workload_of
+from flashinfer_bench.sol_execbench.named_results import NamedResults
 from flashinfer_bench.sol_execbench.reading import (
     InputsWanted,
     LeftOutThere,
+    label_of,
     plain_values,
     problem_folders,
     read_problem,
 )
+from flashinfer_bench.sol_execbench.traces import trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from flashinfer_bench.sol_execbench.entities import SolWorkload
     from flashinfer_bench.sol_execbench.reading import Problem
+    from flashinfer_bench.sol_execbench.traces import SolTrace
 
 SEED = 42
 _JOB = "flashinfer_bench.sol_execbench.inputs:make_inputs"
@@ -52,6 +56,8 @@ class ImportSummary:
     definitions: list[str] = field(default_factory=list)
     workloads: int = 0
     solutions: list[str] = field(default_factory=list)
+    traces: int = 0
+    """Results that were measured there."""
     made_inputs: int = 0
     """Workloads with inputs that a problem's own function made."""
     seed: int = SEED
@@ -60,19 +66,25 @@ class ImportSummary:
     left_out: list[LeftOutThere] = field(default_factory=list)
 
 
-def import_problems(root: Path, staging: Path, trace_dir: Path | None = None) -> ImportSummary:
-    """Write a dataset of all problems below a folder."""
+def import_problems(
+    root: Path, staging: Path, trace_dir: Path | None = None, results: Sequence[Path] = ()
+) -> ImportSummary:
+    """Write a dataset of all problems below a folder; `results` are files and folders of results."""
     trace_set, imported = TraceSet.create(staging), ImportSummary()
-    for folder in problem_folders(root):
+    folders = problem_folders(root)
+    named = NamedResults.read(results, [label_of(each) for each in folders], imported.left_out)
+    for folder in folders:
         problem = read_problem(folder, root, imported.left_out, trace_dir)
         if problem is None:
             continue
+        named.add_to(problem, imported.left_out)
         try:
             _import_problem(problem, trace_set, imported)
         except (DatasetError, UsageError) as error:
             imported.left_out.append(
                 LeftOutThere(problem.label, "problem", problem.label, str(error))
             )
+    imported.left_out.extend(named.left())
     return imported
 
 
@@ -81,6 +93,7 @@ def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSumma
     layout = Layout(trace_set.root)
     if problem.definition.name in trace_set.definitions:
         problem = _renamed(problem, trace_set)
+    problem = _with_own_uuids(problem, trace_set)
     definition = problem.definition
     file = layout.definition_file(definition)
     blobs = layout.blob_workloads / OP_TYPE / part_of_path(definition.name)
@@ -97,7 +110,8 @@ def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSumma
     imported.definitions.append(definition.name)
     imported.workloads += len(workloads)
     imported.notes.extend(problem.notes)
-    _save_solutions(problem, layout, imported)
+    _save_solutions(problem, trace_set, layout, imported)
+    _add_traces(problem, [each for each, _ in made], trace_set, imported)
 
 
 def _renamed(problem: Problem, trace_set: TraceSet) -> Problem:
@@ -112,6 +126,24 @@ def _renamed(problem: Problem, trace_set: TraceSet) -> Problem:
         definition=problem.definition.model_copy(update={"name": name}),
         solutions=[each.model_copy(update={"definition": name}) for each in problem.solutions],
         notes=[*problem.notes, f"{problem.label}: called {name}, as another problem is {old}"],
+    )
+
+
+def _with_own_uuids(problem: Problem, trace_set: TraceSet) -> Problem:
+    """Put the problem's name before uuids that another problem has, too: they are unique only within one."""
+    taken = {each.workload.uuid for group in trace_set.workloads.values() for each in group}
+    if not any(each.uuid in taken for each in problem.workloads):
+        return problem
+    name = problem.definition.name
+    return replace(
+        problem,
+        workloads=[
+            each.model_copy(update={"uuid": f"{name}-{each.uuid}"}) for each in problem.workloads
+        ],
+        notes=[
+            *problem.notes,
+            f"{problem.label}: {name} stands before its uuids, as another problem has some of them",
+        ],
     )
 
 
@@ -210,7 +242,44 @@ def _copied(
     return places
 
 
-def _save_solutions(problem: Problem, layout: Layout, imported: ImportSummary) -> None:
+def _add_traces(
+    problem: Problem, workloads: list[SolWorkload], trace_set: TraceSet, imported: ImportSummary
+) -> None:
+    """Add the results of the workloads and solutions that were brought."""
+    name = problem.definition.name
+    there = {each.uuid: each for each in workloads}
+    here = {each.workload.uuid: each.workload for each in trace_set.workloads.get(name, [])}
+    solutions = {each.name for each in trace_set.solutions.get(name, [])}
+    traces = []
+    for found in problem.traces:
+        uuid = found.trace.workload.uuid
+        uuid = uuid if uuid in there else f"{name}-{uuid}"
+        try:
+            _require_fitting(found.trace, there.get(uuid), solutions)
+            traces.append(trace_of(found.trace, name, here[uuid]))
+        except UsageError as error:
+            reason = str(DatasetError(str(error), path=found.file, line=found.line))
+            imported.left_out.append(LeftOutThere(problem.label, "trace", found.file.name, reason))
+    trace_set.add_traces(traces)
+    imported.traces += len(traces)
+
+
+def _require_fitting(trace: SolTrace, workload: SolWorkload | None, solutions: set[str]) -> None:
+    """Refuse a result of a workload or a solution that was not brought."""
+    if workload is None:
+        raise UsageError("its workload is none that was brought")
+    axes = {name: workload.axes.get(name, length) for name, length in trace.workload.axes.items()}
+    if axes != trace.workload.axes or workload.tolerance != trace.workload.tolerance:
+        raise UsageError("its workload has other axes, or another tolerance, than the problem's")
+    if trace.solution is not None and trace.solution not in solutions:
+        raise UsageError(
+            f"no solution {trace.solution!r} was brought: put its JSON beside the results"
+        )
+
+
+def _save_solutions(
+    problem: Problem, trace_set: TraceSet, layout: Layout, imported: ImportSummary
+) -> None:
     for solution in problem.solutions:
         if solution.name in imported.solutions:
             reason = f"another solution is called {solution.name!r} too"
@@ -222,4 +291,5 @@ def _save_solutions(problem: Problem, layout: Layout, imported: ImportSummary) -
             reason = str(error)
             imported.left_out.append(LeftOutThere(problem.label, "solution", solution.name, reason))
             continue
+        trace_set.solutions.setdefault(problem.definition.name, []).append(solution)
         imported.solutions.append(solution.name)

@@ -16,6 +16,7 @@ from flashinfer_bench.data.blobs import save_tensors
 from flashinfer_bench.decompose.model_errors import blaming
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors.dtypes import dtype_name
+from flashinfer_bench.tensors.planned import TensorPlan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,12 @@ def make_inputs(wanted: InputsWanted) -> dict[str, Any]:
     tensors = {name: found[name].cpu() for name, spec in specs if spec["shape"] is not None}
     if tensors:
         save_tensors(wanted.target, tensors)
-    return {name: found[name] for name in wanted.inputs if name not in tensors}
+    return {name: _number(found[name]) for name in wanted.inputs if name not in tensors}
+
+
+def _number(value: Any) -> Any:
+    """Take the number of a tensor that holds just one."""
+    return value.item() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
 
 
 def _run(source: str, path: Path) -> ModuleType:
@@ -73,13 +79,14 @@ def _require_these(found: Mapping[str, Any], wanted: Mapping[str, Any], who: str
     for name, spec in wanted.items():
         made = found[name]
         if spec["shape"] is None:
-            if not isinstance(made, bool | int | float):
+            if not isinstance(_number(made), bool | int | float):
                 raise UsageError(f"{who} makes {name!r} a {type(made).__name__}, not a number")
             continue
         if not isinstance(made, torch.Tensor):
             raise UsageError(f"{who} makes {name!r} a {type(made).__name__}, not a tensor")
         got = (list(made.shape), dtype_name(made.dtype))
-        if got != (spec["shape"], spec["dtype"]):
+        declared = list(TensorPlan(name, tuple(spec["shape"]), spec["dtype"]).torch_shape)
+        if got != (declared, spec["dtype"]):
             raise UsageError(
-                f"{who} makes {name!r} {got[1]} {got[0]}, where {spec['dtype']} {spec['shape']} is declared"
+                f"{who} makes {name!r} {got[1]} {got[0]}, where {spec['dtype']} {declared} is declared"
             )

@@ -43,6 +43,9 @@ MODEL_TAG = "hf_id:"
 FAMILY_TAG = "op_type:"
 LITERAL_AXIS = "len_"
 """Begins the name of an axis whose length stands in shapes as digits."""
+ELEMENTS_AXIS = "elements_of_"
+"""Begins the name of an axis of twice the length: four-bit tensors that are stored count pairs there, elements here."""
+FOUR_BIT = "float4_e2m1"
 TINY = 1e-30
 """Stands for a tolerance of 0, which has no form here."""
 LANGUAGES: Mapping[str, tuple[str, str | None]] = {
@@ -64,9 +67,19 @@ E = TypeVar("E", bound="Entity")
 
 
 def definition_of(
-    found: SolDefinition, source: str, label: str, file: Path, *, free: Iterable[str] = ()
+    found: SolDefinition,
+    source: str,
+    label: str,
+    file: Path,
+    *,
+    free: Iterable[str] = (),
+    numbers: Iterable[str] = (),
+    pairs: Iterable[str] = (),
 ) -> Definition:
-    """Make the definition of a problem; `label` is its group and folder, `free` constants that workloads change."""
+    """Make the definition of a problem; `label` is its group and folder, `free` constants that workloads change.
+
+    `numbers`: inputs with a shape for which every workload passes a number. `pairs`: four-bit inputs that are stored.
+    """
     axes = {name: axis.to_dict() for name, axis in found.axes.items()}
     axes |= {name: {"type": "var"} for name in free}
     for axis in found.axes.values():
@@ -75,13 +88,20 @@ def definition_of(
             axes |= {name: {"type": "var"} for name in sorted(undeclared)}
     lengths: dict[str, str] = {}
     tags = {MODEL_TAG: found.hf_id, FAMILY_TAG: found.op_type}
+    passed = {
+        name: each.model_copy(update={"shape": None}) if name in set(numbers) else each
+        for name, each in found.inputs.items()
+    }
     content = {
         "name": found.name,
         "op_type": OP_TYPE,
         "axes": axes,
-        "inputs": {n: _with_axes(each, axes, lengths) for n, each in found.inputs.items()},
+        "inputs": {
+            n: _with_axes(each, axes, lengths, counts_pairs=n in set(pairs))
+            for n, each in passed.items()
+        },
         "outputs": {n: _with_axes(each, axes, lengths) for n, each in found.outputs.items()},
-        "reference": source,
+        "reference": _called_as_here(source, list(found.inputs), list(found.outputs)),
         "judge": "summed",
         "tags": [
             f"{SOURCE_TAG}{label}",
@@ -94,10 +114,69 @@ def definition_of(
     return definition
 
 
+def _called_as_here(source: str, inputs: list[str], outputs: list[str]) -> str:
+    """Let a reference write into copies where it writes into inputs, and return in order what it returns as a dict.
+
+    There both are taken as they are; here inputs stay as they were made, and outputs are told by their order.
+    """
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):  # said when the definition is made
+        return source
+    runs = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "run"]
+    written = _written(runs[-1]) if runs else set()
+    by_name = bool(runs) and _returns_dict(runs[-1])
+    if written.isdisjoint(inputs) and not by_name:
+        return source
+    copies = ", ".join(f"{name}.clone()" if name in written else name for name in inputs)
+    returned = f"    return _run({copies})\n"
+    if by_name:
+        in_order = ", ".join(f"found[{name!r}]" for name in outputs)
+        returned = f"    found = _run({copies})\n    return {in_order}\n"
+    return f"{source.rstrip()}\n\n\n_run = run\n\n\ndef run({', '.join(inputs)}):\n{returned}"
+
+
+def _returns_dict(function: ast.FunctionDef) -> bool:
+    """Tell whether a function, leaving out those within it, returns a dict that is written out."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _written(function: ast.FunctionDef) -> set[str]:
+    """Name what a function changes in place: by a method such as `add_`, an item, or `+=`."""
+    changed: list[ast.expr] = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name.endswith(
+                "_"
+            ) and not name.endswith("__"):
+                changed.append(value)
+            case ast.Assign(targets=targets):
+                changed += [each.value for each in targets if isinstance(each, ast.Subscript)]
+            case ast.AugAssign(target=target):
+                changed.append(target.value if isinstance(target, ast.Subscript) else target)
+            case _:
+                pass
+    return {each.id for each in changed if isinstance(each, ast.Name)}
+
+
 def _with_axes(
-    tensor: SolTensor, axes: dict[str, dict[str, Any]], lengths: dict[str, str]
+    tensor: SolTensor,
+    axes: dict[str, dict[str, Any]],
+    lengths: dict[str, str],
+    *,
+    counts_pairs: bool = False,
 ) -> dict[str, Any]:
-    """Write a constant axis for each length that a shape gives as digits; `lengths` tells their names."""
+    """Write a constant axis for each length that a shape gives as digits; `lengths` tells their names.
+
+    The last length of a tensor that counts pairs is doubled.
+    """
     content = tensor.to_dict()
     if tensor.shape is None:
         return content
@@ -108,7 +187,12 @@ def _with_axes(
                 name += "_"
             lengths[entry] = name
             axes[name] = {"type": "const", "value": int(entry)}
-    return content | {"shape": [lengths.get(entry, entry) for entry in tensor.shape]}
+    shape = [lengths.get(entry, entry) for entry in tensor.shape]
+    if counts_pairs and shape:
+        name = f"{ELEMENTS_AXIS}{shape[-1]}"
+        axes[name] = {"type": "expr", "expression": f"2 * {shape[-1]}"}
+        shape[-1] = name
+    return content | {"shape": shape}
 
 
 def _require_call(definition: Definition, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -26,18 +27,23 @@ from flashinfer_bench.sol_execbench.entities import (
     REFERENCE_FILE,
     SOLUTIONS_FOLDER,
     WORKLOAD_FILE,
+    SolConfig,
+    SolCustom,
     SolDefinition,
     SolSafetensors,
+    SolScalar,
     SolSolution,
     SolWorkload,
 )
 from flashinfer_bench.sol_execbench.mapping import (
+    FOUR_BIT,
     UNTRIED,
     axes_of,
     definition_of,
     require_inputs,
     solution_of,
 )
+from flashinfer_bench.sol_execbench.traces import TRACES_PATTERN, FoundTrace, read_traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 
 _NAMED_BY_OTHERS = (
     "solution*.json",
+    TRACES_PATTERN,
     "*.safetensors",
     "*.py",
     "*.cu",
@@ -56,7 +63,7 @@ _NAMED_BY_OTHERS = (
     "*.h*",
     "*.md",
 )
-"""Solutions, what they name, and files of users' own."""
+"""Solutions, results, what solutions name, and files of users' own."""
 CONFIG_FILE = "config.json"
 _FAULTS = (DatasetError, UsageError)
 
@@ -67,7 +74,7 @@ class LeftOutThere:
 
     problem: str
     kind: str
-    """`problem`, `workload`, `solution` or `file`."""
+    """`problem`, `workload`, `solution`, `trace` or `file`."""
     name: str
     reason: str
 
@@ -88,6 +95,7 @@ class Problem:
     files: dict[str, Path] = field(default_factory=dict)
     """Stored tensors by the path that workloads name."""
     solutions: list[Solution] = field(default_factory=list)
+    traces: list[FoundTrace] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -146,12 +154,13 @@ def read_problem(
             LeftOutThere(label, "problem", label, "none of its workloads can be brought")
         )
         return None
-    for file in _solution_files(folder):
-        try:
-            _add_solution(problem, file, root)
-        except _FAULTS as error:
-            name = file.relative_to(folder).as_posix()
-            left_out.append(LeftOutThere(label, "solution", name, str(error)))
+    add_solutions(problem, folder, root, left_out)
+    for file in sorted(folder.glob(TRACES_PATTERN)):
+        problem.traces.extend(traces_in(file, root, label, left_out))
+    try:
+        _note_settings(problem, root)
+    except _FAULTS as error:
+        left_out.append(LeftOutThere(label, "file", CONFIG_FILE, str(error)))
     left_out.extend(_not_read(problem))
     return problem
 
@@ -159,8 +168,12 @@ def read_problem(
 def _problem(folder: Path, label: str, root: Path, lines: Sequence[bytes]) -> Problem:
     file = folder / DEFINITION_FILE
     found = parse(SolDefinition, _read(file, root), TextPlace(file), unknown=UnknownKeys())
-    free = sorted(_changed_constants(found, lines))
-    definition = definition_of(found, _source(found, folder, root), label, file, free=free)
+    workloads = list(_workloads_of(lines))
+    free, numbers = sorted(_changed_constants(found, workloads)), _numbers(found, workloads)
+    source = _source(found, folder, root)
+    definition = definition_of(
+        found, source, label, file, free=free, numbers=numbers, pairs=_pairs(found, workloads)
+    )
     _require_function(found.custom_inputs_entrypoint, definition, file)
     constants = {
         n: a.value for n, a in found.axes.items() if n in free and isinstance(a, AxisConst)
@@ -168,18 +181,42 @@ def _problem(folder: Path, label: str, root: Path, lines: Sequence[bytes]) -> Pr
     return Problem(folder, label, definition, found.custom_inputs_entrypoint, constants)
 
 
-def _changed_constants(found: SolDefinition, lines: Sequence[bytes]) -> set[str]:
-    """Name the constant axes that a workload gives another length: there the workload wins."""
-    changed: set[str] = set()
+def _workloads_of(lines: Sequence[bytes]) -> Iterator[SolWorkload]:
     for line in lines:
-        try:
-            given = parse(SolWorkload, line, unknown=UnknownKeys()).axes
-        except _FAULTS:  # said when the line is read
-            continue
-        for name, axis in found.axes.items():
-            if isinstance(axis, AxisConst) and given.get(name, axis.value) != axis.value:
-                changed.add(name)
-    return changed
+        with contextlib.suppress(*_FAULTS):  # said when the line is read
+            yield parse(SolWorkload, line, unknown=UnknownKeys())
+
+
+def _changed_constants(found: SolDefinition, workloads: Sequence[SolWorkload]) -> set[str]:
+    """Name the constant axes that a workload gives another length: there the workload wins."""
+    return {
+        name
+        for name, axis in found.axes.items()
+        for each in workloads
+        if isinstance(axis, AxisConst) and each.axes.get(name, axis.value) != axis.value
+    }
+
+
+def _numbers(found: SolDefinition, workloads: Sequence[SolWorkload]) -> set[str]:
+    """Name the inputs with a shape for which every workload passes a number, which is then what a call gets."""
+    return {
+        name
+        for name, tensor in found.inputs.items()
+        if tensor.shape is not None
+        and workloads
+        and all(isinstance(each.inputs.get(name), SolScalar) for each in workloads)
+    }
+
+
+def _pairs(found: SolDefinition, workloads: Sequence[SolWorkload]) -> set[str]:
+    """Name the four-bit inputs whose shape counts pairs: those that a workload stores, or lets a function make."""
+    return {
+        name
+        for name, tensor in found.inputs.items()
+        if tensor.dtype == FOUR_BIT
+        for each in workloads
+        if isinstance(each.inputs.get(name), SolSafetensors | SolCustom)
+    }
 
 
 def _source(found: SolDefinition, folder: Path, root: Path) -> str:
@@ -281,11 +318,31 @@ def _stored(
     return found_file
 
 
-def _solution_files(folder: Path) -> list[Path]:
-    return [
+def add_solutions(problem: Problem, folder: Path, root: Path, left_out: list[LeftOutThere]) -> None:
+    """Add the solutions that lie in a folder: the problem's own, or one with results."""
+    for file in (
         *sorted(folder.glob("solution*.json")),
         *sorted(folder.glob(f"{SOLUTIONS_FOLDER}/**/*.json")),
-    ]
+    ):
+        try:
+            _add_solution(problem, file, root)
+        except _FAULTS as error:
+            name = file.relative_to(folder).as_posix()
+            left_out.append(LeftOutThere(problem.label, "solution", name, str(error)))
+
+
+def traces_in(
+    file: Path, root: Path, label: str, left_out: list[LeftOutThere]
+) -> Iterator[FoundTrace]:
+    """Give the results of a file; what is none goes to `left_out`, and bare workloads are passed over."""
+    try:
+        for found in read_traces(file, root):
+            if isinstance(found, DatasetError):
+                left_out.append(LeftOutThere(label, "trace", file.name, str(found)))
+            elif found.trace.solution is not None or found.trace.evaluation is not None:
+                yield found
+    except _FAULTS as error:
+        left_out.append(LeftOutThere(label, "file", file.name, str(error)))
 
 
 def _add_solution(problem: Problem, file: Path, root: Path) -> None:
@@ -302,6 +359,23 @@ def _add_solution(problem: Problem, file: Path, root: Path) -> None:
         for each in found.spec.languages
         if each in UNTRIED
     )
+
+
+def _note_settings(problem: Problem, root: Path) -> None:
+    """Say with which options a run follows the problem's settings: a dataset here has none."""
+    file = problem.folder / CONFIG_FILE
+    if not os.path.lexists(file):
+        return
+    found = parse(SolConfig, _read(file, root), TextPlace(file))
+    given = {
+        "--warmup-runs": found.warmup_runs,
+        "--iterations": found.iterations,
+        "--seed": found.seed,
+        "--no-profile-baseline": "" if found.benchmark_reference is False else None,
+    }
+    options = [f"{option} {value}".strip() for option, value in given.items() if value is not None]
+    if options:
+        problem.notes.append(f"{file}: a run follows it with {' '.join(options)}")
 
 
 def _not_read(problem: Problem) -> Iterator[LeftOutThere]:

@@ -29,6 +29,8 @@ from flashinfer_bench.sol_execbench.entities import (
     SolWorkload,
 )
 from flashinfer_bench.sol_execbench.mapping import (
+    ELEMENTS_AXIS,
+    FOUR_BIT,
     LANGUAGES,
     LITERAL_AXIS,
     MODEL_TAG,
@@ -39,6 +41,7 @@ from flashinfer_bench.sol_execbench.mapping import (
 )
 from flashinfer_bench.sol_execbench.random_inputs import drawn_there
 from flashinfer_bench.sol_execbench.reading import LeftOutThere
+from flashinfer_bench.sol_execbench.traces import TRACES_FILE, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.trace_set import TraceSet
     from flashinfer_bench.data.workload import Workload
 
-_NAMES = frozenset({DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE, SOLUTIONS_FOLDER})
+_NAMES = frozenset({DEFINITION_FILE, WORKLOAD_FILE, REFERENCE_FILE, SOLUTIONS_FOLDER, TRACES_FILE})
 _HARDWARE = frozenset({"B200", "LOCAL"})
 _NOT_THERE = (ast.Call, ast.Compare, ast.BoolOp, ast.IfExp, ast.Not)
 """What our expressions may have and theirs may not."""
@@ -64,6 +67,7 @@ class ExportSummary:
     definitions: list[str] = field(default_factory=list)
     workloads: int = 0
     solutions: list[str] = field(default_factory=list)
+    traces: int = 0
     left_out: list[LeftOutThere] = field(default_factory=list)
 
 
@@ -108,6 +112,7 @@ def _write_problem(
     written.definitions.append(definition.name)
     written.workloads += len(lines)
     _write_solutions(trace_set, definition, folder, written)
+    _write_traces(trace_set, definition, folder, {each.uuid: each for each in lines}, written)
 
 
 def _write_solutions(
@@ -124,6 +129,29 @@ def _write_solutions(
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
         written.solutions.append(solution.name)
+
+
+def _write_traces(
+    trace_set: TraceSet,
+    definition: Definition,
+    folder: Path,
+    workloads: Mapping[str, SolWorkload],
+    written: ExportSummary,
+) -> None:
+    """Write the results of the workloads that are written."""
+    lines = []
+    for trace in trace_set.traces.get(definition.name, []):
+        workload = workloads.get(trace.workload.uuid)
+        if workload is None:
+            continue
+        try:
+            lines.append(f"{result_of(trace, definition.name, workload).to_json()}\n")
+        except UsageError as error:
+            label, name = _label(definition), f"{trace.solution} on {workload.uuid}"
+            written.left_out.append(LeftOutThere(label, "trace", name, str(error)))
+    if lines:
+        (folder / TRACES_FILE).write_text("".join(lines), encoding="utf-8")
+    written.traces += len(lines)
 
 
 def _label(definition: Definition) -> str:
@@ -173,7 +201,8 @@ def _tensor(spec: TensorSpec, literal: Mapping[str, str]) -> dict[str, Any]:
     content = {"dtype": str(spec.dtype)} | (
         {} if not spec.description else {"description": spec.description}
     )
-    shape = None if spec.shape is None else [literal.get(axis, axis) for axis in spec.shape]
+    axes = [axis.removeprefix(ELEMENTS_AXIS) for axis in spec.shape or ()]
+    shape = None if spec.shape is None else [literal.get(axis, axis) for axis in axes]
     return {"shape": shape, **content}
 
 
@@ -195,7 +224,7 @@ def _in_order(definition: Definition, literal: Mapping[str, str]) -> list[str]:
         if any(isinstance(node, _NOT_THERE) for node in nodes):
             raise UsageError(f"axis {name!r}: {expression.text!r} cannot be evaluated there")
     others = [name for name in definition.axes if name not in derived and name not in literal]
-    return [*others, *derived]
+    return [*others, *(name for name in derived if not name.startswith(ELEMENTS_AXIS))]
 
 
 def _workload(
@@ -219,6 +248,7 @@ def _workload(
                 raise UsageError(f"input {name!r} has a distribution, which has no form there")
             inputs[name] = {"type": "random"}
         elif isinstance(source, SafetensorsInput):
+            _require_pairs(name, definition)
             if source.scaled:
                 raise UsageError(
                     f"input {name!r} is scaled anew for each call, as nothing is there"
@@ -249,6 +279,12 @@ def _workload(
     )
     files.update(needed)
     return made
+
+
+def _require_pairs(name: str, definition: Definition) -> None:
+    spec = definition.inputs[name]
+    if spec.dtype == FOUR_BIT and not (spec.shape or [""])[-1].startswith(ELEMENTS_AXIS):
+        raise UsageError(f"input {name!r} is stored in four bits: there its shape counts pairs")
 
 
 def _zero_if_tiny(tolerance: float) -> float:

@@ -7,49 +7,63 @@ meta-analysis, and added to the square of each job's own error (docs/adr/0010-ru
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.stats.intervals import CONFIDENCE
 from flashinfer_bench.stats.means import geometric_mean
+from flashinfer_bench.stats.student import AS_GOOD_AS_NORMAL, student_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.stats.intervals import Interval
 
     Uncertain = tuple[float, Interval | None]
 
-ASSUMED = 3.3
-"""How many times as far apart as their blocks say two runs of one job are taken to lie, before anything tells."""
-MOST_ASSUMED = 0.15
-"""By how much runs are taken to differ at most, as a logarithm's deviation, before anything tells."""
-LEAST_ASSUMED = 0.005
-"""And at least: cards of one kind, and the minutes of one card, are not alike to less."""
+ASSUMED = 3.5
+"""How many times as far apart as their blocks say two runs of one job are taken to lie, before anything tells.
+
+On the machines measured they lay 0.8 to 4.1 times as far apart, mostly two to three times."""
+MOST_ASSUMED = 0.13
+"""By how much runs are taken to lie apart at most, as a logarithm's deviation, before anything tells.
+
+Blocks that are noisier than that hold what runs differ by: there runs lay 0.8 to 1.6 times as far apart as they say."""
+LEAST_ASSUMED = 0.0045
+"""By how much runs differ at least: cards of one kind, and the minutes of one card, are not alike to less."""
+DEVICE_MS = 5.5e-5
+"""By how much two runs differ on a device, however short a kernel: what starting it and telling the time take.
+
+On two H200 the times of kernels of 6 to 170 µs differed by 60 to 120 ns, those of one of 3.4 µs by up to 480."""
+DEVICE_REFERENCE_MS = 6e-4
+"""By how much references differ, which are several kernels: there 80 ns to 1.4 µs."""
+DEVICE_SHARE = 0.0035
+"""By how much they differ beside, as a share of the time."""
 ASSUMED_WEIGHT = 4
 """For how many observations the assumption stands."""
-ASSUMED_FREEDOM = 8
-"""Degrees of freedom that it brings along: it was measured on several machines."""
+FREEDOM = 4
+"""Degrees of freedom of the Student's t that runs differ by, however well its width is known: its tails are heavy.
+
+Most jobs of a machine differ by little, and one that has two speeds differs by much."""
 
 _NORMAL = round(statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2), 6)
 """Standard errors that an interval reaches to either side."""
-_AS_GOOD_AS_NORMAL = 1000
 _LEAST_ERROR = 2e-4
 """A clock that ticks coarsely makes intervals of no width."""
 _BEND = 2.0
 """Residuals beyond so many deviations count as that many (Huber 1964)."""
-_EXPECTED = 0.920544
-"""Mean of min(z², 2²) of a normal z."""
+_EXPECTED = 1.172
+"""Mean of min(t², 2²) of a Student's t of four degrees of freedom."""
 _BISECTIONS = 50
 _ENOUGH = 4
 """Observations of jobs themselves, from which on references are not asked."""
 _LEAST_BOUND = 3
 """Observations of references that bound what jobs say."""
+_MOST_UNLIKE = 2.0
+"""How many times as large the variance between runs is taken to be for one kind of kernel, at most."""
 _MOST_BEYOND_REFERENCES = 2.0
 """How many times as much as references jobs are taken to differ: beyond it their code has changed."""
 
@@ -65,6 +79,10 @@ class RunDifference:
     process: str
     """Jobs that one process timed may all be off alike."""
     weight: float = 1.0
+    scale: float = 1.0
+    """How many times the variance between runs is taken to be that of a usual job."""
+    assumed: float | None = None
+    """The variance that is assumed, where it does not depend on the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,10 @@ class BetweenRuns:
     is_centred: bool = True
     """Whether that factor could be taken off; else a change of the code may be all that jobs show."""
     references: Spread = field(default_factory=Spread)
+    scale: float = 1.0
+    """How many times the variance between runs is, for its kind, that of all jobs."""
+    usual: float = 1.0
+    """What is assumed of the usual job, where that does not depend on errors."""
     moved: float = 0.0
     """What the machine did to all that was timed, where that does not cancel: the logarithm of a ratio."""
 
@@ -108,38 +130,55 @@ class BetweenRuns:
         *,
         share: float = 1.0,
         confidence: float = CONFIDENCE,
+        assumed: float | None = None,
     ) -> Widened:
-        """Let the 95% interval of a ratio within runs know how runs differ; `share`: 1 of a pair, 1/n of n a side."""
+        """Let the 95% interval of a ratio within runs know how runs differ; `share`: 1 of a pair, 1/n of n a side.
+
+        `confidence` is that of what blocks say: it is greater where they chose among intervals.
+        """
         parts = [abs(math.log(end / value)) for end in interval]
-        between, freedom = self._variance(math.fsum(parts) / (2 * _NORMAL), share)
-        normal = student_quantile(confidence, _AS_GOOD_AS_NORMAL) / _NORMAL
-        student = student_quantile(confidence, freedom)
-        apart, moved = student * math.sqrt(between), student * abs(self.moved)
-        down, up = (math.hypot(normal * part, apart, moved) for part in parts)
-        widest = max(down, up)
+        between = self._variance(math.fsum(parts) / (2 * _NORMAL), share, assumed)
+        normal = student_quantile(confidence, AS_GOOD_AS_NORMAL) / _NORMAL
+        student = student_quantile(CONFIDENCE, FREEDOM)
+        apart = student * math.sqrt(between)
+        down, up = (math.hypot(normal * part, apart) for part in parts)
+        down, up = down + max(0.0, -self.moved), up + max(0.0, self.moved)
+        widest, moved = max(down, up), abs(self.moved)
         return Widened(
             (value * math.exp(-down), value * math.exp(up)),
             deviation=math.sqrt(between / share),
-            freedom=freedom,
+            freedom=FREEDOM,
             shared=apart / widest if widest else 0.0,
             common=moved / widest if widest else 0.0,
         )
 
-    def _variance(self, error: float, share: float) -> tuple[float, int]:
-        """Weigh what was seen with what is assumed of a job with this error (a scaled inverse chi-squared prior)."""
-        assumed = error**2 * (ASSUMED**2 - 1)
-        assumed = min(max(assumed, share * LEAST_ASSUMED**2), share * MOST_ASSUMED**2)
-        seen = self.repeats + Spread(
-            min(self.jobs.variance, self._bound(assumed / share)), self.jobs.count
-        )
-        references = Spread(
-            self.references.variance,
-            min(self.references.count, max(0.0, _ENOUGH - seen.count)),
-        )
-        seen += references
+    def _variance(self, error: float, share: float, assumed: float | None) -> float:
+        """Weigh what was seen with what is assumed of a job (a scaled inverse chi-squared prior)."""
+        scale, usual, is_floor = self.scale, self.usual, assumed is not None
+        if assumed is None:
+            usual = assumed = self._assumed(error / math.sqrt(share))
+        else:
+            scale = assumed / usual
+        seen = self.repeats + Spread(min(self.jobs.variance, self._bound(usual)), self.jobs.count)
+        seen += self._references_beside(seen.count)
         weight = ASSUMED_WEIGHT + seen.count
-        between = (ASSUMED_WEIGHT * assumed + share * seen.count * seen.variance) / weight
-        return between, round(ASSUMED_FREEDOM + seen.count)
+        mixed = share * (ASSUMED_WEIGHT * assumed + seen.count * scale * seen.variance) / weight
+        return max(mixed, share * assumed) if is_floor else mixed
+
+    @staticmethod
+    def _assumed(error: float) -> float:
+        """Say by what variance runs are taken to differ beyond what their blocks say, before anything tells."""
+        most = max(0.0, MOST_ASSUMED**2 - error**2)
+        return max(LEAST_ASSUMED**2, min(error**2 * (ASSUMED**2 - 1), most))
+
+    def _references_beside(self, known: float) -> Spread:
+        """Let references fill in; what few of them moved by may be what the machine did to all."""
+        few = self.references.count < _LEAST_BOUND
+        variance = self.references.variance
+        return Spread(
+            min(variance, MOST_ASSUMED**2) if few else variance,
+            min(self.references.count, max(0.0, _ENOUGH - known)),
+        )
 
     def _bound(self, assumed: float) -> float:
         """Say how much jobs of equal code may differ: what changed tells nothing of runs."""
@@ -166,7 +205,7 @@ class Widened:
 def spread(observations: Sequence[RunDifference]) -> Spread:
     """Estimate how much runs differ beyond the errors of observations.
 
-    The variance v that solves: mean of min(r²/(e² + v), 2²) = its mean for a normal r. That is Paule and Mandel's
+    The variance v that solves: mean of min(r²/(e² + v), 2²) = its mean for a Student's t. That is Paule and Mandel's
     equation (1982) for the variance between studies, with Huber's bounded squares (1964, proposal 2), so that a few
     jobs that changed do not count as noise.
 
@@ -183,14 +222,16 @@ def spread(observations: Sequence[RunDifference]) -> Spread:
 
     if not observations or excess(0.0) <= 0:
         return Spread(0.0, count)
-    low, high = 0.0, max(each.value**2 for each in observations) / _EXPECTED
+    low, high = 0.0, max(each.value**2 / each.scale for each in observations) / _EXPECTED
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return Spread(high, count)
 
 
-def repeats(values: Sequence[Uncertain], process: str) -> list[RunDifference]:
+def repeats(
+    values: Sequence[Uncertain], process: str, assumed: float | None = None
+) -> list[RunDifference]:
     """Turn the values of runs of one code into observations of how far two runs lie apart."""
     known = [each for each in map(logarithm, values) if each]
     if len(known) < 2:  # noqa: PLR2004  # one run does not show how runs differ
@@ -199,9 +240,50 @@ def repeats(values: Sequence[Uncertain], process: str) -> list[RunDifference]:
     share = (len(known) - 1) / len(known)
     return [
         RunDifference(
-            (log - middle) * math.sqrt(2 / share), error * math.sqrt(2), f"{process} {run}", share
+            (log - middle) * math.sqrt(2 / share),
+            error * math.sqrt(2),
+            f"{process} {run}",
+            share,
+            assumed=assumed,
         )
         for run, (log, error) in enumerate(known)
+    ]
+
+
+def usual_errors(observations: Sequence[RunDifference]) -> dict[str, float]:
+    """Give the middle error of each process's jobs."""
+    return {
+        process: statistics.median_low(each.error for each in group)
+        for process, group in _by_process(observations).items()
+    }
+
+
+def scale_of(error: float, usual: float) -> float:
+    """Say how many times the variance between runs is that of others: kernels with noisier blocks differ by more."""
+    if not error or not usual:
+        return 1.0
+    return min(max((error / usual) ** 2, 1 / _MOST_UNLIKE), _MOST_UNLIKE)
+
+
+def usual_assumed(observations: Sequence[RunDifference]) -> float:
+    """Give the middle of what is assumed of jobs; 1 where that depends on their errors."""
+    known = [each.assumed for each in observations if each.assumed]
+    return statistics.median(known) if known else 1.0
+
+
+def scaled_by(
+    observations: Sequence[RunDifference], errors: Mapping[str, float], usual: float
+) -> list[RunDifference]:
+    """Let each observation know its scale: of what is assumed, or of its process's errors."""
+    middle = usual_assumed(observations)
+    return [
+        replace(
+            each,
+            scale=each.assumed / middle
+            if each.assumed
+            else scale_of(errors.get(each.process, usual), usual),
+        )
+        for each in observations
     ]
 
 
@@ -215,9 +297,16 @@ def around_centre(observations: Sequence[RunDifference]) -> list[RunDifference]:
     if not has_centre(observations):
         return list(observations)
     middle = centre(observations)
-    share = 1 - 1 / len(observations)
+    share = 1 - 1 / max(_LEAST_BOUND - 1, _independent(observations))
     return [
-        RunDifference(each.value - middle, each.error, each.process, each.weight * share)
+        RunDifference(
+            (each.value - middle) / math.sqrt(share),
+            each.error,
+            each.process,
+            each.weight * share,
+            each.scale,
+            each.assumed,
+        )
         for each in observations
     ]
 
@@ -249,6 +338,17 @@ def common_part(references: Sequence[RunDifference], jobs: Sequence[RunDifferenc
     return math.copysign(min(abs(moved), abs(along)), moved)
 
 
+def assumed_on_device(latency_ms: float, reference_ms: float | None = None) -> float:
+    """Give the variance that two runs of a time, or of its ratio to a reference's, are taken to have on a device.
+
+    >>> round(math.sqrt(assumed_on_device(0.006)), 4), round(math.sqrt(assumed_on_device(0.2)), 4)
+    (0.0098, 0.0035)
+    """
+    off = [DEVICE_SHARE, DEVICE_MS / latency_ms]
+    beside = [DEVICE_SHARE, DEVICE_REFERENCE_MS / reference_ms] if reference_ms else []
+    return math.fsum(each**2 for each in (*off, *beside))
+
+
 def logarithm(uncertain: Uncertain) -> tuple[float, float] | None:
     """Give a value's logarithm and its standard error, as its interval says; None without one."""
     value, interval = uncertain
@@ -259,7 +359,7 @@ def logarithm(uncertain: Uncertain) -> tuple[float, float] | None:
 
 
 def _square(each: RunDifference, variance: float) -> float:
-    return each.value**2 / (each.error**2 + variance)
+    return each.value**2 / (each.error**2 + each.scale * variance)
 
 
 def _by_process(observations: Sequence[RunDifference]) -> dict[str, list[RunDifference]]:
@@ -314,33 +414,6 @@ def mean_of_parts(parts: Sequence[Part]) -> tuple[float | None, Interval | None]
     return mean, (mean * math.exp(-down), mean * math.exp(up))
 
 
-def scaled(value: float, interval: Interval, factor: float) -> Interval:
-    """Make both sides of an interval so many times as long, on the logarithmic scale.
-
-    >>> [round(end, 3) for end in scaled(1.0, (0.5, 2.0), 2.0)]
-    [0.25, 4.0]
-    """
-    low, high = (value * (end / value) ** factor for end in interval)
-    return low, high
-
-
-@functools.cache
-def student_quantile(confidence: float, freedom: int) -> float:
-    """Give the reach that a Student's t of so many degrees of freedom keeps within with a confidence.
-
-    >>> round(student_quantile(0.95, 4), 3), round(student_quantile(0.9995, 6), 3)
-    (2.776, 6.788)
-    """
-    freedom = min(freedom, _AS_GOOD_AS_NORMAL)
-    low, high = 0.0, 1.0
-    while _within(high, freedom) < confidence:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, freedom) < confidence else (low, middle)
-    return high
-
-
 def _reach(parts: Sequence[Part], end: int) -> float:
     """Add up on one side of the mean."""
     squares: list[float] = []
@@ -352,18 +425,3 @@ def _reach(parts: Sequence[Part], end: int) -> float:
         shared[part.group] += distance * part.shared
         common += distance * part.common
     return math.hypot(math.sqrt(math.fsum(squares)), *shared.values(), common) / len(parts)
-
-
-def _within(reach: float, freedom: int) -> float:
-    """Give the probability that a Student's t stays within ±reach (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
-    angle = math.atan(reach / math.sqrt(freedom))
-    cosine = math.cos(angle)
-    is_odd = freedom % 2
-    steps = range(2 + is_odd, freedom, 2)
-    terms = itertools.accumulate(
-        ((step - 1) / step * cosine**2 for step in steps),
-        lambda term, factor: term * factor,
-        initial=cosine if is_odd else 1.0,
-    )
-    series = math.sin(angle) * math.fsum(terms) if freedom > 1 else 0.0
-    return (angle + series) * 2 / math.pi if is_odd else series

@@ -8,6 +8,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.stats.intervals import CONFIDENCE, likeness, median_ratio
+from flashinfer_bench.stats.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,18 +37,25 @@ def shift(
     return _at_rank(_ratios(old, new), _rank(len(old), len(new), confidence))
 
 
-def series_shift(old: Sequence[float], new: Sequence[float]) -> tuple[float, Interval | None]:
+def series_shift(old: Sequence[float], new: Sequence[float]) -> tuple[float, Interval]:
     """Return the same of values in the order they were taken, of which neighbours may be alike.
 
-    The interval is as much wider as `series_interval` is; each side counts by its part in the variance.
+    The ratio of geometric means, and Welch's interval of it, as much wider as `series_interval` is. Blocks that were
+    disturbed or not have two values, between which a median jumps; their mean does not.
+
+    >>> round(series_shift([1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [2.0, 4.0, 2.0, 4.0, 2.0, 4.0])[0], 9)
+    2.0
     """
-    count = len(old) + len(new)
-    rank = _rank(len(old), len(new), CONFIDENCE)
-    if rank > 0:
-        inflation = (len(new) * _inflation(old) + len(old) * _inflation(new)) / count
-        middle = len(old) * len(new) / 2
-        rank = max(1, round(middle - (middle - rank) * math.sqrt(inflation)))
-    return _at_rank(_ratios(old, new), rank)
+    logs = [[math.log(each) for each in side] for side in (old, new)]
+    value = statistics.fmean(logs[1]) - statistics.fmean(logs[0])
+    alike = statistics.fmean(map(likeness, (old, new)))
+    inflation = (1 + alike) / (1 - alike)
+    squares = [statistics.variance(each) / len(each) * inflation for each in logs]
+    variance = math.fsum(squares)
+    parts = (square**2 / (len(each) - 1) for square, each in zip(squares, logs, strict=True))
+    freedom = variance**2 / (math.fsum(parts) or 1.0)
+    reach = student_quantile(CONFIDENCE, max(1, math.floor(freedom))) * math.sqrt(variance)
+    return math.exp(value), (math.exp(value - reach), math.exp(value + reach))
 
 
 def quotient(
@@ -89,12 +97,6 @@ def _ratios(old: Sequence[float], new: Sequence[float]) -> list[float]:
 
 def _at_rank(ratios: list[float], rank: int) -> tuple[float, Interval | None]:
     return median_ratio(ratios), (ratios[rank - 1], ratios[-rank]) if rank > 0 else None
-
-
-def _inflation(values: Sequence[float]) -> float:
-    """How many times larger the variance of a mean is than if the values were independent."""
-    alike = likeness(values)
-    return (1 + alike) / (1 - alike)
 
 
 @functools.cache

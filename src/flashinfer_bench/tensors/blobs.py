@@ -40,5 +40,5 @@ def tensors_from_descriptor(descriptor: int, plans: Iterable[InputPlan]) -> dict
     found = {}
     for tensor, start in zip(stored, starts(stored), strict=True):
         content = everything[start : start + tensor.size_bytes].clone()
-        found[tensor.name] = content.view(torch_dtype(tensor.dtype)).view(tensor.shape)
+        found[tensor.name] = content.view(torch_dtype(tensor.dtype)).view(tensor.torch_shape)
     return found

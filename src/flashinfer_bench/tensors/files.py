@@ -32,6 +32,7 @@ _DTYPES = {
     "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2",
+    "F4": "float4_e2m1",
     "I64": "int64",
     "I32": "int32",
     "I16": "int16",
@@ -70,10 +71,16 @@ def starts(tensors: Sequence[TensorPlan]) -> list[int]:
     return found
 
 
-def _copy(plan: InputPlan, roots: Sequence[str], memory: int, start: int) -> None:
-    path, root = _find(plan.path, roots)
+def local_file(relative: str, roots: Sequence[str]) -> Path:
+    """Find a file of a dataset by its name, and fetch it where git LFS left a pointer."""
+    path, root = _find(relative, roots)
     if is_lfs_pointer(path):
         _fetch(path, root)
+    return path
+
+
+def _copy(plan: InputPlan, roots: Sequence[str], memory: int, start: int) -> None:
+    path = local_file(plan.path, roots)
     with open_regular(path) as file:
         begin = _place(file.fileno(), plan, path)
         left = plan.tensor.size_bytes

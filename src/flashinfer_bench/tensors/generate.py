@@ -16,7 +16,7 @@ import torch
 from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
-from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, usual
+from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ class InputMaker:
                 arguments.append(self._sets[0][index])
             else:
                 arguments.append(
-                    torch.empty(plan.tensor.shape, dtype=pool.dtype, device=self._device)
+                    torch.empty(plan.tensor.torch_shape, dtype=pool.dtype, device=self._device)
                 )
         self._refresh_static(arguments)
         return arguments
@@ -140,7 +140,7 @@ class InputMaker:
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":
             return self._files[plan.tensor.name].to(self._device)
-        wanted = (_distribution(plan), plan.tensor.shape, torch_dtype(plan.tensor.dtype))
+        wanted = (_distribution(plan), plan.tensor.torch_shape, torch_dtype(plan.tensor.dtype))
         if plan.source == "window":
             return input_generation.draw_pool(*wanted, generator)
         return input_generation.draw(*wanted, generator)
@@ -149,10 +149,12 @@ class InputMaker:
 def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:
     """Draw a tensor as the dataset format says for its dtype, on the generator's device.
 
-    Normal for floats (eight-bit ones clamped to [-2, 2] before the cast), uniform in [-128, 128) for int8,
-    in [-1024, 1024) for wider integers, fair coins for bool.
+    Normal for floats (eight-bit ones clamped to [-2, 2] before the cast, four-bit ones rounded), uniform in
+    [-128, 128) for int8, in [-1024, 1024) for wider integers, fair coins for bool.
     """
-    return input_generation.draw(usual(plan.dtype), plan.shape, torch_dtype(plan.dtype), generator)
+    return input_generation.draw(
+        usual(plan.dtype), plan.torch_shape, torch_dtype(plan.dtype), generator
+    )
 
 
 def _changing(plans: Sequence[InputPlan]) -> Iterator[tuple[int, Distribution | None]]:
@@ -169,7 +171,8 @@ def _distribution(plan: InputPlan) -> Distribution:
 def _scalar(plan: InputPlan, generator: torch.Generator) -> bool | int | float:
     if plan.value is not None:
         return plan.value
-    dtype = torch_dtype(plan.tensor.dtype)
+    is_packed = plan.tensor.dtype == PACKED_DTYPE  # a single number has no pair
+    dtype = torch.float32 if is_packed else torch_dtype(plan.tensor.dtype)
     return input_generation.draw(_distribution(plan), (), dtype, generator).item()
 
 

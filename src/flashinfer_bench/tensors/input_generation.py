@@ -3,6 +3,8 @@
 Whatever is made here has the same bits in every process that knows the seeds, for any number of threads:
 generators fill in order, rows are reduced by one thread each, and everything else is copies, integers, and
 operations on single elements that round once.
+
+One long file: all that must have the same bits everywhere stands together.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import torch
 
 from flashinfer_bench.data.distributions import (
     Boolean,
+    ExpertRouting,
     FloatForm,
     IndexPointers,
     Integers,
@@ -22,8 +25,11 @@ from flashinfer_bench.data.distributions import (
     PageTable,
     Permutation,
     Probabilities,
+    SequenceLengths,
     Uniform,
 )
+from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
+from flashinfer_bench.tensors.planned import PACKED_DTYPE
 
 if TYPE_CHECKING:
     import random
@@ -40,8 +46,12 @@ _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
 _LARGEST_SHARE = 0.5  # of the second of two rows of probabilities that are mixed
 _KEY_BITS = 62
+_ONE = 1 << 30  # a share of one, in whole numbers
 _FAIR, _LEAST_POSITIVE = 0.5, 0.1
 _LARGEST_BOUND = 2**63 - 1  # that torch takes: the largest of all integers is not drawn
+
+_BITS, _SIGN_BIT = 4, 8
+_FOUR_BIT_EDGES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # between neighbouring values
 
 Shape = tuple[int, ...]
 
@@ -69,8 +79,8 @@ def draw(
         case PageTable(pages=pages):
             chosen = torch.randperm(int(pages), generator=_on_cpu(generator))[: math.prod(shape)]
             return chosen.view(shape).to(generator.device, dtype)
-        case IndexPointers():
-            return _index_pointers(distribution, shape, generator).to(generator.device, dtype)
+        case IndexPointers() | ExpertRouting() | SequenceLengths():
+            return _structured(distribution, shape, generator).to(generator.device, dtype)
         case FloatForm(form=form):
             return _form(form, shape, dtype, generator)
 
@@ -90,7 +100,13 @@ def draw_pool(
             row = shape[-1]
             rows = math.prod(shape[:-1]) + -(-WINDOW_SLACK // row)
             return draw(distribution, (rows, row), dtype, generator)
-        case Permutation() | PageTable(unique=True) | IndexPointers():
+        case (
+            Permutation()
+            | PageTable(unique=True)
+            | IndexPointers()
+            | ExpertRouting()
+            | SequenceLengths()
+        ):
             return draw(distribution, shape, dtype, generator)
         case _:
             return draw(distribution, (count,), dtype, generator)
@@ -121,7 +137,9 @@ def fill(
             _turn(flat, flat, 0, out.shape[-1], choices)
         case Probabilities():
             _mix(pool, out, choices)
-        case IndexPointers():
+        case ExpertRouting():
+            _roll(pool.view(-1, out.shape[-1]).T, out.view(-1, out.shape[-1]).T, choices)
+        case IndexPointers() | SequenceLengths():
             out.copy_(pool)
         case _:
             flat.copy_(_window(pool, out, choices))
@@ -136,8 +154,23 @@ def _normal(
     mean, std = distribution.mean, distribution.std
     if dtype.itemsize > 1:
         return _empty(shape, dtype, generator).normal_(mean, std, generator=generator)
+    if dtype_name(dtype) == PACKED_DTYPE:
+        pairs = (*shape[:-1], 2 * shape[-1])
+        return _packed(
+            _empty(pairs, torch.float32, generator).normal_(mean, std, generator=generator)
+        )
     wide = _empty(shape, torch.float32, generator).normal_(mean, std, generator=generator)
     return wide.clamp_(mean - _CLAMPED_TAILS * std, mean + _CLAMPED_TAILS * std).to(dtype)
+
+
+def _packed(wide: torch.Tensor) -> torch.Tensor:
+    """Round to 0, 0.5, 1, 1.5, 2, 3, 4 or 6, to the even code where two are as near, and put two in a byte."""
+    sizes = wide.abs()
+    codes = (wide < 0).to(torch.uint8).mul_(_SIGN_BIT)
+    for code, edge in enumerate(_FOUR_BIT_EDGES):
+        codes.add_(sizes >= edge if code % 2 else sizes > edge)
+    first, second = codes.view(*codes.shape[:-1], -1, 2).unbind(-1)
+    return second.mul(1 << _BITS).add(first).view(torch_dtype(PACKED_DTYPE))
 
 
 def _uniform(
@@ -164,6 +197,20 @@ def _permutations(shape: Shape, generator: torch.Generator) -> torch.Tensor:
     """Order rows of random keys; equal keys keep their places, so that every process agrees."""
     keys = torch.randint(1 << _KEY_BITS, shape, generator=_on_cpu(generator))
     return keys.argsort(dim=-1, stable=True)
+
+
+def _structured(
+    distribution: IndexPointers | ExpertRouting | SequenceLengths,
+    shape: Shape,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    match distribution:
+        case IndexPointers():
+            return _index_pointers(distribution, shape, generator)
+        case ExpertRouting():
+            return _routing(distribution, shape, generator)
+        case SequenceLengths():
+            return _lengths(distribution, shape, generator)
 
 
 def _index_pointers(
@@ -193,6 +240,51 @@ def _shortened(lengths: torch.Tensor, longest: int, generator: torch.Generator) 
     before = room.cumsum(0) - room
     kept[order] += (surplus - before).clamp_(min=0).minimum(room)
     return kept
+
+
+def _routing(distribution: ExpertRouting, shape: Shape, generator: torch.Generator) -> torch.Tensor:
+    """Draw rows of different experts that together have the shares, in whole numbers.
+
+    Experts lie on a line, each as long as its share of a row's choices, none longer than one; a row takes what lies
+    at points one apart. Where rows begin is spread evenly, so that few rows have the shares as well as many.
+    """
+    generator = _on_cpu(generator)
+    row, experts = shape[-1], int(distribution.experts)
+    count = math.prod(shape[:-1])
+    if not row * count:
+        return torch.zeros(shape, dtype=torch.int64)
+    shares = distribution.load or [1 / experts] * experts
+    lengths = torch.tensor([min(int(row * share * _ONE), _ONE) for share in shares])
+    rest = row * _ONE - int(lengths.sum())
+    if rest > 0:
+        room = (_ONE - lengths) * (lengths > 0)
+        before = room.cumsum(0) - room
+        lengths += (rest - before).clamp_(min=0).minimum(room)
+    order = torch.randperm(experts, generator=generator)
+    ends = lengths[order].cumsum(0)
+    begins = _spread(count, generator)
+    points = begins.unsqueeze(1) + torch.arange(row) * _ONE
+    chosen = order[torch.searchsorted(ends, points, right=True).clamp_(max=experts - 1)]
+    return chosen.gather(-1, _permutations((count, row), generator)).view(shape)
+
+
+def _lengths(
+    distribution: SequenceLengths, shape: Shape, generator: torch.Generator
+) -> torch.Tensor:
+    """Take lengths at evenly spread places of the sorted recorded ones, in random order."""
+    recorded = torch.tensor(sorted(distribution.recorded))
+    places = _spread(math.prod(shape), _on_cpu(generator)) * len(recorded) // _ONE
+    lengths = recorded[places].view(shape)
+    longest = distribution.longest
+    return lengths if longest is None else lengths.clamp_(max=int(longest))
+
+
+def _spread(count: int, generator: torch.Generator) -> torch.Tensor:
+    """Give so many numbers below `_ONE`, equally far apart from a random one on, in random order."""
+    start = torch.randint(_ONE, (), generator=generator)
+    return ((torch.arange(count) * _ONE + start) // max(count, 1))[
+        torch.randperm(count, generator=generator)
+    ]
 
 
 def _form(form: str, shape: Shape, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

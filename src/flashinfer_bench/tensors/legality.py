@@ -8,6 +8,7 @@ import torch
 
 from flashinfer_bench.data.distributions import (
     Boolean,
+    ExpertRouting,
     FloatForm,
     IndexPointers,
     Integers,
@@ -15,6 +16,7 @@ from flashinfer_bench.data.distributions import (
     PageTable,
     Permutation,
     Probabilities,
+    SequenceLengths,
     Uniform,
 )
 
@@ -42,6 +44,10 @@ def illegality(distribution: Distribution, content: torch.Tensor) -> str | None:
             return _no_index_pointers(distribution, content)
         case PageTable(pages=pages, unique=unique):
             return _outside(content, 0, int(pages)) or (_repeated(content) if unique else None)
+        case ExpertRouting(experts=experts):
+            return _outside(content, 0, int(experts)) or _repeated_in_rows(content)
+        case SequenceLengths(recorded=recorded):
+            return _outside(content, 0, max(recorded) + 1)
         case Boolean():
             return None if content.dtype is torch.bool else f"it is {content.dtype}"
         case FloatForm():
@@ -96,3 +102,9 @@ def _no_index_pointers(distribution: IndexPointers, content: torch.Tensor) -> st
 def _repeated(content: torch.Tensor) -> str | None:
     ordered = content.reshape(-1).sort().values
     return "a page stands in it twice" if bool((ordered[1:] == ordered[:-1]).any()) else None
+
+
+def _repeated_in_rows(content: torch.Tensor) -> str | None:
+    ordered = content.sort(dim=-1).values
+    is_repeated = bool((ordered[..., 1:] == ordered[..., :-1]).any())
+    return "a row holds an expert twice" if is_repeated else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib.metadata
 import itertools
 import platform
 import re
@@ -178,3 +181,13 @@ def _driver_gpus() -> list[_Gpu]:
         elif (match := _INSTANCE_LINE.match(line)) is not None:
             found.append(_Gpu(f"{card} MIG {match[1]}", match[2]))
     return found
+
+
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Give the versions of this package, of the kernel compilers that are installed, and of Python."""
+    versions = {"flashinfer_bench": importlib.metadata.version("flashinfer-bench")}
+    for name in ("triton", "tilelang"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions | {"python": platform.python_version()}

@@ -1,6 +1,6 @@
 """A function is run on example inputs, in a process of its own, and what it takes and gives is noted.
 
-`python -m flashinfer_bench.tensors.observe FILE FUNCTION INPUTS FOLDER` runs FUNCTION of FILE on what the
+`python -m flashinfer_bench.tensors.observe FILE FUNCTION INPUTS FOLDER SECONDS` runs FUNCTION of FILE on what the
 function INPUTS of FILE gives (`-`: the first of `EXAMPLE_FUNCTIONS` that is there, else the parameters'
 defaults). It writes `seen.json` into FOLDER, with tensors that random numbers cannot stand for beside
 it; or `fault.json`, a sentence and a log.
@@ -8,11 +8,13 @@ it; or `fault.json`, a sentence and a log.
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +83,7 @@ def _example_sets(
     bare = [n for n, parameter in parameters.items() if parameter.default is parameter.empty]
     if bare:
         raise ObservationError(
-            f"there are no example inputs for {', '.join(map(repr, bare))}; add a function "
+            f"{module.__file__}: no example inputs for {', '.join(map(repr, bare))}; add a function "
             "`example_inputs()` that returns them as a dict, or yields several dicts of different sizes"
         )
     defaults = {name: parameter.default for name, parameter in parameters.items()}
@@ -89,7 +91,7 @@ def _example_sets(
 
 
 def _as_sets(given: object, name: str) -> list[Any]:
-    """Tell one set of inputs from several: only a set of sets holds nothing but sets."""
+    """Tell one set of inputs from several: only a set of sets holds nothing but sets, or is a generator."""
     if isinstance(given, dict):
         return [given]
     if isinstance(given, torch.Tensor | bool | int | float):
@@ -103,6 +105,8 @@ def _as_sets(given: object, name: str) -> list[Any]:
         ) from None
     if not items:
         raise ObservationError(f"{name}() gives no inputs")
+    if isinstance(given, Iterator):  # what yields a tensor means a function of one input
+        return [item if isinstance(item, dict | tuple | list) else (item,) for item in items]
     are_sets = all(isinstance(item, dict | tuple | list) for item in items)
     return items if are_sets else [items]
 
@@ -146,8 +150,8 @@ def _seen_input(name: str, value: object, folder: Path, notes: list[str]) -> See
             stored = _stored(name, value, folder) if value.dtype in _INDEX_DTYPES else None
             if stored is not None:
                 notes.append(
-                    f"input {name!r} is of integers: its values are stored with the workload, as random "
-                    f"ones may not be valid{_declarable(value)}"
+                    f"input {name!r} has integers. Random values may be invalid, so the example's values "
+                    f"are stored{_declarable(value)}"
                 )
             shape = list(value.shape)
             return SeenValue(_known(value.dtype, f"input {name!r}"), shape, stored_in=stored)
@@ -170,8 +174,11 @@ def _declarable(tensor: torch.Tensor) -> str:
     if not tensor.numel():
         return ""
     low, high = int(tensor.min()), int(tensor.max())
+    if tensor.dim() == 1 and tensor[0] == 0 and bool((tensor.diff() >= 0).all()) and high > 0:
+        pointers = f'{{"type": "index_pointers", "total": {high}}}'
+        return f'. If they say where pieces begin, declare `"distribution": {pointers}`'
     declared = f'{{"type": "integers", "low": {low}, "high": {high + 1}}}'
-    return f'; if all from {low} to {high} are, draw them: `"distribution": {declared}`'
+    return f'. If any value from {low} to {high} is valid, declare `"distribution": {declared}`'
 
 
 def _seen_output(index: int, value: object) -> SeenValue:
@@ -204,13 +211,18 @@ def _stored(name: str, tensor: torch.Tensor, folder: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     """Write what was seen, or why nothing could be."""
-    path, function, inputs_from, folder = arguments
+    path, function, inputs_from, folder, limit_s = arguments
+    stack = (Path(folder) / "stack.txt").open("w", encoding="utf-8")
+    faulthandler.dump_traceback_later(float(limit_s), exit=True, file=stack)
     try:
         seen = observe(
             Path(path), function, None if inputs_from == "-" else inputs_from, Path(folder)
         )
     except ObservationError as error:
         _write_fault(Path(folder), str(error), "")
+    except SystemExit as error:
+        said = f"{path}: it ends the process, exit({error.code!r}); a reference returns its outputs"
+        _write_fault(Path(folder), said, "")
     except Exception as error:  # noqa: BLE001  # whatever the author's code raises
         last = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in last if frame.filename == path]
@@ -219,6 +231,7 @@ def main(arguments: list[str]) -> None:
             Path(folder), f"{where}{type(error).__name__}: {error}", traceback.format_exc()
         )
     else:
+        faulthandler.cancel_dump_traceback_later()
         (Path(folder) / "seen.json").write_bytes(msgspec.json.encode(seen))
 
 

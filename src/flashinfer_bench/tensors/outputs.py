@@ -106,7 +106,7 @@ class SharedOutputs:
         start, views = slot * slot_bytes(self._plans), []
         for plan in self._plans:
             raw = memory[start : start + plan.size_bytes]
-            views.append(raw.view(torch_dtype(plan.dtype)).view(plan.shape))
+            views.append(raw.view(torch_dtype(plan.dtype)).view(plan.torch_shape))
             start += _aligned(plan.size_bytes)
         return views
 
@@ -125,17 +125,30 @@ def _let_gpus_reach(owner: SharedOutputs, memory: torch.Tensor) -> None:
 def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[str, str] | None:
     """Say what is wrong with an output before its values are looked at: a code and a sentence."""
     if not isinstance(output, torch.Tensor):
-        return "not_a_tensor", f"output {plan.name!r} is {type(output).__name__}, not a tensor"
+        return "not_a_tensor", _not_a_tensor(output, plan)
     hidden = disguise(output)
     if hidden is not None:
         return "subclass", f"output {plan.name!r} is no plain torch.Tensor: {hidden}"
-    if output.shape != plan.shape:
-        return "shape", f"output {plan.name!r} has shape {tuple(output.shape)}, not {plan.shape}"
+    if output.shape != plan.torch_shape:
+        return (
+            "shape",
+            f"output {plan.name!r} has shape {tuple(output.shape)}, not {plan.torch_shape}",
+        )
     if output.dtype is not torch_dtype(plan.dtype):
         return "dtype", f"output {plan.name!r} is {dtype_name(output.dtype)}, not {plan.dtype}"
     if output.device.type != device.type:
         return "device", f"output {plan.name!r} is on {output.device}, not on {device}"
     return None
+
+
+def _not_a_tensor(output: object, plan: TensorPlan) -> str:
+    """Say what came instead of a tensor, and what is expected."""
+    wanted = f"a torch.Tensor, {plan.dtype} {list(plan.torch_shape)}"
+    if output is None:
+        how = f"return {wanted}; a function that forgets its `return` gives None"
+        return f"output {plan.name!r} is None, not a tensor: {how}"
+    kind = type(output).__name__
+    return f"output {plan.name!r} is of type {kind}, not a tensor: return {wanted}"
 
 
 def disguise(output: torch.Tensor) -> str | None:

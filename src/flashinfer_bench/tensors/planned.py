@@ -17,6 +17,7 @@ from flashinfer_bench.data.distributions import (
     Integers,
     Normal,
     Probabilities,
+    SequenceLengths,
 )
 from flashinfer_bench.errors import DatasetError
 
@@ -44,6 +45,8 @@ ELEMENT_BITS = {
     "int8": 8,
     "bool": 8,
 }
+PACKED_DTYPE = "float4_e2m1"
+"""Its declared lengths count elements; torch keeps pairs, so that the last length there is half."""
 WINDOWED_DTYPES = frozenset({"float64", "float32", "float16", "bfloat16"})
 """Dtypes that are wide enough to be rescaled for every call."""
 
@@ -59,6 +62,12 @@ class TensorPlan(msgspec.Struct, frozen=True):
     def element_count(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def torch_shape(self) -> tuple[int, ...]:
+        """Shape as torch has it."""
+        is_packed = self.dtype == PACKED_DTYPE and self.shape
+        return (*self.shape[:-1], -(-self.shape[-1] // 2)) if is_packed else self.shape
 
     @property
     def size_bytes(self) -> int:
@@ -139,6 +148,11 @@ def _plan_present(
 ) -> InputPlan:
     spec = definition.inputs[name]
     tensor = TensorPlan(name, shape or (), str(spec.dtype))
+    if tensor.dtype == PACKED_DTYPE and shape is not None and (not shape or shape[-1] % 2):
+        raise DatasetError(
+            f"workload {workload.uuid} of {definition.name}: input {name!r} is {PACKED_DTYPE}, which is kept in "
+            f"pairs: its last axis must be even, and its shape is {list(shape)}"
+        )
     given = workload.inputs.get(name, RandomInput())
     match given:
         case ScalarInput():
@@ -169,7 +183,11 @@ def _plan_present(
             if shape is None:
                 return InputPlan(tensor, "scalar", spec.role, distribution=drawn)
             is_fixed = isinstance(drawn, FloatForm) and drawn.form in FIXED_FORMS
-            is_constant = spec.role != "dynamic" or is_fixed or isinstance(drawn, IndexPointers)
+            is_constant = (
+                spec.role != "dynamic"
+                or is_fixed
+                or isinstance(drawn, IndexPointers | SequenceLengths)
+            )
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
             return InputPlan(tensor, source, spec.role, distribution=drawn)
 
@@ -183,8 +201,6 @@ def _distribution(
     is_scalar: bool,
 ) -> Distribution:
     """Take what is declared, with numbers for axes, or what the format says."""
-    if tensor.dtype == "float4_e2m1":
-        raise DatasetError(f"{definition.name}: torch draws no float4; give {tensor.name!r} a file")
     declared = given.distribution
     if declared is None:
         is_sampled = definition.op_type == "sampling" and tensor.name == "probs"

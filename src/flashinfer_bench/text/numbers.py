@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 NOTHING = "-"
 """Stands where nothing was measured."""
 
+ONE_PAIR_LEGEND = "( ): 95% interval within one pair of processes; [ ] of `ab` and `compare` knows how pairs differ"
+"""What tables with intervals of `run` say below."""
+
 _SIGNIFICANT_DIGITS = 3
 _MOST_DIGITS = 4
 _UNITS = (("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
@@ -37,11 +40,19 @@ def latency_text(latency_ms: float | None, interval_ms: Interval | None = None) 
 
 
 def speedup_text(
-    speedup: float | None, interval: Interval | None = None, *, least_decimals: int = 0
+    speedup: float | None,
+    interval: Interval | None = None,
+    *,
+    least_decimals: int = 0,
+    knows_processes: bool = False,
 ) -> str:
     """Write how many times faster something is, with the interval where there is one.
 
+    An interval that knows how processes differ stands in square brackets, one from within a pair of them in round.
+
     >>> speedup_text(1.8345, (1.79, 1.88))
+    '1.83x (1.79, 1.88)'
+    >>> speedup_text(1.8345, (1.79, 1.88), knows_processes=True)
     '1.83x [1.79, 1.88]'
     >>> speedup_text(1.8345)
     '1.83x'
@@ -54,7 +65,7 @@ def speedup_text(
     if interval is None:
         return text
     low, high = (_with_decimals(end, decimals) for end in interval)
-    return f"{text} [{low}, {high}]"
+    return f"{text} [{low}, {high}]" if knows_processes else f"{text} ({low}, {high})"
 
 
 def percent_text(share: float | None) -> str:
@@ -114,6 +125,20 @@ def rounded(value: float, interval: Interval | None = None) -> str:
     ('123.5', '1.50', '0.988')
     """
     return _with_decimals(value, _decimals(value, interval))
+
+
+def size_text(size_bytes: int | None) -> str:
+    """Write a number of bytes.
+
+    >>> size_text(512), size_text(524_288), size_text(3_500_000_000)
+    ('512 B', '524 kB', '3.5 GB')
+    """
+    if size_bytes is None:
+        return NOTHING
+    if size_bytes < 1000:  # noqa: PLR2004  # of a kB
+        return f"{size_bytes} B"
+    power = min(4, int(math.log10(size_bytes)) // 3)
+    return f"{size_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _unit(latency_ms: float) -> tuple[str, float]:

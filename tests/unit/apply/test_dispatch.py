@@ -413,3 +413,17 @@ def test_more_sizes_than_are_remembered_are_still_answered(monkeypatch: pytest.M
         answers = [apply("add", (each, each), fallback=fallback) for each in (TWO, THREE, THREE)]
 
     assert [mark(each) for each in answers] == [7, 5, 5]
+
+
+def test_a_size_measured_on_another_card_says_so_and_is_taken_only_if_allowed() -> None:
+    elsewhere = [trace("fast", {"M": 2}, 3, hardware="another card")]
+
+    with runtime(traces=elsewhere) as running:
+        apply("add", (TWO, TWO), fallback=fallback)
+        apply("add", (MANY, MANY), fallback=fallback)
+        misses = running.stats().misses_by_definition
+    with runtime(traces=elsewhere, allow_other_hardware=True):
+        answer = apply("add", (TWO, TWO), fallback=fallback)
+
+    assert misses == {"add": {"M=2: measured on other hardware": 1, "M=99: not measured": 1}}
+    assert mark(answer) == 7

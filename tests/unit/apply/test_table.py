@@ -147,6 +147,15 @@ def test_a_solution_that_failed_since_is_out_and_one_that_passes_since_is_in() -
     assert winners([FAST], [failed, passed]) == {"M=2": "fast"}
 
 
+def test_what_failed_since_is_out_where_a_younger_trace_comes_first_in_the_record() -> None:
+    """As in a dataset of two folders, or a merged one."""
+    passed, failed = trace("fast", {"M": 2}), trace("fast", {"M": 2}, status="INCORRECT_SHAPE")
+    assert passed.evaluation is not None
+    long_ago = passed.evaluation.model_copy(update={"timestamp": "2001-02-03T04:05:06+00:00"})
+
+    assert winners([FAST], [failed, passed.model_copy(update={"evaluation": long_ago})]) == {}
+
+
 def test_passing_is_enough_unless_bounds_are_set() -> None:
     traces = [trace("fast", {"M": 2}, errors=(0.5, 900.0)), trace("slow", {"M": 2}, 1)]
 

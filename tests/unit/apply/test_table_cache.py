@@ -28,8 +28,8 @@ def test_a_table_comes_back_as_it_was(tmp_path: Path) -> None:
     kept = tables_here(small(), configs, HERE, folder=tmp_path)
 
     assert made == kept
-    assert list(kept["add"].winners) == [ApplyKey((("M", 2),)), ApplyKey((("M", 3),))]
-    assert kept["add"].winners[ApplyKey((("M", 2),))] == Winner("fast", 3.0, 1 / 3, 1.0)
+    assert list(kept["add"].winners) == [ApplyKey(axes=(("M", 2),)), ApplyKey(axes=(("M", 3),))]
+    assert kept["add"].winners[ApplyKey(axes=(("M", 2),))] == Winner("fast", 3.0, 1 / 3, 1.0)
 
 
 def test_the_file_holds_digest_index_and_the_best_of_each_definition(tmp_path: Path) -> None:
@@ -40,7 +40,9 @@ def test_the_file_holds_digest_index_and_the_best_of_each_definition(tmp_path: P
 
     assert content["digest"] == file.stem
     assert content["def_best"] == {"add": "fast"}
-    index = {ApplyKey.from_json(key): name for key, name in content["index"]["add"].items()}
+    index = {
+        ApplyKey.model_validate_json(key): name for key, name in content["index"]["add"].items()
+    }
     assert index == {ApplyKey.of({"M": 2}): "fast", ApplyKey.of({"M": 3}): "slow"}
 
 

@@ -364,7 +364,7 @@ def test_an_empty_file_is_a_configuration(tmp_path: Path) -> None:
             ["unknown setting 'op_type_config.gemm.rtoll'", "did you mean 'rtol'?"],
         ),
         ("zzz: 5\n", ["unknown setting 'zzz'"]),
-        ("iterations: 0\nnum_trials: -1\n", ["iterations", "num_trials", "greater than 0"]),
+        ("iterations: 0\nnum_trials: -1\n", ["iterations", "num_trials", "must be more than 0"]),
         ("definition_config: {d: {atol: 0}}\n", ["definition_config.d.atol"]),
         ("- a\n- b\n", ["must be a mapping"]),
         ("a: [\n", ["no valid YAML"]),

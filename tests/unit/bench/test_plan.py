@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,15 +10,16 @@ from flashinfer_bench.bench import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import Crashed, Outcome
 from flashinfer_bench.bench.plan import (
     Plan,
-    Resume,
     Selection,
     Target,
     is_stand_in,
     jobs_for,
     plan,
+    plan_for_all,
     skip_reason,
 )
 from flashinfer_bench.bench.record import record
+from flashinfer_bench.bench.resuming import Resume
 from flashinfer_bench.data import (
     Definition,
     Solution,
@@ -25,9 +28,10 @@ from flashinfer_bench.data import (
     Trace,
     TraceSet,
     Workload,
+    rows,
 )
 from flashinfer_bench.errors import UnknownNameError, UsageError
-from tests.flow.kernels import HONEST, INCREMENT, solution
+from tests.flow.kernels import HONEST, INCREMENT, solution, write_dataset
 from tests.unit.bench.values import CPU, RUN, finished, passed
 
 H100 = Target("cuda", "NVIDIA H100 80GB HBM3", threads=2)
@@ -514,8 +518,8 @@ def test_a_failure_counts_as_done_unless_retries_are_asked_for() -> None:
     kept = plan(store, BenchmarkConfig(), CPU, resume=Resume())
     retried = plan(store, BenchmarkConfig(), CPU, resume=Resume(retries_failed=True))
 
-    assert kept.done_count == 1
-    assert retried.done_count == 0
+    assert (kept.done_count, kept.failed_count) == (1, 1)
+    assert (retried.done_count, retried.failed_count) == (0, 0)
 
 
 def test_a_job_that_passed_is_not_retried_for_an_older_failure() -> None:
@@ -524,6 +528,40 @@ def test_a_job_that_passed_is_not_retried_for_an_older_failure() -> None:
     planned = plan(store, BenchmarkConfig(), CPU, resume=Resume(retries_failed=True))
 
     assert planned.done_count == 1
+
+
+def test_a_job_that_failed_last_is_retried_although_it_had_passed() -> None:
+    store = recorded(recorded(one(solution(HONEST)), passed()), CRASHED)
+
+    planned = plan(store, BenchmarkConfig(), CPU, resume=Resume(retries_failed=True))
+
+    assert (planned.done_count, len(planned.jobs)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "failed"), [([CRASHED, passed()], 0), ([passed(), CRASHED], 1)]
+)
+def test_a_resumed_job_is_what_its_newest_trace_says(outcomes: list[Any], failed: int) -> None:
+    store = one(solution(HONEST))
+    for outcome in outcomes:
+        store = recorded(store, outcome)
+
+    planned = plan(store, BenchmarkConfig(), CPU, resume=Resume())
+
+    assert (planned.done_count, planned.failed_count) == (1, failed)
+
+
+def test_the_newest_trace_is_the_youngest_wherever_it_lies() -> None:
+    """Files of several folders, and of a merged one, are read in the order of their names."""
+    store = recorded(recorded(one(solution(HONEST)), CRASHED), passed())
+    failed, last = store.traces["increment"]
+    assert last.evaluation is not None
+    long_ago = last.evaluation.model_copy(update={"timestamp": "2001-02-03T04:05:06+00:00"})
+    store.traces["increment"] = [failed, last.model_copy(update={"evaluation": long_ago})]
+
+    planned = plan(store, BenchmarkConfig(), CPU, resume=Resume())
+
+    assert (planned.done_count, planned.failed_count) == (1, 1)
 
 
 def test_jobs_of_a_gpu_and_a_cpu_have_different_config_hashes() -> None:
@@ -549,3 +587,65 @@ def test_a_job_is_labelled_by_solution_and_size() -> None:
     first, *_ = plan(one(solution(HONEST)), BenchmarkConfig(), CPU).jobs
 
     assert first.label == "candidate on n=8"
+
+
+def test_a_solution_of_an_unknown_definition_is_named(store: TraceSet) -> None:
+    stray = solution(HONEST).model_copy(update={"name": "stray", "definition": "gem"})
+    store.solutions["gem"] = [stray]
+
+    said = plan(store, BenchmarkConfig(), CPU).warnings
+
+    assert any("stray is left out: it solves 'gem', which does not exist" in line for line in said)
+
+
+def test_each_hardware_gets_every_job_with_its_own_hash_and_resume() -> None:
+    store = recorded(one(solution(HONEST)), passed())
+    l4 = Target("cuda", "NVIDIA L4", threads=CPU.threads)
+
+    planned = plan_for_all(store, BenchmarkConfig(workload_class="all"), [CPU, l4, CPU, l4])
+    left = plan_for_all(store, BenchmarkConfig(), [CPU, l4], resume=Resume())
+
+    assert [job.target for job in planned.jobs] == [CPU, CPU]
+    assert {job.target for job, _ in planned.skipped} == {l4}
+    assert {reason for _, reason in planned.skipped} == {"built for cpu; the device is cuda"}
+    assert len({job.config_hash for job in planned.jobs}) == 1
+    assert (left.done_count, left.failed_count) == (1, 0)
+
+
+def test_a_batch_is_of_one_target() -> None:
+    two = [replace(CPU, hardware=name) for name in ("NVIDIA H100", "NVIDIA L4")]
+
+    planned = plan_for_all(one(solution(HONEST)), BenchmarkConfig(), two)
+
+    assert [{job.target for job in batch} for batch in planned.batches] == [{two[0]}, {two[1]}]
+    assert len(planned.jobs) == 4
+
+
+def test_resume_reads_the_workloads_of_recorded_traces_and_parses_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_dataset(tmp_path, solution(HONEST), sizes=(8, 16))
+    store = TraceSet.from_path(root)
+    for job in plan(store, BenchmarkConfig(), CPU).jobs:
+        trace = record(finished(passed(), job), RUN)
+        assert trace is not None
+        store.append(trace, author="tester")
+
+    def only_workloads(self: rows.Segment, number: int, line: bytes, unknown: Any) -> Trace:
+        assert "/traces/" not in self.path
+        return parse(self, number, line, unknown)
+
+    parse = rows.Segment.trace
+    monkeypatch.setattr(rows.Segment, "trace", only_workloads)
+    planned = plan(TraceSet.from_path(root), BenchmarkConfig(), CPU, resume=Resume())
+
+    assert (len(planned.jobs), planned.done_count) == (0, 2)
+
+
+def test_jobs_that_failed_before_are_counted_over_all_hardware() -> None:
+    store = recorded(one(solution(HONEST)), Crashed("it raised"))
+    other = replace(CPU, hardware="Another CPU")
+
+    planned = plan_for_all(store, BenchmarkConfig(), [other, CPU], resume=Resume())
+
+    assert (planned.done_count, planned.failed_count) == (1, 1)

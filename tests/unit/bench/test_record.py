@@ -380,3 +380,14 @@ def test_how_a_task_is_weak_is_recorded_and_no_solutions_fault() -> None:
     assert found.notes == []
     assert [note.code for note in found.task_notes] == ["constant_inputs"]
     assert "task_notes" not in written(passed())
+
+
+def test_a_trace_says_how_long_its_solution_took_to_build() -> None:
+    done = replace(finished(passed()), build_ms=1234.5)
+
+    made = record(done, RUN)
+
+    assert made is not None
+    assert made.evaluation is not None
+    assert made.evaluation.performance is not None
+    assert made.evaluation.performance.build_ms == 1234.5

@@ -177,9 +177,11 @@ def test_a_fault_is_a_document_where_one_was_asked_for(
 def test_an_option_that_does_not_exist_is_a_document_too() -> None:
     document = json.loads(CliRunner().invoke(cli, ["run", "--nope", "--json"]).stdout)
     line = CliRunner().invoke(cli, ["run", "--nope", "--json", "--progress", "ndjson"]).stdout
+    without_a_command = CliRunner().invoke(cli, ["--json"])
 
     assert document["error"]["message"].startswith("No such option")
     assert json.loads(line)["event"] == "ended"
+    assert json.loads(without_a_command.stdout)["exit_code"] == without_a_command.exit_code == 2
 
 
 def test_json_of_a_program_that_is_run_is_not_ours() -> None:

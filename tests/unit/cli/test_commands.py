@@ -99,6 +99,24 @@ def test_without_a_dataset_the_message_says_how_to_get_one(tmp_path: Path) -> No
     assert "to get one: --hub" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "names_reference"), [("check", True), ("replay", False), ("unpack", False)]
+)
+def test_without_a_dataset_only_what_the_command_takes_is_named(
+    tmp_path: Path, command: str, names_reference: bool
+) -> None:
+    arguments = {"check": ["k.py"], "replay": ["--trace-id", "4f1c9a"], "unpack": ["mine"]}[command]
+
+    result = _invoke(
+        command, *arguments, environment={"FIB_DATASET_PATH": str(tmp_path / "missing")}
+    )
+
+    assert result.exit_code == 2
+    assert "--local PATH" in result.stderr
+    assert "--hub" not in result.stderr
+    assert ("the reference's file before the kernel's" in result.stderr) == names_reference
+
+
 def test_the_environment_may_name_the_dataset() -> None:
     result = _invoke("report", "summary", environment={"FIB_DATASET_PATH": str(DATASET)})
 

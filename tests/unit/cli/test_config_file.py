@@ -52,7 +52,7 @@ FLAGS = {
 }  # fmt: skip
 """Flags can only say what the file says here; the default of each is the other way."""
 NOT_SETTINGS = {
-    "local", "hub", "output", "device", "config", "resume", "retry_failed", "save_results", "dry_run",
+    "local", "hub", "output", "device", "pool", "config", "resume", "retry_failed", "save_results", "dry_run",
     "fail_fast", "exit_zero", "as_json", "log_level", "verbose", "progress",
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,27 @@ def test_a_new_solution_loads_and_has_no_faults(root: Path, language: str) -> No
     assert (solution.name, solution.author) == (f"rmsnorm_h4096_{language}", "me")
     assert solution.spec.language == language
     assert [f for f in found if f.level != rules.Level.INFO] == []
+
+
+def test_the_next_command_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    root = tmp_path / "my dataset"
+    shutil.copytree(BUNDLED / "definitions", root / "definitions")
+
+    result = invoke(
+        "new",
+        "solution",
+        "one",
+        "--definition",
+        "rmsnorm_h4096",
+        "--language",
+        "cpp",
+        "--local",
+        root,
+    )
+
+    then = result.stdout.splitlines()[-1].split("then", 1)[1]
+    folder = root / "solutions/me/rmsnorm/rmsnorm_h4096/one"
+    assert shlex.split(then) == ["flashinfer-bench", "check", str(folder), "--local", str(root)]
 
 
 def test_a_second_solution_of_a_language_gets_a_name_of_its_own(root: Path) -> None:
@@ -211,6 +233,7 @@ def test_the_schema_of_one_entity_or_of_all_is_json() -> None:
 def test_an_unknown_entity_suggests_the_nearest() -> None:
     result = invoke("schema", "defintion")
 
+    assert "; there are definition, workload, " in result.stderr
     assert result.exit_code == 2
     assert "did you mean 'definition'?" in result.stderr
 

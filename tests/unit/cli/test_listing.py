@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,48 @@ def test_a_trace_is_shown_by_the_beginning_of_its_id() -> None:
     assert shown["trace"]["evaluation"]["provenance"]["trace_id"] == row["trace_id"]
 
 
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("definitions/gemm/gemm_n8.json", "definition"),
+        ("solutions/bob/gemm/gemm_n8/gemm_n8_bob.json", "solution"),
+        ("workloads/gemm/gemm_n8.jsonl:1", "workload"),
+    ],
+)
+def test_a_file_of_a_dataset_names_what_it_holds(file: str, kind: str) -> None:
+    (shown,) = _document("show", f"{DATASET}/{file}")["shown"]
+
+    assert shown["kind"] == kind
+
+
+def test_a_line_of_a_file_of_traces_is_shown_as_its_trace() -> None:
+    file = next(Path(RUNS).rglob("traces/**/*.jsonl"))
+    first = json.loads(file.read_text().splitlines()[0])
+
+    (shown,) = _document("show", f"{file}:1")["shown"]
+
+    assert shown["trace"]["evaluation"]["provenance"] == first["evaluation"]["provenance"]
+
+
+@pytest.mark.parametrize("has_provenance", [True, False], ids=["twice", "without-id"])
+def test_a_line_is_shown_as_it_stands_there(tmp_path: Path, has_provenance: bool) -> None:
+    """Of two lines with one id it is that one; line separators of Unicode within a log are no line ends."""
+    shutil.copytree(DATASET, tmp_path / "dataset")
+    trace = json.loads(next(Path(RUNS).rglob("traces/**/*.jsonl")).read_text().splitlines()[0])
+    if not has_provenance:
+        trace["evaluation"].pop("provenance")
+    file = tmp_path / "dataset" / "traces" / "results.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    with file.open("w") as lines:
+        for log in ("first\u2028\x85", "second"):
+            trace["evaluation"]["log"] = log
+            lines.write(json.dumps(trace, ensure_ascii=False) + "\n")
+
+    (shown,) = _document("show", f"{file}:2")["shown"]
+
+    assert shown["trace"]["evaluation"]["log"] == "second"
+
+
 def test_sources_are_shown_whole() -> None:
     (shown,) = _document("show", "rmsnorm_h4096_cpp", RUNS)["shown"]
     file = next(Path(RUNS).rglob("rmsnorm_h4096_cpp/kernel.cpp"))
@@ -92,6 +135,9 @@ def test_sources_are_shown_whole() -> None:
     ("arguments", "message"),
     [
         (["show", "gemm_8", DATASET], "did you mean 'gemm_n8'?"),
+        (["show", f"{DATASET}/workloads/gemm/gemm_n8.jsonl:99"], "and no line 99"),
+        (["show", f"{DATASET}/workloads/gemm/gemm_n8.jsonl:0"], "has 3 lines, and no line 0"),
+        (["show", f"{DATASET}/workloads/gemm/gemm_n8.jsonl"], "name one, as in FILE:LINE"),
         (["show", DATASET], "name what to show; `flashinfer-bench list` has the names"),
         (["list", "solutoins", DATASET], "did you mean 'solutions'?"),
         (["list", "--definition", "gem_n8", DATASET], "did you mean 'gemm_n8'?"),
@@ -103,3 +149,18 @@ def test_what_is_not_there_is_one_line(arguments: list[str], message: str) -> No
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ['"workload"', '["workload"]', "7", '{"workload": 3}', '{"name": null}']
+)
+def test_a_line_of_something_else_is_told_in_one_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text(f"{line}\n")
+
+    result = _invoke("show", f"{file}:1", DATASET)
+
+    assert result.exit_code == 2, result.output
+    assert result.stderr == (
+        f"error: line 1 of {file} holds nothing with a name or an id that could be shown\n"
+    )

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from flashinfer_bench.cli.measure.progress import ProgressTally
+import json
+
+import pytest
+
+from flashinfer_bench.cli.measure.progress import JsonLines, ProgressTally, building_text
 
 
 class Clock:
@@ -35,3 +39,24 @@ def test_the_view_counts_and_foretells() -> None:
 
 def test_nothing_is_foretold_before_the_first_job_ends() -> None:
     assert "left" not in ProgressTally(4).text()
+
+
+def test_what_is_built_is_shown_until_nothing_is() -> None:
+    tally = ProgressTally(2)
+
+    tally.building(building_text(["gelu", "relu"], 3))
+    shown = tally.text()
+    tally.building(building_text([], 3))
+
+    assert shown.splitlines()[-1] == "  building ahead: gelu, relu; 3 more to look at"
+    assert "building" not in tally.text()
+
+
+def test_programs_are_told_what_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    JsonLines(2, 0).building(["gelu"], 1)
+
+    assert json.loads(capsys.readouterr().out) == {
+        "event": "building",
+        "solutions": ["gelu"],
+        "left": 1,
+    }

@@ -110,8 +110,8 @@ def test_a_file_whose_name_has_an_at_sign_is_a_file(repository: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "definition", "message"),
     [
-        ("kernel.py@nowhere", "increment", "git has no such version: .*'nowhere'"),
-        ("other.py@HEAD", "increment", "git has no such version: .*other.py"),
+        ("kernel.py@nowhere", "increment", "version: .*'nowhere'.*; `git fetch` may bring it$"),
+        ("other.py@HEAD", "increment", "git has no such version: .*other.py[^;]*$"),
         ("kernel.py", None, "name what kernel.py implements with --definition NAME"),
         ("kernel.py", "incremnt", "did you mean 'increment'"),
         ("inc", None, "inc has no solution.toml; name the kernel file itself"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashinfer_bench.compile import cuda
+from flashinfer_bench.compile.builder import require_toolchain
 from flashinfer_bench.compile.compiler import Recipe
 from flashinfer_bench.compile.dependencies import find_libraries
 from flashinfer_bench.data import BuildSpec, Solution, SourceFile
@@ -155,3 +156,28 @@ def test_what_a_build_depends_on_names_its_libraries(only_mine: Path) -> None:
 
     assert before != after
     assert find_libraries(solution()).facts == {}
+
+
+def cpp_only(*hardware: str) -> Solution:
+    made = solution()
+    spec = {
+        **made.spec.model_dump(),
+        "target_hardware": list(hardware),
+        "entry_point": "k.cpp::run",
+    }
+    source = SourceFile(path="k.cpp", content="")
+    return made.model_copy(update={"spec": BuildSpec.model_validate(spec), "sources": [source]})
+
+
+def test_cuda_that_is_only_cpp_for_the_cpu_needs_no_toolkit() -> None:
+    assert not cuda.needs_nvcc(cpp_only("cpu"))
+    assert cuda.needs_nvcc(cpp_only("cpu", "cuda"))
+    assert cuda.needs_nvcc(solution())
+
+
+def test_such_a_solution_can_be_built_where_no_toolkit_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "find_toolkit", lambda: None)
+
+    require_toolchain(cpp_only("cpu"))
+    with pytest.raises(ToolchainMissingError, match="no CUDA toolkit"):
+        require_toolchain(cpp_only("cuda"))

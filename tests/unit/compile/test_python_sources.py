@@ -185,7 +185,7 @@ def test_ctrl_c_during_an_import_stays_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_is_no_function_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="'run' is a int, not a function"):
+    with pytest.raises(BuildError, match="'run' is of type int, not a function"):
         built(solution(main="run = 3\n"), tmp_path)
 
 

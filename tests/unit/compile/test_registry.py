@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import flashinfer_bench.compile
-from flashinfer_bench.compile import BuilderRegistry, BuildError
+from flashinfer_bench.compile import BuilderRegistry, BuildError, Runnable, RunnableMetadata
 from flashinfer_bench.compile.builders.python import PythonBuilder
+from flashinfer_bench.compile.builders.tilelang import TileLangBuilder
 from flashinfer_bench.data import BuildSpec, Definition, Solution, SourceFile
 
 if TYPE_CHECKING:
@@ -112,6 +113,44 @@ def test_a_registry_may_be_given_its_builders(tmp_path: Path) -> None:
     assert own.build(DEFINITION, solution())(41) == 42
     with pytest.raises(BuildError, match="none of the builders can build it"):
         none.build(DEFINITION, solution())
+
+
+class Fixed:
+    """A builder as people write it for the ecosystem."""
+
+    def __init__(self, answer: int, *, is_available: bool = True) -> None:
+        self.answer = answer
+        self._is_available = is_available
+
+    def is_available(self) -> bool:
+        return self._is_available
+
+    def can_build(self, solution: Solution) -> bool:
+        return solution.name == "s"
+
+    def build(self, definition: Definition, solution: Solution) -> Runnable:
+        metadata = RunnableMetadata(
+            build_type="fixed", definition_name=definition.name, solution_name=solution.name
+        )
+        return Runnable(lambda *_: self.answer, metadata)
+
+
+@pytest.mark.parametrize(
+    ("builders", "answer"),
+    [
+        ([Fixed(7)], 7),
+        ([Fixed(6, is_available=False), Fixed(7)], 7),
+        ([PythonBuilder(), Fixed(7)], 42),
+        ([TileLangBuilder(), Fixed(7)], 7),
+    ],
+)
+def test_builders_that_take_the_definition_are_asked_in_turn(
+    tmp_path: Path, builders: list[Any], answer: int
+) -> None:
+    runnable = BuilderRegistry(builders, cache_root=tmp_path).build(DEFINITION, solution())
+
+    assert runnable(41) == answer
+    assert runnable.metadata.definition is DEFINITION
 
 
 def test_the_process_shares_one_registry() -> None:

@@ -121,7 +121,7 @@ def test_caches_are_left_out_and_what_is_no_text_with_a_warning(build: Any, tmp_
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("[build]", "[builds]", "build, builds"),
+        ("[build]", "[builds]", r"has no \[build\]; has builds outside of them"),
         ('language = "python"', 'language = "rust"', r"build\.language"),
         ('author = "alice"', "", r"author"),
         ("main.py::run", "other.py::run", r"other\.py"),

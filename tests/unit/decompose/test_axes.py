@@ -40,6 +40,13 @@ def _padded(shapes: Shapes) -> OpTrace:
     return b.trace(b.op("pad", x, (1, 0), shape=(shapes[0][0] + 1,)))
 
 
+def _doubled(shapes: Shapes) -> OpTrace:
+    """Twice as many elements as went in."""
+    b = Building()
+    x = b.input(*shapes[0])
+    return b.trace(b.op("cat", [x, x], shape=(2 * shapes[0][0],)))
+
+
 def _at_most(limit: int, traced: Callable[[Shapes], OpTrace]) -> Callable[[Shapes], OpTrace | None]:
     return lambda shapes: traced(shapes) if shapes[0][1] <= limit else None
 
@@ -111,9 +118,18 @@ def test_a_number_that_is_no_multiple_of_an_axis_keeps_it_constant() -> None:
     assert formed.shapes[formed.inputs[0]] == (8, Along(0))
 
 
-def test_an_output_that_is_longer_than_any_input_keeps_its_axis_constant() -> None:
-    found = _probed(_padded, (8,))
+def test_an_output_that_is_a_multiple_of_an_axis_keeps_it_constant() -> None:
+    found = _probed(_doubled, (8,))
 
     formed = form(found, [op.id for op in found.trace.ops])
 
     assert formed.axes == ()
+
+
+def test_an_output_may_be_longer_than_an_axis_by_a_constant_as_a_cache_is() -> None:
+    found = _probed(_padded, (8,))
+
+    formed = form(found, [op.id for op in found.trace.ops])
+
+    assert [axis.size for axis in formed.axes] == [8]
+    assert formed.shapes[formed.outputs[0]] == (Along(0, offset=1),)

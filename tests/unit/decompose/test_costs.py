@@ -46,10 +46,11 @@ def test_arithmetic_is_counted_by_the_shapes(
     [
         ("bij,bjk->bik", [(2, 4, 8), (2, 8, 3)], (2, 4, 3), 2 * 2 * 4 * 8 * 3),
         ("...ij,jk->...ik", [(2, 5, 4, 8), (8, 3)], (2, 5, 4, 3), 2 * 2 * 5 * 4 * 8 * 3),
-        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], (2, 5), 3 * 2 * 3 * 4 * 5),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], (2, 5), 2 * (2 * 3 * 4 + 2 * 4 * 5)),
+        ("bi,bij,bj->b", [(6, 7), (6, 7, 8), (6, 8)], (6,), 2 * (6 * 7 * 8 + 6 * 8)),
     ],
 )
-def test_an_einsum_costs_all_its_indices(
+def test_an_einsum_costs_the_indices_of_two_operands_at_a_time(
     equation: str, shapes: list[tuple[int, ...]], out: tuple[int, ...], expected: int
 ) -> None:
     made = Building()

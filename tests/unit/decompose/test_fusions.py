@@ -134,3 +134,33 @@ def test_attention_whose_weights_also_lead_to_its_values_is_no_fusion() -> None:
 
     assert ("fusion", "attention") not in children(tree)
     assert ("fusion", "matmul_softmax") in children(tree)
+
+
+def _normed(made: Building, x: Ref) -> Ref:
+    rows, _ = made.values[x.id].shape
+    mean = made.op("mean", made.op("pow", x, 2), -1, shape=(rows, 1), keepdim=True)
+    normal = made.op("mul", x, made.op("rsqrt", made.op("add", mean, 1e-6)))
+    return made.op("mul", normal, made.param(8))
+
+
+def test_a_residual_and_the_norm_of_its_sum_are_one_fusion() -> None:
+    made = Building()
+    x = made.input(4, 8)
+    total = made.op("add", x, made.linear(x, 8))
+    out = made.linear(_normed(made, total), 8)
+    tree = _padded(made, made.op("add", total, out))
+
+    (fused,) = [child for child in tree.children if child.level == "fusion" and child.tags]
+
+    assert (fused.name, [child.name for child in fused.children]) == (
+        "fused_add_rmsnorm",
+        ["add", "rms_norm"],
+    )
+
+
+def test_an_addition_whose_sum_only_the_norm_reads_is_left_to_chains() -> None:
+    made = Building()
+    x = made.input(4, 8)
+    tree = _padded(made, _normed(made, made.op("add", x, made.linear(x, 8))))
+
+    assert not any(child.tags for child in tree.children if child.level == "fusion")

@@ -57,7 +57,7 @@ def traces(draw: Any) -> OpTrace:
     return made.trace(*(Ref(made.ops[number].outs[0]) for number in sorted(outputs)))
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(traces())
 def test_every_tree_owns_all_operations_once_and_can_run(trace: OpTrace) -> None:
     tree = decompose_trace(trace)

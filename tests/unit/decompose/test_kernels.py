@@ -367,3 +367,37 @@ def test_a_model_of_named_activations_is_a_fusion_of_them() -> None:
     tree = decompose_trace(made.trace(out))
 
     assert (tree.level, leaves(tree)) == ("fusion", ["relu", "tanh"])
+
+
+def _mlp(made: Building, *, is_cut: bool) -> Ref:
+    """A gated layer: its gate and up from two products, or cut from one."""
+    x = made.input(8, 16)
+    if is_cut:
+        both = made.linear(x, 64)
+        gate = made.op("chunk", both, 2, dim=-1, shape=(8, 32), outs=2)
+        up = Ref(made.ops[-1].outs[1])
+    else:
+        gate, up = made.linear(x, 32), made.linear(x, 32)
+    with made.module("act", "SiLUActivation"):
+        gate = made.op("torch.nn.functional.silu", gate)
+    return made.linear(made.op("mul", gate, up), 16)
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_silu_times_up_is_one_kernel_whatever_class_its_activation_has(*, is_cut: bool) -> None:
+    made = Building()
+    tree = decompose_trace(made.trace(_mlp(made, is_cut=is_cut)))
+
+    found = [node for node in tree.walk() if node.name == "silu_and_mul"]
+
+    assert [name for name in leaves(tree) if name != "linear"] == ["silu_and_mul"]
+    fns = [made.ops[op].fn for op in found[0].ops]
+    assert ("torch.chunk" in fns) == is_cut
+
+
+def test_silu_times_a_weight_is_no_gate() -> None:
+    made = Building()
+    gate = made.op("torch.nn.functional.silu", made.linear(made.input(8, 16), 32))
+    out = made.linear(made.op("mul", gate, made.param(8, 32)), 16)
+
+    assert leaves(decompose_trace(made.trace(out))) == ["linear", "silu", "mul", "linear"]

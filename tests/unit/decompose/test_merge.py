@@ -94,6 +94,19 @@ def test_the_same_kernel_of_two_models_is_one_definition_with_both_their_sources
     assert [each.workload.axes for each in book.workloads["relu_f32"]] == [{"rows": 4}, {"rows": 6}]
 
 
+def test_marks_of_weak_workloads_are_kept(tmp_path: Path) -> None:
+    one = _dataset(tmp_path / "one", "One")
+    [file] = (one / "workloads").rglob("*.jsonl")
+    line = json.loads(file.read_text())
+    line["workload"]["weak"] = ["makes zeros", "ignores x"]
+    file.write_text(json.dumps(line) + "\n")
+
+    merge([one], tmp_path / "all")
+
+    [trace] = TraceSet.from_path(tmp_path / "all").workloads["relu_f32"]
+    assert trace.workload.weak == ["makes zeros", "ignores x"]
+
+
 def test_counts_are_added_up_by_model(tmp_path: Path) -> None:
     one = _dataset(tmp_path / "one", "One", count=3)
     two = _dataset(tmp_path / "two", "Two", axis="tokens", count=5)

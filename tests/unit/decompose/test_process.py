@@ -65,6 +65,7 @@ def test_what_takes_too_long_is_ended() -> None:
 
     assert isinstance(outcome, WorkEnded)
     assert "took more than 1 s" in outcome.message
+    assert " in hang\n" in outcome.stack
     assert time.monotonic() - before < 20
 
 

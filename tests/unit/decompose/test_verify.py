@@ -11,7 +11,8 @@ import torch
 from flashinfer_bench.decompose.grouping import parse_overrides
 from flashinfer_bench.decompose.model_file import load_model_file
 from flashinfer_bench.decompose.pipeline import take_apart
-from flashinfer_bench.decompose.verify import verify_directory
+from flashinfer_bench.decompose.verify import TooBigError, stages, verify_directory
+from flashinfer_bench.decompose.verify.estimate import estimated_seconds
 from flashinfer_bench.decompose.verify.values import copied, error, is_same, mark, tolerance
 from flashinfer_bench.errors import UsageError
 
@@ -32,7 +33,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.rand(4096, 64), torch.rand(4096, 64)]
+    return [torch.rand({rows}, 64), torch.rand({rows}, 64)]
 
 
 def get_init_inputs():
@@ -46,11 +47,95 @@ def handmade(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HANDMADE, tmp_path / "handmade"))
 
 
-def written(folder: Path, body: str = BODY) -> Path:
+def written(folder: Path, body: str = BODY, rows: int = 64) -> Path:
     file = folder / "model.py"
-    file.write_text(MODEL.format(body=body))
+    file.write_text(MODEL.format(body=body, rows=rows))
     take_apart(load_model_file(file)).write(folder / "out")
     return folder / "out"
+
+
+def test_a_constant_that_is_nearly_right_is_named_though_the_outputs_are_within_tolerance(
+    tmp_path: Path,
+) -> None:
+    folder = written(tmp_path, "return (self.down(torch.relu(self.up(x))) + y) * 0.1234", rows=4)
+    copies = [*folder.glob("level_*/*.py"), *folder.glob("steps/*/*.py"), *folder.rglob("*.json")]
+    for path in copies:
+        path.write_text(path.read_text().replace("0.1234", "0.12340001"))
+
+    report = verify_directory(folder, seeds=1)
+
+    named = {each.file: each.message for each in report.findings}
+    assert not report.passed
+    assert {each.code for each in report.findings} == {"FILE-constant"}
+    (kernel,) = folder.glob("level_0_kernel/mul*.py")
+    said = "mul has 0.12340001 where the original has 0.1234"
+    assert named == {f"level_0_kernel/{kernel.name}": said, f"dataset: {kernel.stem}": said}
+
+
+PLAIN = "return torch.softmax(self.down(torch.relu(self.up(x))) + y, -1)"
+
+
+def test_a_quick_verification_compares_a_smaller_copy_and_names_what_is_wrong(
+    tmp_path: Path,
+) -> None:
+    folder = written(tmp_path, PLAIN, rows=4096)
+
+    right = verify_directory(folder, seeds=1, quick=True)
+    (kernel,) = folder.glob("level_0_kernel/softmax*.py")
+    kernel.write_text(kernel.read_text().replace("softmax(x, -1)", "softmax(x * 1.001, -1)"))
+    wrong = verify_directory(folder, seeds=1, quick=True)
+
+    assert right.passed
+    assert right.shrunk == "4096 to 2"
+    assert "their tests and wrong kernels not run (quick)" in right.rungs[1].detail
+    assert ("SHADOW-differs", f"level_0_kernel/{kernel.name}") in {
+        (each.code, each.file) for each in wrong.findings
+    }
+
+
+def test_where_memory_ends_a_smaller_copy_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(tmp_path, PLAIN, rows=4096)
+
+    def ended(*_: object) -> None:
+        raise RuntimeError(
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+        )
+
+    monkeypatch.setattr(stages, "run_tests", ended)
+
+    report = verify_directory(folder, seeds=1)
+
+    assert report.passed
+    assert report.shrunk == "4096 to 2"
+    assert (
+        "memory ended at the sizes of the files, so this was found on a smaller copy"
+        in report.notes
+    )
+
+
+def test_exactly_equal_is_another_verdict_than_within_tolerance(tmp_path: Path) -> None:
+    folder = written(tmp_path, PLAIN, rows=4)
+    (kernel,) = folder.glob("level_0_kernel/softmax*.py")
+    kernel.write_text(
+        kernel.read_text().replace("softmax(x, -1)", "softmax(x.double(), -1).float()")
+    )
+
+    near = verify_directory(folder, seeds=1, quick=True)
+    exact = verify_directory(folder, seeds=1, quick=True, exact=True)
+
+    assert near.equality.startswith("within tolerance")
+    said = {each.message for each in exact.findings} - {each.message for each in near.findings}
+    assert said
+    assert all("not equal in every bit" in each for each in said)
+
+
+def test_an_estimate_tells_a_long_verification_from_a_quick_one(tmp_path: Path) -> None:
+    whole, quick = estimated_seconds(written(tmp_path, PLAIN, rows=1 << 20))
+
+    assert whole > 60
+    assert quick < 15
 
 
 def edited(folder: Path, edit: Callable[[dict], None]) -> Path:
@@ -181,7 +266,7 @@ def test_a_missing_epsilon_is_found(tmp_path: Path) -> None:
 
 
 def test_a_model_too_big_for_memory_is_verified_on_a_smaller_batch(tmp_path: Path) -> None:
-    folder = written(tmp_path)
+    folder = written(tmp_path, rows=4096)
 
     report = verify_directory(folder, seeds=1, memory_limit_bytes=615 << 20)
 
@@ -196,6 +281,46 @@ def test_a_model_whose_weights_do_not_fit_is_an_error_that_says_how_much_it_need
 
     with pytest.raises(UsageError, match=r"GiB.*--memory-limit"):
         verify_directory(folder, memory_limit_bytes=1 << 20)
+
+
+@pytest.mark.full  # a large batch; `make test` verifies one
+def test_a_model_too_big_for_memory_needs_files_that_run_on_meta(tmp_path: Path) -> None:
+    folder = written(tmp_path, rows=4096)
+    for path in folder.glob("level_0_kernel/relu*.py"):
+        path.write_text(
+            path.read_text().replace("torch.relu(x)", "torch.relu(x + 0 * x.max().item())")
+        )
+
+    with pytest.raises(
+        TooBigError, match=r"does not run on meta.*item\(\).*; raise --memory-limit$"
+    ):
+        verify_directory(folder, seeds=1, memory_limit_bytes=615 << 20)
+
+
+@pytest.mark.full  # a large batch; `make test` verifies one
+def test_a_file_that_fails_by_itself_is_a_finding_however_small_the_memory(tmp_path: Path) -> None:
+    folder = written(tmp_path, rows=4096)
+    for path in folder.glob("level_0_kernel/relu*.py"):
+        path.write_text(path.read_text().replace("torch.relu(", "torch.no_such_function("))
+
+    report = verify_directory(folder, seeds=1, memory_limit_bytes=615 << 20)
+
+    assert "FILE-fails" in {each.code for each in report.findings}
+    assert report.notes == ("a file failed, so what it is part of could not be compared",)
+    assert report.shrunk == "4096 to 1024"
+
+
+@pytest.mark.full  # a large batch; `make test` verifies one
+def test_bindings_to_nothing_are_a_finding_however_small_the_memory(tmp_path: Path) -> None:
+    folder = written(tmp_path, rows=4096)
+
+    def edit(tree: dict) -> None:
+        (root,) = [each for each in tree["nodes"] if each["id"] == tree["root"]]
+        root["instances"][0]["bindings"] = dict.fromkeys(root["instances"][0]["bindings"], "gone")
+
+    report = verify_directory(edited(folder, edit), seeds=1, memory_limit_bytes=615 << 20)
+
+    assert "BIND-unknown" in {each.code for each in report.findings}
 
 
 @pytest.mark.full  # a large model is captured

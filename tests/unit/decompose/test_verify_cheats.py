@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.decompose.verify import verify_directory
 from flashinfer_bench.decompose.verify.findings import VerifyReport, Violation
-from flashinfer_bench.decompose.verify.stages import verify_folder
 from tests.marks import mostly_full
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
@@ -221,7 +221,7 @@ def played(cheat: Cheat, folder: Path) -> VerifyReport:
     for path in list(folder.glob("level_0_kernel/*.py")):
         if path.name not in (folder / "decomposition_tree.json").read_text():
             path.unlink()
-    return verify_folder(folder, seeds=1)
+    return verify_directory(folder, seeds=1)
 
 
 def move_fusion(folder: Path) -> None:
@@ -254,7 +254,7 @@ def names_it(findings: tuple[Violation, ...], cheat: Cheat) -> bool:
 
 
 def test_a_decomposition_made_by_hand_passes() -> None:
-    report = verify_folder(HANDMADE)
+    report = verify_directory(HANDMADE)
 
     assert report.findings == ()
     assert report.passed
@@ -279,8 +279,8 @@ def test_a_leaf_that_says_why_it_is_kept_whole_is_a_warning_where_that_is_allowe
     for name in ("linear_32x64", "gelu_64", "linear_64x32"):
         (tmp_path / f"kept/level_0_kernel/{name}.py").unlink()
 
-    allowed = verify_folder(tmp_path / "kept", seeds=1, allow_opaque=True)
-    refused = verify_folder(tmp_path / "kept", seeds=1)
+    allowed = verify_directory(tmp_path / "kept", seeds=1, allow_opaque=True)
+    refused = verify_directory(tmp_path / "kept", seeds=1)
 
     (finding,) = allowed.findings
     assert (finding.code, finding.severity) == ("GRAPH-kernel", "warning")

@@ -87,7 +87,7 @@ def test_nan_and_infinity_in_the_right_places_do_not_hide_the_other_elements() -
 
 
 def test_no_share_of_matches_forgives_a_wrong_nan() -> None:
-    tolerance = Tolerance(required_matched_ratio=0.5)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=0.5, max_error_cap=10.0)
 
     assert not judged([NAN, 1.0, 1.0, 1.0], [1.0] * 4, tolerance).is_accepted
 
@@ -96,7 +96,7 @@ def test_no_share_of_matches_forgives_a_wrong_nan() -> None:
     ("required", "is_accepted"), [(None, False), (1.0, False), (0.76, False), (0.75, True)]
 )
 def test_enough_matching_elements_are_enough(required: float | None, is_accepted: bool) -> None:
-    tolerance = Tolerance(required_matched_ratio=required)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=required, max_error_cap=10.0)
 
     verdict = judged([1.5, 1.0, 1.0, 1.0], [1.0] * 4, tolerance)
 
@@ -105,7 +105,7 @@ def test_enough_matching_elements_are_enough(required: float | None, is_accepted
 
 
 def test_nineteen_of_twenty_are_ninety_five_percent() -> None:
-    tolerance = Tolerance(required_matched_ratio=0.95)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=0.95, max_error_cap=10.0)
 
     assert judged([1.5] + [1.0] * 19, [1.0] * 20, tolerance).is_accepted
     assert not judged([1.5] * 2 + [1.0] * 18, [1.0] * 20, tolerance).is_accepted
@@ -117,7 +117,7 @@ def test_exactly_the_required_share_is_enough_whatever_the_rounding(count: int) 
         judged(
             [1.5] * bad + [1.0] * (count - bad),
             [1.0] * count,
-            Tolerance(required_matched_ratio=(count - bad) / count),
+            Tolerance(1e-2, 1e-2, required_matched_ratio=(count - bad) / count, max_error_cap=10.0),
         )
         for bad in range(count)
     ]
@@ -132,7 +132,7 @@ def test_exactly_the_required_share_is_enough_whatever_the_rounding(count: int) 
 def test_a_forgiven_element_may_not_be_off_by_more_than_the_cap(
     off: float, cap: float | None, is_accepted: bool
 ) -> None:
-    tolerance = Tolerance(required_matched_ratio=0.5, max_error_cap=cap)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=0.5, max_error_cap=cap)
 
     verdict = judged([2.0 + off, 2.0, -2.0, 2.0], [2.0, 2.0, -2.0, 2.0], tolerance)  # RMS is 2
 
@@ -140,7 +140,7 @@ def test_a_forgiven_element_may_not_be_off_by_more_than_the_cap(
 
 
 def test_the_worst_of_the_forgiven_elements_counts() -> None:
-    tolerance = Tolerance(required_matched_ratio=0.5)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=0.5, max_error_cap=10.0)
 
     verdict = judged([2.5, 30.0, 2.0, 2.0], [2.0] * 4, tolerance)  # RMS is 2, the cap 20
 
@@ -148,7 +148,7 @@ def test_the_worst_of_the_forgiven_elements_counts() -> None:
 
 
 def test_a_cap_that_was_passed_is_explained() -> None:
-    tolerance = Tolerance(required_matched_ratio=0.5)
+    tolerance = Tolerance(1e-2, 1e-2, required_matched_ratio=0.5, max_error_cap=10.0)
 
     verdict = judged([100.0, 1.0, 1.0, 1.0], [1.0] * 4, tolerance)
 

@@ -9,7 +9,7 @@ from flashinfer_bench.judging import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.exact import compare_bits
 from flashinfer_bench.judging.outputs import LOW_BIT_RATIO, OutputJudge, compare_low_bit
 
-CARELESS = Tolerance(rtol=10.0, atol=10.0, required_matched_ratio=0.1)
+CARELESS = Tolerance(rtol=10.0, atol=10.0, required_matched_ratio=0.1, max_error_cap=10.0)
 
 
 def judged(got: list[float], expected: list[float], dtype: str = "float32") -> JudgeVerdict:
@@ -59,20 +59,24 @@ def test_low_bit_forgives_one_in_twenty_and_tells_the_share() -> None:
     one, two = expected.clone(), expected.clone()
     one[0], two[:2] = 1.5, 1.5
 
-    accepted, refused = (low_bit(each, expected, Tolerance()) for each in (one, two))
+    accepted, refused = (low_bit(each, expected, Tolerance(1e-2, 1e-2)) for each in (one, two))
 
     assert accepted.is_accepted
     assert accepted.extra == {"matched_ratio": 0.95}
     assert not refused.is_accepted
     assert refused.extra == {"matched_ratio": 0.9}
-    assert low_bit(expected, expected, Tolerance()).extra == {"matched_ratio": 1.0}
+    assert low_bit(expected, expected, Tolerance(1e-2, 1e-2)).extra == {"matched_ratio": 1.0}
 
 
 def test_a_share_that_is_given_takes_the_place_of_the_default() -> None:
     got, expected = torch.tensor([1.5, 1.0]), torch.ones(2)
 
-    assert low_bit(got, expected, Tolerance(required_matched_ratio=0.5)).is_accepted
-    assert not low_bit(got, expected, Tolerance(required_matched_ratio=0.6)).is_accepted
+    assert low_bit(
+        got, expected, Tolerance(1e-2, 1e-2, required_matched_ratio=0.5, max_error_cap=10.0)
+    ).is_accepted
+    assert not low_bit(
+        got, expected, Tolerance(1e-2, 1e-2, required_matched_ratio=0.6, max_error_cap=10.0)
+    ).is_accepted
 
 
 def test_low_bit_does_not_forgive_an_element_that_is_off_beyond_all_measure() -> None:
@@ -80,4 +84,4 @@ def test_low_bit_does_not_forgive_an_element_that_is_off_beyond_all_measure() ->
     got = expected.clone()
     got[0] = 100.0
 
-    assert not low_bit(got, expected, Tolerance()).is_accepted
+    assert not low_bit(got, expected, Tolerance(1e-2, 1e-2, max_error_cap=10.0)).is_accepted

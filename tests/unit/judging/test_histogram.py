@@ -33,11 +33,11 @@ def test_a_wrong_output_is_explained_with_indices_and_a_histogram() -> None:
     got = expected.clone()
     got[2, 3] = 7.0
 
-    verdict = compare(got, expected, Tolerance())
+    verdict = compare(got, expected, Tolerance(1e-2, 1e-2))
 
     assert "at [2, 3]: got 7, expected 0" in verdict.explanation
     assert "up to 1e1  # 1" in verdict.explanation
 
 
 def test_a_right_output_is_not_explained() -> None:
-    assert compare(torch.ones(32) + 1e-6, torch.ones(32), Tolerance()).explanation == ""
+    assert compare(torch.ones(32) + 1e-6, torch.ones(32), Tolerance(1e-2, 1e-2)).explanation == ""

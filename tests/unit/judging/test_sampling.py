@@ -86,7 +86,7 @@ def repeated(
     generator = torch.Generator().manual_seed(seed)
     count = judge.repeats([probs]) if calls is None else calls
     drawn = [[sampler(probs, generator)] for _ in range(count)]
-    return judge.open_case(Tolerance()).hear_repeats([probs], drawn)
+    return judge.open_case(Tolerance(1e-2, 1e-2)).hear_repeats([probs], drawn)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0, 10.0])
@@ -145,7 +145,9 @@ def test_the_total_variation_distance_is_that_of_the_draws() -> None:
     probs = torch.tensor([[0.5, 0.5]])
     drawn = [[torch.tensor([0])]] * 13 + [[torch.tensor([1])]] * 7
 
-    verdict = judge_for(defined("probs")).open_case(Tolerance()).hear_repeats([probs], drawn)
+    verdict = (
+        judge_for(defined("probs")).open_case(Tolerance(1e-2, 1e-2)).hear_repeats([probs], drawn)
+    )
 
     assert verdict.extra["tvd"] == pytest.approx(0.15)
     assert verdict.extra["tvds_per_batch"] == [pytest.approx(0.15)]
@@ -171,7 +173,7 @@ def test_tokens_outside_the_support_are_wrong_and_named(token: int, why: str) ->
     probs = torch.tensor([[0.4, 0.3, 0.2, 0.1, 0.0]] * 3)
     call = JudgedCall([probs], [torch.tensor([0, token, 3])])
 
-    verdict = judge_for(defined("probs")).open_case(Tolerance()).hear(call)
+    verdict = judge_for(defined("probs")).open_case(Tolerance(1e-2, 1e-2)).hear(call)
 
     assert not verdict.is_accepted
     assert (verdict.max_absolute, verdict.max_relative) == (math.inf, math.inf)
@@ -184,7 +186,7 @@ def test_limits_may_be_scalars_or_rows() -> None:
 
     def hear(top_k: Any, min_p: Any, tokens: list[int]) -> bool:
         call = JudgedCall([probs, top_k, min_p], [torch.tensor(tokens)])
-        return judge.open_case(Tolerance()).hear(call).is_accepted
+        return judge.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
 
     assert hear(2, 0.0, [1, 1])
     assert not hear(2, 0.0, [1, 2])
@@ -198,7 +200,7 @@ def test_logits_are_turned_into_probabilities() -> None:
 
     def hear(token: int) -> bool:
         call = JudgedCall([logits, 0.5], [torch.tensor([token])])
-        return judge.open_case(Tolerance()).hear(call).is_accepted
+        return judge.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
 
     assert [hear(token) for token in range(3)] == [True, True, False]
 
@@ -209,7 +211,7 @@ def test_several_draws_of_a_row_belong_to_it() -> None:
 
     def hear(tokens: list[Any]) -> bool:
         call = JudgedCall([probs], [torch.tensor(tokens)])
-        return judge.open_case(Tolerance()).hear(call).is_accepted
+        return judge.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
 
     assert hear([[0, 0, 0], [1, 1, 1]])
     assert hear([0, 1, 0, 1, 0, 1])  # a batch repeated, one row after the other
@@ -225,14 +227,14 @@ def heard(case: Any, sampler: Sampler, calls: int, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 16])
 def test_honest_single_calls_pass_together(count: int) -> None:
-    case = judge_for(defined("probs")).open_case(Tolerance())
+    case = judge_for(defined("probs")).open_case(Tolerance(1e-2, 1e-2))
     heard(case, plain, 12, count)
 
     assert case.close().is_accepted
 
 
 def test_single_calls_that_are_all_wrong_in_the_same_way_fail_together() -> None:
-    case = judge_for(defined("probs")).open_case(Tolerance())
+    case = judge_for(defined("probs")).open_case(Tolerance(1e-2, 1e-2))
     heard(case, uniform, 12, 16)
 
     verdict = case.close()
@@ -251,7 +253,7 @@ def test_draws_of_earlier_calls_played_again_fail_even_with_a_single_row(kept: i
             return stock[-1]
         return stock[int(torch.randint(kept, (), generator=generator))]
 
-    case = judge_for(defined("probs")).open_case(Tolerance())
+    case = judge_for(defined("probs")).open_case(Tolerance(1e-2, 1e-2))
     heard(case, replay, 16, 1)
 
     verdict = case.close()

@@ -85,7 +85,9 @@ def is_accepted(first: list[int], second: list[int]) -> bool:
 
 
 def test_scores_follow_the_formula() -> None:
-    scores = IndexerScores(INPUTS, Tolerance()).of(torch.tensor([[0, 9, 37], [5, 44, 47]]))
+    scores = IndexerScores(INPUTS, Tolerance(1e-2, 1e-2)).of(
+        torch.tensor([[0, 9, 37], [5, 44, 47]])
+    )
 
     wanted = [
         [plainly(row, token) for token in tokens]
@@ -124,6 +126,6 @@ def test_tokens_with_equal_keys_are_interchangeable() -> None:
     got = EXPECTED.clone()
     got[0, 4] = FIRST[5]
 
-    case = judge_for(INDEXER).open_case(Tolerance())
+    case = judge_for(INDEXER).open_case(Tolerance(1e-2, 1e-2))
 
     assert case.hear(JudgedCall(list(inputs.values()), [got], [EXPECTED])).is_accepted

@@ -50,14 +50,14 @@ def judged(
     judge = judge_for(defined(scores=scores is not None))
     inputs = [torch.zeros(6), *([] if scores is None else [scores])]
     got = [torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(indices)]
-    case = judge.open_case(tolerance or Tolerance())
+    case = judge.open_case(tolerance or Tolerance(1e-2, 1e-2))
     return case.hear(JudgedCall(inputs, got, [VALUES, INDICES]))
 
 
 def judged_indices(indices: list[int]) -> JudgeVerdict:
     judge = judge_for(defined(values=False))
     call = JudgedCall([torch.zeros(6), SCORES], [torch.tensor([indices])], [INDICES])
-    return judge.open_case(Tolerance()).hear(call)
+    return judge.open_case(Tolerance(1e-2, 1e-2)).hear(call)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_padding_stands_for_nothing_and_its_number_must_agree() -> None:
 
     def hear(indices: list[int]) -> bool:
         call = JudgedCall([torch.zeros(6), SCORES], [torch.tensor([indices])], [expected])
-        return judge.open_case(Tolerance()).hear(call).is_accepted
+        return judge.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
 
     assert hear([-1, 2, -7])
     assert not hear([2, 2, -1])
@@ -140,7 +140,7 @@ def test_padding_stands_for_nothing_and_its_number_must_agree() -> None:
 
 
 def test_a_required_share_forgives_indices() -> None:
-    lenient = Tolerance(required_matched_ratio=0.6)
+    lenient = Tolerance(1e-2, 1e-2, required_matched_ratio=0.6, max_error_cap=10.0)
 
     assert judged([[5.0, 3.0, 3.0]], [[1, 2, 4]], tolerance=lenient).is_accepted
 
@@ -152,8 +152,8 @@ def test_a_name_chooses_among_several_inputs() -> None:
     by_name = judge_for(definition, {"top_k_scores": "scores"})
     by_shape = judge_for(definition)
 
-    assert by_name.open_case(Tolerance()).hear(call).is_accepted
-    assert not by_shape.open_case(Tolerance()).hear(call).is_accepted
+    assert by_name.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
+    assert not by_shape.open_case(Tolerance(1e-2, 1e-2)).hear(call).is_accepted
 
 
 def test_a_name_that_is_nothing_is_an_error() -> None:
@@ -185,7 +185,7 @@ def test_any_right_choice_in_any_order_is_accepted(scores: list[list[int]], seed
 
     verdict = (
         judge_for(defined())
-        .open_case(Tolerance())
+        .open_case(Tolerance(1e-2, 1e-2))
         .hear(
             JudgedCall([torch.zeros(6), wide], [wide.gather(-1, chosen), chosen], [values, indices])
         )
@@ -202,7 +202,7 @@ def test_a_choice_that_is_accepted_has_the_best_scores(scores: list[list[int]], 
     chosen[0, 2] = wrong
     call = JudgedCall([torch.zeros(6), wide], [values, chosen], [values, indices])
 
-    verdict = judge_for(defined()).open_case(Tolerance()).hear(call)
+    verdict = judge_for(defined()).open_case(Tolerance(1e-2, 1e-2)).hear(call)
 
     is_right = len(set(chosen[0].tolist())) == 3 and bool(wide[0, wrong] == values[0, 2])
     assert verdict.is_accepted is is_right

@@ -16,6 +16,7 @@ from flashinfer_bench.report.compare.pages import ratio_text
 from flashinfer_bench.report.compare.result import ComparisonReport, Kind
 from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.stats.verdicts import verdict
+from tests.marks import mostly_full
 
 from .rows import row
 
@@ -104,11 +105,12 @@ def test_all_jobs_together_may_be_slower_where_no_job_is_for_certain() -> None:
     assert "all jobs together" in result.breaches[0].what
 
 
-def test_a_hundred_jobs_break_a_gate_by_chance_no_more_often_than_one() -> None:
+@pytest.mark.parametrize("comparisons", mostly_full([30, 100], 30))
+def test_a_hundred_jobs_break_a_gate_by_chance_no_more_often_than_one(comparisons: int) -> None:
     """Runs of equal code that differ by 5%, which the references show."""
     draw = random.Random(1)
     broken, different = 0, 0
-    for _ in range(100):
+    for _ in range(comparisons):
         sides = [
             [
                 _against_reference(
@@ -125,8 +127,10 @@ def test_a_hundred_jobs_break_a_gate_by_chance_no_more_often_than_one() -> None:
         broken += not _check(comparison, "slower>3%").holds
         different += any(job.verdict == "SLOWER" for job in comparison.jobs)
 
-    assert broken <= 5
-    assert different > 30  # a single job's interval is right 95 times of a hundred, not always
+    assert broken <= comparisons * 0.05
+    assert (
+        different <= comparisons * 0.05
+    )  # a job that is SLOWER fails in JUnit, so all of them count together
 
 
 @pytest.mark.parametrize("gate", ["slower>3%", "undecided"])
@@ -197,7 +201,7 @@ def test_names_of_other_people_cannot_break_out_of_a_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency_ms", "spread", "shown"), [(1.4, 0.05, "SLOWER"), (1.07, 0.01, "UNDECIDED")]
+    ("latency_ms", "spread", "shown"), [(1.48, 0.05, "SLOWER"), (1.07, 0.01, "UNDECIDED")]
 )
 def test_the_interval_that_is_shown_lies_where_the_verdict_says(
     latency_ms: float, spread: float, shown: str

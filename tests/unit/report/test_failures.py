@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashinfer_bench.report.failures import (
+    CodePlace,
     CompilerMessage,
     Mismatch,
     ReportedException,
@@ -69,6 +70,49 @@ def test_an_exception_is_named_with_its_innermost_place() -> None:
     )
 
 
+@pytest.mark.parametrize("raised", ["main.Unfit: too long", "main.Unfit", "Größe: 3", "_E"])
+def test_an_exception_may_be_called_anything(raised: str) -> None:
+    name, _, message = raised.partition(": ")
+
+    failure = failure_of("RUNTIME_ERROR", RAISED.replace("RuntimeError: size mismatch: 3", raised))
+
+    assert failure is not None
+    assert failure.exception == ReportedException(name, message, "/a/two.py", 9)
+
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/a/one.py", line 2, in run
+  |     raise ExceptionGroup("several", [ValueError("first")])
+  | ExceptionGroup: several (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: first
+    +------------------------------------
+"""
+
+
+def test_a_group_of_exceptions_is_named_like_an_exception() -> None:
+    failure = failure_of("RUNTIME_ERROR", GROUP)
+
+    assert failure is not None
+    assert failure.message == "ExceptionGroup: several (1 sub-exception)"
+    assert failure.exception == ReportedException(
+        "ExceptionGroup", "several (1 sub-exception)", "/a/one.py", 2
+    )
+
+
+def test_an_exception_of_a_library_is_named_with_the_line_that_called_it() -> None:
+    log = RAISED.replace("/a/two.py", "/venv/lib/python3.11/site-packages/torch/__init__.py")
+
+    failure = failure_of("RUNTIME_ERROR", log)
+
+    assert failure is not None
+    assert failure.message == "RuntimeError: size mismatch: 3"
+    assert failure.exception == ReportedException(
+        "RuntimeError", "size mismatch: 3", "/a/one.py", 2
+    )
+
+
 def test_a_signal_is_named() -> None:
     failure = failure_of("RUNTIME_ERROR", "its process was ended by SIGSEGV\nFatal Python error")
 
@@ -85,3 +129,31 @@ def test_a_broken_rule_is_named_by_its_code() -> None:
 
 def test_what_passed_has_no_failure() -> None:
     assert failure_of("PASSED", "Traceback") is None
+
+
+HUNG = """\
+the kernel did not return within 2 s (--timeout)
+it was here (the last call is the last line):
+  File "main.py", line 8, in run
+    return spin(x)
+  File "main.py", line 3, in spin
+    time.sleep(9)
+  File "/usr/lib/python3.11/threading.py", line 320, in wait
+
+  File "said.py", line 1, in printed
+"""
+
+
+def test_the_place_of_a_hang_is_the_users_innermost_line() -> None:
+    failure = failure_of("TIMEOUT", HUNG)
+
+    assert failure is not None
+    assert failure.hung_at == CodePlace("main.py", 3, "spin")
+
+
+def test_a_hang_in_compiled_code_has_no_place() -> None:
+    said = "the kernel did not return within 2 s (--timeout)\nit was in compiled code\n"
+    failure = failure_of("TIMEOUT", said)
+
+    assert failure is not None
+    assert failure.hung_at is None

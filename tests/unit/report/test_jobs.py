@@ -2,7 +2,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flashinfer_bench.report.jobs import JobResult, job_line, result_blocks, solution_results
+from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.jobs import (
+    JobResult,
+    job_line,
+    note_legend,
+    result_blocks,
+    solution_results,
+    with_logs_once,
+)
 from flashinfer_bench.text.tables import page_text
 
 TIMED = JobResult(
@@ -42,8 +50,8 @@ def test_interpreted_times_are_no_part_of_a_summary() -> None:
 
 
 def test_a_table_with_an_interpreted_kernel_says_what_that_means() -> None:
-    assert "right or wrong counts" in page_text(result_blocks([INTERPRETED]))
-    assert "right or wrong counts" not in page_text(result_blocks([TIMED]))
+    assert "correctness only" in page_text(result_blocks([INTERPRETED]))
+    assert "correctness only" not in page_text(result_blocks([TIMED]))
 
 
 def test_a_table_says_where_much_work_could_lie_outside_of_the_latency() -> None:
@@ -51,5 +59,60 @@ def test_a_table_says_where_much_work_could_lie_outside_of_the_latency() -> None
 
     assert much.remarks == ("unaccounted",)
     assert little.remarks == ()
-    assert "`unaccounted_ms` in the trace says how much" in page_text(result_blocks([much]))
+    assert "`unaccounted_ms` (trace, `--json`) says how much" in page_text(result_blocks([much]))
     assert "unaccounted" not in page_text(result_blocks([little]))
+
+
+def test_a_check_explains_its_notes_as_a_run_does() -> None:
+    weak = replace(TIMED, unaccounted_ms=1.3, task_notes=("trivial_answer_passes",))
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (weak,), (), ())
+
+    said, recorded = page_text(check_page(report)), page_text(result_blocks([weak]))
+
+    explained = note_legend([weak])
+    assert [line.partition(":")[0] for line in explained] == [
+        "trivial_answer_passes",
+        "unaccounted",
+    ]
+    assert all(line in said and line in recorded for line in explained)
+
+
+def test_a_table_and_its_document_show_the_most_memory_that_was_held() -> None:
+    jobs = [replace(TIMED, workload=str(size), peak_memory_bytes=size) for size in (3_000_000, 2)]
+
+    (line,) = solution_results(jobs)
+
+    assert line.peak_memory_bytes == 3_000_000
+    assert "3 MB" in page_text(result_blocks(jobs))
+    assert "peak memory" not in page_text(result_blocks([TIMED]))
+
+
+def test_a_table_shows_how_long_the_build_took() -> None:
+    (line,) = solution_results([replace(TIMED, build_ms=1234.0)])
+
+    assert line.build_ms == 1234.0
+    built = replace(TIMED, build_ms=1234.0)
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (built,), (), ())
+    assert "1.23 s" in page_text(result_blocks([built]))
+    assert "1.23 s" in page_text(check_page(report))
+
+
+def test_the_log_of_a_build_stands_once_in_a_document() -> None:
+    failed = replace(TIMED, status="COMPILE_ERROR", solution_hash="a1", log="no such file\n$ c++\n")
+    jobs = [replace(failed, workload=name) for name in ("w1", "w2")]
+    other = replace(failed, solution_hash="b2")
+    raised = replace(failed, status="RUNTIME_ERROR")
+
+    first, second, *rest = with_logs_once([*jobs, other, raised, raised])
+
+    assert first == jobs[0]
+    assert second.log == "no such file\n(the whole log: in the job with workload w1)\n"
+    assert rest == [other, raised, raised]
+
+
+def test_results_of_several_hardware_are_not_mixed() -> None:
+    jobs = [TIMED, replace(TIMED, hardware="Another CPU")]
+
+    assert [line.hardware for line in solution_results(jobs)] == [TIMED.hardware, "Another CPU"]
+    assert f"{TIMED.definition} on Another CPU" in page_text(result_blocks(jobs))
+    assert " on " not in page_text(result_blocks([TIMED])).splitlines()[0]

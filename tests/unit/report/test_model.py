@@ -99,6 +99,22 @@ def test_a_profile_must_say_which_of_several_sizes_is_meant() -> None:
     )
 
 
+def test_of_several_workloads_of_one_size_the_named_one_counts() -> None:
+    named = {"definition": "mm", "axes": {"n": 1}, "workload": "w1"}
+    rows = [
+        measured("mm", 4.0, 2.0, axes={"n": 1}, workload_uuid="w1"),
+        measured("mm", 8.0, 9.0, axes={"n": 1}, workload_uuid="worst"),
+    ]
+
+    found = worth([{"kernel": named, "count": 1}], *rows)
+    unmeasured = worth([{"kernel": named, "count": 1}], rows[1])
+
+    assert found.speedup == 2.0
+    assert (
+        unmeasured.speedup == 9.0
+    )  # else a merged dictionary, which names workloads anew, weighs nothing
+
+
 def test_a_kernel_never_called_weighs_nothing() -> None:
     found = worth(
         [use("mm", 0, n=1), use("norm", 2, n=1)],
@@ -154,3 +170,17 @@ def test_nothing_measured_is_said() -> None:
 
     assert (found.speedup, found.kernels) == (None, ())
     assert "none of its kernels was measured here" in page_text(model_page([found]))
+
+
+def test_a_kernel_on_whose_workload_a_wrong_one_passes_is_named() -> None:
+    uses = [use("mm", 2, n=1), use("norm", 10, n=1)]
+    profile = Profile.model_validate({"model": "m", "framework": "PyTorch", "kernels": uses})
+    rows = [measured("mm", 4.0, 2.0), measured("norm", 0.2, 1.0)]
+
+    weak = {"norm": ["ignores bias", "copies x"], "elsewhere": ["makes zeros"]}
+    (found,) = model_worth(profile, standing(rows, lambda _: None), weak)
+
+    assert found.weak == (("norm", ("ignores bias", "copies x")),)
+    said = page_text(model_page([found]))
+    assert "on workloads of 1 kernel a wrong one passes, too:" in said
+    assert "norm: one that ignores bias, copies x" in said

@@ -41,11 +41,11 @@ def test_bars_are_as_long_as_speedups_with_their_intervals() -> None:
     assert found is not None
     assert found.one is not None
     first, second = found.bars
-    assert (first.name, first.is_best, first.text) == ("a", True, "2.0x [1.5, 2.5]")
+    assert (first.name, first.is_best, first.text) == ("a", True, "2.0x (1.5, 2.5)")
     assert first.length == pytest.approx(2 * found.one, abs=0.02)
     assert (first.low, first.high) == pytest.approx((1.5 * found.one, 2.5 * found.one), abs=0.02)
     assert (second.length, second.has_interval) == (found.one, False)
-    assert found.numbers.rows[0] == ("a", "2.0x [1.5, 2.5]", "1")
+    assert found.numbers.rows[0] == ("a", "2.0x (1.5, 2.5)", "1")
 
 
 def test_failures_stand_beside_the_bar() -> None:

@@ -96,7 +96,7 @@ def test_more_than_the_speed_of_light_is_explained() -> None:
 
     assert found is not None
     assert "What lies above a ceiling" in found.remark
-    assert "the definition declares no operations" in found.remark
+    assert "the definition declares no operation count" in found.remark
 
 
 def test_who_comes_closest_to_the_speed_of_light_is_said() -> None:

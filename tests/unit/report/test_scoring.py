@@ -8,6 +8,7 @@ from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.scores.names import parse_score
 from flashinfer_bench.report.scores.scoring import ScoreLine, ScoreTable, score_tables
+from flashinfer_bench.report.scores.times import GivenTime, GivenTimes
 from flashinfer_bench.report.standing import standing
 
 from .rows import baseline, row, rows
@@ -213,3 +214,55 @@ def test_a_failure_after_a_pass_is_a_failure() -> None:
 def test_a_mistyped_score_brings_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'geometric'"):
         parse_score("geometrc")
+
+
+def _by_given_times(*every: TraceRow, device: str = "card", at_sol: float = 1.0) -> ScoreTable:
+    times = [
+        GivenTime(definition="d1", workload=uuid, baseline_ms=3.0, sol_ms=at_sol)
+        for uuid in ("w1", "w2")
+    ]
+    given = GivenTimes(device=device, baseline="eager", bound="roofline", times=times)
+    tallies = standing(every, lambda _: None).tallies["card"]
+    name = parse_score("sol-execbench")
+    (table,) = score_tables(
+        tallies, BASELINES, name, baseline_author="baseline", times=given, hardware="card"
+    )
+    return table
+
+
+def test_given_times_score_by_how_much_of_their_gap_is_closed() -> None:
+    solution = rows("a", "alice", "d1", w1=3.0, w2=1.0, w3=9.0)  # nobody gave times for w3
+
+    (line,) = _by_given_times(*solution).lines
+
+    assert line.score == pytest.approx((0.5 + 1.0) / 2)
+    assert line.workloads == 2
+
+
+def test_a_failure_scores_nothing_against_given_times_and_intervals_turn_round() -> None:
+    sure = row(latency_ms=3.0, latency_interval_ms=(1.0, 5.0))
+    failed = row(status="RUNTIME_ERROR", workload_uuid="w2")
+
+    (line,) = _by_given_times(sure, failed).lines
+
+    assert line.score == pytest.approx(0.25)
+    assert line.interval == pytest.approx((0.25 - (0.5 - 1 / 3) / 2, 0.5))
+
+
+def test_who_is_faster_than_light_is_a_finding_and_no_score() -> None:
+    table = _by_given_times(*rows("a", "alice", "d1", w1=0.5))
+
+    assert not table.lines
+    assert "below the speed of light, 1 ms" in table.unscored["alice"]
+
+
+def test_times_of_one_device_say_nothing_of_another() -> None:
+    table = _by_given_times(*rows("a", "alice", "d1", w1=3.0), device="NVIDIA B200")
+
+    assert table.unscored == {"alice": "the times are of NVIDIA B200"}
+
+
+def test_a_baseline_at_the_speed_of_light_leaves_only_it() -> None:
+    table = _by_given_times(*rows("a", "alice", "d1", w1=3.0, w2=4.0), at_sol=3.0)
+
+    assert table.lines[0].score == pytest.approx(0.5)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from flashinfer_bench.stats.between_runs import student_quantile
 from flashinfer_bench.stats.blocks import noise, quartiles
 from flashinfer_bench.stats.intervals import (
     CONFIDENCE,
@@ -21,6 +20,7 @@ from flashinfer_bench.stats.intervals import (
 )
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.stats.shifts import _arrangements, _rank, least_confidence, shift
+from flashinfer_bench.stats.student import student_quantile
 
 CONFIDENCES = [0.5, 0.8, 0.9, CONFIDENCE, 0.99, 0.999]
 

@@ -9,7 +9,7 @@ import pytest
 
 from flashinfer_bench.stats.between_runs import (
     ASSUMED,
-    ASSUMED_FREEDOM,
+    FREEDOM,
     LEAST_ASSUMED,
     MOST_ASSUMED,
     BetweenRuns,
@@ -17,13 +17,20 @@ from flashinfer_bench.stats.between_runs import (
     RunDifference,
     Spread,
     around_centre,
+    assumed_on_device,
     common_part,
     mean_of_parts,
     repeats,
+    scale_of,
+    scaled_by,
     spread,
-    student_quantile,
+    usual_assumed,
 )
 from flashinfer_bench.stats.intervals import Interval
+from flashinfer_bench.stats.student import beyond, discoveries, student_quantile
+
+NORMAL = 0.851
+"""Scale of the Student's t of four degrees of freedom that most resembles a normal of deviation 1."""
 
 
 def _near(value: float, share: float = 0.02) -> tuple[float, Interval]:
@@ -64,7 +71,7 @@ def test_students_quantiles_are_those_of_printed_tables(
 def test_what_runs_differ_by_is_told_from_what_blocks_say(deviation: float) -> None:
     found = spread(_drawn(deviation, 400))
 
-    assert math.sqrt(found.variance) == pytest.approx(deviation, rel=0.1)
+    assert math.sqrt(found.variance) == pytest.approx(NORMAL * deviation, rel=0.1)
     assert found.count == 400
 
 
@@ -114,7 +121,7 @@ def test_repeated_runs_say_how_far_apart_two_lie() -> None:
 
     found = spread(repeats(values, "process"))
 
-    assert math.sqrt(found.variance) == pytest.approx(0.03 * math.sqrt(2), rel=0.1)
+    assert math.sqrt(found.variance) == pytest.approx(NORMAL * 0.03 * math.sqrt(2), rel=0.1)
     assert found.count == pytest.approx(399)
     assert repeats(values[:1], "process") == []
 
@@ -135,12 +142,16 @@ def test_references_that_do_not_agree_show_no_more_than_jobs_moved_with_them(
     assert common_part(_seen([-0.1]), _seen([-job for job in jobs])) == pytest.approx(-expected)
 
 
-def test_an_interval_reaches_as_far_as_the_machine_moved() -> None:
-    found = BetweenRuns(moved=math.log(1.2)).widened(*_near(1 / 1.2, 0.001))
+def test_an_interval_reaches_as_far_as_the_machine_moved_and_to_that_side() -> None:
+    """References took 1.2 times as long, so a job that did may be as fast as before, but no slower than it looks."""
+    still, moved = (
+        BetweenRuns(moved=each).widened(*_near(1 / 1.2, 0.001)) for each in (0.0, math.log(1.2))
+    )
 
-    assert found.common == pytest.approx(1.0, abs=0.01)
-    assert found.interval[0] < 1 / 1.4
-    assert found.interval[1] > 1.0
+    assert moved.interval[0] == still.interval[0]
+    assert moved.interval[1] == pytest.approx(1.2 * still.interval[1])
+    assert moved.interval[1] > 1.0
+    assert (still.common, moved.common > 0.9) == (0.0, True)
 
 
 def test_what_runs_differ_by_is_added_and_not_multiplied() -> None:
@@ -148,17 +159,72 @@ def test_what_runs_differ_by_is_added_and_not_multiplied() -> None:
 
     for share in (0.001, 0.02, 0.2):
         (low, high) = known.widened(*_near(1.0, share)).interval
-        assert math.log(high) == pytest.approx(math.hypot(share, 1.96 * 0.03), rel=0.02)
+        assert math.log(high) == pytest.approx(math.hypot(share, 2.776 * 0.03), rel=0.02)
         assert math.log(low) == pytest.approx(-math.log(high))
 
 
 def test_without_evidence_so_much_is_assumed() -> None:
-    short, long = (BetweenRuns().widened(*_near(1.0, share)) for share in (0.0196, 0.4))
+    short, long = (BetweenRuns().widened(*_near(1.0, share)) for share in (0.0196, 0.0999))
 
     assert short.deviation == pytest.approx(0.01 * math.sqrt(ASSUMED**2 - 1), rel=1e-3)
-    assert (short.freedom, BetweenRuns().observed) == (ASSUMED_FREEDOM, 0)
-    assert long.deviation == MOST_ASSUMED
+    assert (short.freedom, BetweenRuns().observed) == (FREEDOM, 0)
+    assert math.hypot(long.deviation, 0.051) == pytest.approx(MOST_ASSUMED, rel=1e-3)
     assert BetweenRuns().widened(*_near(1.0, 1e-4)).deviation == LEAST_ASSUMED
+
+
+def test_blocks_noisier_than_runs_are_assumed_to_be_hold_what_runs_differ_by() -> None:
+    assert BetweenRuns().widened(*_near(1.0, 0.4)).deviation == LEAST_ASSUMED
+
+
+def test_tails_stay_heavy_however_much_is_known() -> None:
+    known = BetweenRuns(repeats=Spread(0.04, 4000.0)).widened(*_near(1.0, 1e-4))
+
+    assert known.freedom == FREEDOM
+    assert math.log(known.interval[1]) == pytest.approx(2.776 * 0.2, rel=0.01)
+
+
+def test_kernels_with_noisier_blocks_differ_by_more() -> None:
+    draw = random.Random(3)
+    errors = {f"{kind} {index}": kind for kind in (0.01, 0.014) for index in range(200)}
+    seen = [RunDifference(draw.gauss(0, 3 * e), e, process) for process, e in errors.items()]
+
+    found = spread(scaled_by(seen, errors, 0.01))
+
+    assert math.sqrt(found.variance) == pytest.approx(NORMAL * 0.01 * math.sqrt(8), rel=0.1)
+    assert (scale_of(0.012, 0.01), scale_of(1.0, 0.01), scale_of(0.0, 0.01)) == (
+        pytest.approx(1.44),
+        2.0,
+        1.0,
+    )
+    noisy = BetweenRuns(repeats=found, scale=1.96).widened(*_near(1.0, 0.001))
+    assert noisy.deviation == pytest.approx(NORMAL * 0.014 * math.sqrt(8), rel=0.1)
+
+
+def test_what_few_references_moved_by_may_be_the_machines() -> None:
+    one, three = (
+        BetweenRuns(references=Spread(1.0, count)).widened(*_near(1.0)).deviation
+        for count in (1.0, 3.0)
+    )
+
+    assert one < MOST_ASSUMED
+    assert three > 0.5
+
+
+def test_a_ratio_is_as_improbable_as_its_interval_says() -> None:
+    at_95, at_99 = student_quantile(0.95, 6), student_quantile(0.99, 6)
+    for ratio, interval in ((2.0, (1.02, 3.9)), (0.5, (0.25, 1 / 1.02))):
+        assert beyond(ratio, interval, 6, 0.02) == pytest.approx(0.05, abs=1e-4)
+    reach = at_95 / at_99 * math.log(2)
+    assert beyond(2.0, (2 * math.exp(-reach), 4.0), 6, 0.0) == pytest.approx(0.01, abs=1e-4)
+
+
+def test_where_nothing_changed_something_is_found_in_a_twentieth_of_cases() -> None:
+    draw = random.Random(4)
+    found = sum(discoveries([draw.random() for _ in range(20)]) >= 0 for _ in range(2000))
+
+    assert found / 2000 == pytest.approx(0.05, abs=0.015)
+    assert discoveries([]) < 0
+    assert discoveries([0.01, 0.02, 0.03, 0.04]) == 0.04
 
 
 def test_evidence_replaces_what_is_assumed() -> None:
@@ -195,14 +261,17 @@ def test_several_runs_of_each_side_differ_by_less() -> None:
     assert one.deviation == pytest.approx(four.deviation, rel=0.01)
 
 
-def test_the_choice_of_a_basis_widens_the_interval() -> None:
+def test_the_choice_of_a_basis_widens_what_blocks_say() -> None:
     known = BetweenRuns(repeats=Spread(0.04, 400.0))
 
-    fixed, chosen = (known.widened(*_near(1.0), confidence=share) for share in (0.95, 0.975))
+    fixed, chosen = (
+        math.log(known.widened(*_near(1.0, 0.4), confidence=share).interval[1])
+        for share in (0.95, 0.975)
+    )
 
-    assert math.log(chosen.interval[1] / fixed.interval[1]) / math.log(
-        fixed.interval[1]
-    ) == pytest.approx(2.2414 / 1.96 - 1, abs=0.01)
+    between = 2.776 * 0.2
+    assert fixed == pytest.approx(math.hypot(0.4, between), rel=0.01)
+    assert chosen == pytest.approx(math.hypot(0.4 * 2.241 / 1.96, between), rel=0.01)
 
 
 def test_what_jobs_of_a_group_share_is_not_averaged_away() -> None:
@@ -226,3 +295,49 @@ def test_one_part_without_an_interval_leaves_the_mean_without_one() -> None:
         pytest.approx(1.0),
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "share"), [(0.0034, 0.0166), (0.006, 0.0098), (0.2, 0.0035)]
+)
+def test_short_kernels_on_a_device_differ_by_a_time_and_long_ones_by_a_share(
+    latency_ms: float, share: float
+) -> None:
+    found = BetweenRuns().widened(
+        *_near(1.0, 0.02), assumed=assumed_on_device(latency_ms), confidence=0.95
+    )
+
+    assert found.deviation == pytest.approx(share, rel=0.01)
+
+
+def test_however_alike_jobs_were_a_device_does_not_tell_times_better_than_it_can() -> None:
+    """A kernel of 3.4 µs took 3.9 in the next process, among 23 that did not change."""
+    usual, short = assumed_on_device(0.05), assumed_on_device(0.0034)
+    calm = BetweenRuns(jobs=Spread(0.0, 400.0), usual=usual)
+
+    assert calm.widened(*_near(1.0), assumed=short).deviation == pytest.approx(math.sqrt(short))
+
+
+def test_jobs_on_a_device_are_scaled_by_what_is_assumed_of_each() -> None:
+    draw = random.Random(5)
+    seen = [
+        RunDifference(draw.gauss(0, 2 * math.sqrt(each)), 1e-4, str(index), assumed=each)
+        for index, each in enumerate([assumed_on_device(0.004), assumed_on_device(0.1)] * 200)
+    ]
+
+    found = spread(scaled_by(seen, {}, 0.0))
+
+    usual = usual_assumed(seen)
+    assert math.sqrt(found.variance / usual) == pytest.approx(NORMAL * 2, rel=0.1)
+    known = BetweenRuns(jobs=found, usual=usual, references=Spread(1.0, 9.0))
+    short, long = (
+        known.widened(*_near(1.0, 1e-4), assumed=assumed_on_device(each)).deviation
+        for each in (0.004, 0.1)
+    )
+    assert short / long == pytest.approx(
+        math.sqrt(assumed_on_device(0.004) / assumed_on_device(0.1)), rel=0.01
+    )
+
+
+def test_a_reference_of_several_kernels_makes_a_speedup_no_better_than_a_time() -> None:
+    assert assumed_on_device(0.006, 0.03) > 4 * assumed_on_device(0.006)

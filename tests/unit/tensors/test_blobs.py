@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from flashinfer_bench.errors import DatasetError, DatasetNotFoundError
 from flashinfer_bench.tensors.blobs import load_files, tensors_from_descriptor
-from flashinfer_bench.tensors.dtypes import dtype_name
+from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 from flashinfer_bench.tensors.files import shared_files
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
@@ -248,3 +248,13 @@ def test_offsets_that_do_not_fit_are_the_datasets_fault(root: Path, begin: int, 
 
 def test_without_files_there_is_no_descriptor() -> None:
     assert shared_files([InputPlan(TensorPlan("y", (4,), "float32"), "window")], []) is None
+
+
+def test_four_bit_values_are_declared_one_by_one_and_loaded_in_pairs(tmp_path: Path) -> None:
+    pairs = torch.arange(8, dtype=torch.uint8).reshape(2, 4)
+    packed = pairs.view(torch_dtype("float4_e2m1"))
+    save_file({"x": packed}, tmp_path / "a.safetensors")
+
+    found = load_files([stored(shape=(2, 8), dtype="float4_e2m1")], [str(tmp_path)])
+
+    assert torch.equal(found["x"].view(torch.uint8), pairs)

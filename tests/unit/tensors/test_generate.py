@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from flashinfer_bench.data.distributions import Probabilities
+from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker, draw
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -371,3 +372,32 @@ def test_probabilities_that_are_permuted_stay_probabilities() -> None:
     (drawn_rows,) = content(made.prepare(5, 1)[0])
 
     assert torch.equal(drawn_rows.sum(-1).sort().values, stored.sum(-1).sort().values)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (0.25, 0), (0.75, 2), (1.25, 2), (1.75, 4), (2.5, 4), (3.5, 6), (5.0, 6),
+        (0.3, 1), (1.5, 3), (3.1, 5), (9.0, 7), (-0.6, 9), (-6.0, 15),
+    ],
+)  # fmt: skip
+def test_four_bit_values_are_rounded_to_the_nearest_and_packed(value: float, code: int) -> None:
+    pair = input_generation._packed(torch.tensor([value, 1.0]))
+
+    assert pair.view(torch.uint8).item() == code | 2 << 4  # the first of two has the low bits
+
+
+def test_four_bit_inputs_change_with_every_call() -> None:
+    made = maker(planned(shape=(6, 8), dtype="float4_e2m1"))
+
+    first, second = (content(made.prepare(seed, 1)[0])[0] for seed in (1, 2))
+
+    assert first.dtype is torch_dtype("float4_e2m1")
+    assert first.shape == (6, 4)
+    assert not torch.equal(first.view(torch.uint8), second.view(torch.uint8))
+
+
+def test_a_four_bit_number_alone_is_a_float() -> None:
+    made = maker(planned("scalar", shape=(), dtype="float4_e2m1"))
+
+    assert isinstance(made.prepare(1, 1)[0][0], float)

@@ -19,6 +19,7 @@ from flashinfer_bench.data.distributions import (
     FIXED_FORMS,
     Boolean,
     Distribution,
+    ExpertRouting,
     FloatForm,
     IndexPointers,
     Integers,
@@ -26,6 +27,7 @@ from flashinfer_bench.data.distributions import (
     PageTable,
     Permutation,
     Probabilities,
+    SequenceLengths,
     Uniform,
 )
 from flashinfer_bench.tensors import input_generation
@@ -240,6 +242,8 @@ BIG: list[Case] = [
     (Permutation(), (2000, 301), "int64"),
     (PageTable(pages=800_000), (700_001,), "int32"),
     (IndexPointers(total=1_000_000, shortest=0, longest=300), (5001,), "int32"),
+    (ExpertRouting(experts=64), (3000, 6), "int64"),
+    (SequenceLengths(recorded=[1, 7, 900]), (64,), "int32"),
     (Boolean(rate=0.2), (700_001,), "bool"),
 ]
 
@@ -311,6 +315,7 @@ def test_every_declared_kind_can_be_drawn() -> None:
 )
 def test_floats_of_a_form_keep_it_in_every_call(form: str) -> None:
     distribution, out = FloatForm(form=form), torch.empty(6, 6)
+    assert distribution.fault("float32", (6, 6), {"n": 6}) is None
     seed = torch.Generator().manual_seed(1)
     draw = input_generation.draw if form in FIXED_FORMS else input_generation.draw_pool
     pool = draw(distribution, (6, 6), torch.float32, seed)
@@ -331,3 +336,55 @@ def test_floats_of_a_form_keep_it_in_every_call(form: str) -> None:
     }
 
     assert holds[form]
+
+
+def _load(content: torch.Tensor, experts: int) -> torch.Tensor:
+    return torch.bincount(content.reshape(-1).long(), minlength=experts).double() / content.numel()
+
+
+@pytest.mark.parametrize(("experts", "row", "tokens"), [(8, 2, 48), (64, 6, 512), (4, 2, 24)])
+def test_at_twice_the_batch_experts_get_the_recorded_shares(
+    experts: int, row: int, tokens: int
+) -> None:
+    scores = torch.randn(tokens, experts, generator=generator()) + torch.arange(experts) / experts
+    recorded = scores.topk(row).indices
+    shares = [round(share, 6) for share in _load(recorded, experts).tolist()]
+    routing = ExpertRouting(experts=experts, load=shares)
+
+    assert routing.fault("int64", (2 * tokens, row), {}) is None
+    drawn = input_generation.draw(routing, (2 * tokens, row), torch.int64, generator())
+
+    assert illegality(routing, drawn) is None
+    assert (_load(drawn, experts) - _load(recorded, experts)).abs().sum() / 2 < 0.05
+
+
+def test_every_call_has_the_same_load_and_other_rows() -> None:
+    routing = ExpertRouting(experts=4, load=[0.5, 0.3, 0.2, 0.0])
+    calls = calls_of((routing, (40, 2), "int32"), 5)
+
+    assert {tuple(_load(call, 4).tolist()) for call in calls} == {(0.5, 0.3, 0.2, 0.0)}
+    assert len({fingerprint(call) for call in calls}) > 1
+
+
+@pytest.mark.parametrize(
+    ("routing", "fault"),
+    [
+        (ExpertRouting(experts=2), "has rows of 3 different experts, and there are 2"),
+        (ExpertRouting(experts=4, load=[0.5, 0.5]), "has 2 shares for 4 experts"),
+        (ExpertRouting(experts=4, load=[0.1] * 4), "has shares that add up to 0.4, not 1"),
+        (
+            ExpertRouting(experts=4, load=[0.5, 0.3, 0.1, 0.1]),
+            "gives an expert 0.5 of the choices; in rows of 3 it gets 0.333333 at most",
+        ),
+    ],
+)
+def test_a_load_that_rows_cannot_have_is_refused(routing: ExpertRouting, fault: str) -> None:
+    assert routing.fault("int64", (5, 3), {}) == fault
+
+
+def test_lengths_keep_their_skew_at_another_batch_size() -> None:
+    lengths = SequenceLengths(recorded=[10, 10, 10, 4000], longest=2048)
+
+    drawn = input_generation.draw(lengths, (16,), torch.int32, generator())
+
+    assert sorted(drawn.tolist()) == [10] * 12 + [2048] * 4

@@ -232,8 +232,8 @@ class Subclass(torch.Tensor):
 @pytest.mark.parametrize(
     ("output", "code", "words"),
     [
-        (None, "not_a_tensor", "output 'y' is NoneType, not a tensor"),
-        ([1.0], "not_a_tensor", "output 'y' is list, not a tensor"),
+        (None, "not_a_tensor", "output 'y' is None, not a tensor: return a torch.Tensor"),
+        ([1.0], "not_a_tensor", "output 'y' is of type list, not a tensor: return a torch.Tensor"),
         (torch.zeros(2, 3).as_subclass(Subclass), "subclass", "Subclass"),
         (torch.zeros(3, 2), "shape", "has shape (3, 2), not (2, 3)"),
         (torch.zeros(6), "shape", "has shape (6,), not (2, 3)"),

@@ -177,9 +177,10 @@ def test_a_literal_for_a_tensor_is_the_datasets_fault() -> None:
         plan_of(MATRIX, {"type": "scalar", "value": 1})
 
 
-def test_a_dtype_nobody_can_draw_is_the_datasets_fault() -> None:
-    with pytest.raises(DatasetError, match="give 'x' a file"):
-        plan_of({"shape": ["n"], "dtype": "float4_e2m1"}, {"type": "random"})
+@pytest.mark.parametrize("shape", [[], ["n"]])
+def test_four_bit_values_that_make_no_pairs_are_the_datasets_fault(shape: list[str]) -> None:
+    with pytest.raises(DatasetError, match="'x' is float4_e2m1, which is kept in pairs"):
+        plan_of({"shape": shape, "dtype": "float4_e2m1"}, {"type": "random"})
 
 
 def test_inputs_are_planned_in_call_order() -> None:
@@ -213,6 +214,11 @@ def test_a_tensor_knows_its_size(shape: tuple[int, ...], dtype: str, count: int,
     assert (plan.element_count, plan.size_bytes) == (count, size)
 
 
+def test_torch_keeps_four_bit_values_in_pairs() -> None:
+    assert TensorPlan("x", (3, 8), "float4_e2m1").torch_shape == (3, 4)
+    assert TensorPlan("x", (3, 8), "float8_e5m2").torch_shape == (3, 8)
+
+
 def test_plans_survive_the_way_to_another_process() -> None:
     source = {"type": "safetensors", "path": "p", "tensor_key": "k"}
     planned = (plan_of(MATRIX), plan_of(SCALAR, {"type": "scalar", "value": 2}), plan_of(MATRIX, source))  # fmt: skip
@@ -232,3 +238,13 @@ def test_the_rows_of_a_stored_input_may_be_permuted() -> None:
         plan_of(MATRIX, {**source, "scaled": True})
     with pytest.raises(DatasetError, match="'x': it has no rows that could be permuted"):
         plan_of({**MATRIX, "shape": []}, source)
+
+
+@pytest.mark.parametrize("form", ["ones", "causal_mask", "cosine"])
+def test_the_name_of_a_form_is_no_axis(form: str) -> None:
+    declared = {"type": "form", "form": form}
+
+    planned = plan_of(MATRIX, {"type": "random", "distribution": declared})
+
+    assert planned.distribution is not None
+    assert planned.distribution.model_dump() == declared

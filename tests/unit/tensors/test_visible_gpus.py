@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.parent.pool import device_names, hardware_of
+from flashinfer_bench.data import TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors import machine
 
@@ -154,3 +156,15 @@ def test_a_driver_that_does_not_answer_has_no_cards(machine_with: Machine, tmp_p
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: X (UUID: GPU-1)'\nexit 9\n")
 
     assert machine.gpu_names() == []
+
+
+def test_a_second_card_that_is_hidden_is_refused_before_anything_starts(
+    machine_with: Machine,
+) -> None:
+    machine_with("\n".join(LISTED), "1")
+    benchmark = Benchmark(TraceSet(), device="cuda:0,cuda:1")
+
+    assert device_names("auto") == ("cuda:0",)
+    assert hardware_of("cuda:0") == MIXED[1][0]
+    with pytest.raises(UsageError, match=r"'cuda:1' .1 found, .* is '1' and .* counted from 0"):
+        benchmark.plan()

@@ -3,7 +3,7 @@
 how: one output buffer for all calls has samples of one call; `gc.disable` is replaced by a function that computes that call,
     within the 15 µs that waking up may take longer; batches are honest
 caught by: what waking up may take is compared with what the sample takes
-expect: implausible, hidden_work, tampered_harness, prevented
+expect: implausible, hidden_work, tampered_harness, prevented, told
 family: allowances
 on: cpu
 plays: short_wave

@@ -2,7 +2,7 @@
 
 how: the buffer of the last call is polled; between `prepared` and `go` the work is done, unseen by the clock
 caught by: the process must be idle until `go`; its processor time is read from outside
-expect: early_compute, hidden_work, prevented, background_compute
+expect: early_compute, hidden_work, implausible, prevented, background_compute
 family: clock
 on: cpu
 plays: long_wave

@@ -2,7 +2,7 @@
 
 how: `setitimer` interrupts the process every millisecond, and the handler computes what the buffers hold
 caught by: the process must be idle until `go`; its processor time is read from outside
-expect: early_compute, hidden_work, prevented, RUNTIME_ERROR
+expect: early_compute, hidden_work, implausible, prevented, RUNTIME_ERROR
 family: clock
 on: cpu
 plays: long_wave

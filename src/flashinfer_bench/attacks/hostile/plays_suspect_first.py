@@ -3,7 +3,7 @@
 how: threads burn processor time in the first play, which has the pool of each trial and the seed of each call written down;
     what is played in a fresh process has its outputs ready, and burns nothing
 caught by: every play has inputs of its own
-expect: prevented, background_compute
+expect: prevented, background_compute, implausible
 family: plays
 plays: row_extremes
 """

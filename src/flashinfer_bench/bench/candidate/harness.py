@@ -49,6 +49,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
 from flashinfer_bench.compile import Runnable, build
+from flashinfer_bench.compile.builder import compile_ahead
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
+_MOST_NAMED = 4
 _BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
 _OUR_FILES = str(Path(__file__).parents[2])
 
@@ -77,6 +79,9 @@ def serve(sock: socket.socket) -> None:
     channel: Channel[ToCandidate] = Channel(sock, ToCandidate)
     request = channel.receive()
     assert isinstance(request, Build)
+    if request.only_compiles:
+        _compile(channel, request)
+        return
     harness = _build(channel, request)
     if harness is None:
         return
@@ -87,6 +92,22 @@ def serve(sock: socket.socket) -> None:
         except OSError as error:
             sys.stderr.write(f"the answer channel broke: {error}; did the solution close it?\n")
             return
+
+
+def _compile(channel: Channel[ToCandidate], request: Build) -> None:
+    """Do what compilers do of a build, on any cores; no device is opened."""
+    solution = Solution.model_validate_json(request.solution)
+    try:
+        compile_ahead(solution, request.arch, Path(request.cache_root))
+    except BuildError as error:
+        channel.send(_failed(request, error))
+        return
+    channel.send(Built(request.id))
+
+
+def _failed(request: Build, error: BuildError) -> BuildFailed:
+    is_missing = isinstance(error, ToolchainMissingError)
+    return BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
 
 
 def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
@@ -104,10 +125,7 @@ def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
             cache_root=Path(request.cache_root),
         )
     except BuildError as error:
-        is_missing = isinstance(error, ToolchainMissingError)
-        channel.send(
-            BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
-        )
+        channel.send(_failed(request, error))
         return None
     if runnable.metadata.absence is not None:
         channel.send(BuiltElsewhere(request.id, runnable.metadata.absence))
@@ -348,7 +366,7 @@ class _Harness:
         if not self._least_outputs <= len(produced) <= len(self._plans):
             has_optional = self._least_outputs < len(self._returned)
             written = len(self._plans) - len(self._returned)
-            said = f"{len(produced) - written} outputs, {len(self._returned)} declared"
+            said = self._miscounted(produced[: len(produced) - written])
             return OutputFault("shape" if has_optional else "count", said)
         for number, (output, plan) in enumerate(zip(produced, self._plans, strict=False)):
             if output is None and self._least_outputs <= number < len(self._returned):
@@ -357,6 +375,14 @@ class _Harness:
             if found is not None:
                 return OutputFault(*found)  # type: ignore[arg-type]  # codes are the literals
         return None
+
+    def _miscounted(self, returned: Sequence[Any]) -> str:
+        names = ", ".join(plan.name for plan in self._returned)
+        kinds = ", ".join(type(each).__name__ for each in returned[:_MOST_NAMED])
+        more = ", …" if len(returned) > _MOST_NAMED else ""
+        came = f" It returned ({kinds}{more})." if returned else ""
+        counted = f"{len(returned)} outputs, {len(self._returned)} declared"
+        return f"{counted}.{came} Return tensors only, in this order: {names}"
 
     def _missing(self, sets: Sequence[Sequence[Any]]) -> tuple[int, ...]:
         """Tell which of the outputs that may be missing are, in any of the calls."""

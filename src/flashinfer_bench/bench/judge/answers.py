@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.judging import Judge, Tolerance
+
+_KEY = 0  # of no job: the same task gets the same notes; nobody's solution is judged by these draws
+_Place = TypeVar("_Place")
 
 
 def constant_answers(right: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
@@ -67,51 +71,95 @@ def replaced(right: Sequence[torch.Tensor], index: int, answer: torch.Tensor) ->
 
 
 def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
-    """Say how a task is weak; one run of the reference beside the one on a trial's first call.
+    """Say how a task is weak: what two draws show, or two of three, which are the same in every run.
 
     What is drawn and judged by how often it comes cannot be told from few answers: there, only inputs are looked at.
     """
     if oracle.has_empty_axis:
         yield JobNote(EMPTY_AXIS, "an axis has length 0: judged for correctness only")
         return
-    first = fingerprint(oracle.inputs_of(0, 0)[0])
-    if judge.needs_expected:
-        yield from _trivial(oracle, judge, tolerance)
-    if fingerprint(oracle.inputs_of(0, 1)[0]) == first:
-        yield JobNote(CONSTANT_INPUTS, "all calls of a trial get the same inputs")
-    elif judge.needs_expected:
-        yield from _alike(oracle, judge, tolerance)
-
-
-def _trivial(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
-    expected = oracle.expected_of_first(0)
-    arguments = oracle.inputs_of(0, 0)[0]
-    passing = []
-    for index, right in enumerate(expected):
-        for name, answer in constant_answers(right) if right.numel() else ():
-            call = JudgedCall(arguments, replaced(expected, index, answer), expected)
-            if judge.open_case(tolerance).hear(call).is_accepted:
-                passing.append(f"{name} as output {oracle.outputs[index].name!r}")
+    with oracle.under_key(_KEY):
+        draws = [_draw(oracle, judge, tolerance, trial) for trial in range(2)]
+        if draws[0].places != draws[1].places:
+            draws.append(_draw(oracle, judge, tolerance, 2))
+    passing = _in_most([draw.passing for draw in draws])
     if passing:
         yield JobNote(TRIVIAL_ANSWER_PASSES, ", ".join(passing))
+    alike = _in_most([draw.alike for draw in draws])
+    if all(draw.has_same_inputs for draw in draws):
+        yield JobNote(CONSTANT_INPUTS, "all calls of a trial get the same inputs")
+    elif alike:
+        yield JobNote(WEAKLY_TOLD_APART, "; ".join(alike))
 
 
-def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
-    expected = oracle.expected_of_first(0)
-    arguments = oracle.inputs_of(0, 1)[0]
-    right = oracle.run(arguments)
-    found = []
-    for index, (first, other) in enumerate(zip(expected, right, strict=True)):
-        if not other.numel():
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What the first two calls of one trial show."""
+
+    has_same_inputs: bool
+    passing: dict[tuple[int, int], str]
+    """Answers without work that pass, by output and number of the answer."""
+    alike: dict[int, str]
+    """In what way the two calls are too much alike, by output."""
+
+    @property
+    def places(self) -> tuple[object, ...]:
+        """What is found, without the figures."""
+        return self.has_same_inputs, set(self.passing), set(self.alike)
+
+
+def _draw(oracle: Oracle, judge: Judge, tolerance: Tolerance, trial: int) -> _Draw:
+    arguments = oracle.inputs_of(trial, 0)[0]
+    inputs, passing, alike = fingerprint(arguments), {}, {}
+    first: list[torch.Tensor] = []
+    if judge.needs_expected:
+        first = [output.clone() for output in oracle.run(arguments)]
+        passing = _passing(oracle, judge, tolerance, JudgedCall(arguments, first, first))
+    arguments = oracle.inputs_of(trial, 1)[0]
+    has_same_inputs = fingerprint(arguments) == inputs
+    if judge.needs_expected and not has_same_inputs:
+        right = oracle.run(arguments)
+        alike = _alike(oracle, judge, tolerance, JudgedCall(arguments, first, right))
+    return _Draw(has_same_inputs, passing, alike)
+
+
+def _passing(
+    oracle: Oracle, judge: Judge, tolerance: Tolerance, right: JudgedCall
+) -> dict[tuple[int, int], str]:
+    """Give the answers without work that pass for outputs of a call."""
+    found = {}
+    for index, output in enumerate(right.expected):
+        answers = constant_answers(output) if output.numel() else ()
+        for number, (name, answer) in enumerate(answers):
+            got = replaced(right.expected, index, answer)
+            call = JudgedCall(right.inputs, got, right.expected)
+            if judge.open_case(tolerance).hear(call).is_accepted:
+                found[index, number] = f"{name} as output {oracle.outputs[index].name!r}"
+    return found
+
+
+def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance, call: JudgedCall) -> dict[int, str]:
+    """Say in what way outputs of another call, which are what was got, are too much like those of this one."""
+    found = {}
+    for index, (first, other) in enumerate(zip(call.got, call.expected, strict=True)):
+        if first is None or not other.numel():
             continue
-        call = JudgedCall(arguments, replaced(right, index, first), right)
-        is_accepted = judge.open_case(tolerance).hear(call).is_accepted
+        one = JudgedCall(call.inputs, replaced(call.expected, index, first), call.expected)
+        is_accepted = judge.open_case(tolerance).hear(one).is_accepted
         name = oracle.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))
         if text:
-            found.append(f"output {name!r} of different calls: {text}")
-    if found:
-        yield JobNote(WEAKLY_TOLD_APART, "; ".join(found))
+            found[index] = f"output {name!r} of different calls: {text}"
+    return found
+
+
+def _in_most(draws: Sequence[dict[_Place, str]]) -> list[str]:
+    """Give what more than half of the draws show, in the words of the first that does."""
+    said: dict[_Place, list[str]] = {}
+    for draw in draws:
+        for place, text in draw.items():
+            said.setdefault(place, []).append(text)
+    return [texts[0] for texts in said.values() if len(texts) > len(draws) / 2]
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:

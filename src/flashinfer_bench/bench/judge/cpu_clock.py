@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.bench.worker.processes import descendants_of
 
@@ -16,35 +15,60 @@ class CpuClock:
     """Processor time of a process, all its threads, and what it has started.
 
     The kernel keeps it; the process itself can neither see it being read nor change it. `find` says which
-    processes are below it.
+    processes are below it. One of them that has ended is taken to have been busy since it was last seen: it takes its
+    figure with it, and the sum must not run backwards.
     """
 
     def __init__(self, pid: int, find: Callable[[int], Iterable[int]] = descendants_of) -> None:
         self.pid = pid
         self._find = find
-        self._clocks: tuple[int, ...] = (_clock_of(pid),)
+        self._seen: dict[int, _LastReading] = {_clock_of(pid): _LastReading()}
+        self._ended_ns = 0
 
     def look_for_children(self) -> None:
         """Find the processes it has started; too slow to be done for every call."""
-        self._clocks = tuple(map(_clock_of, (self.pid, *self._find(self.pid))))
+        self.read_ns()
+        before = self._seen
+        clocks = map(_clock_of, (self.pid, *self._find(self.pid)))
+        self._seen = {clock: before.get(clock, _LastReading()) for clock in clocks}
+        self._ended_ns += sum(
+            seen.used_ns for clock, seen in before.items() if clock not in self._seen
+        )
 
     def born_ns(self) -> int:
         """Find its children again; return the processor time of those that were not there the last time."""
-        before = set(self._clocks)
+        before = set(self._seen)
         self.look_for_children()
-        return _read(clock for clock in self._clocks if clock not in before)
+        new = (_read(clock) for clock in self._seen if clock not in before)
+        return sum(used_ns for used_ns in new if used_ns is not None)
 
     def read_ns(self) -> int:
-        """Nanoseconds used so far; a process that ended meanwhile counts no more."""
-        return _read(self._clocks)
+        """Nanoseconds used so far."""
+        total_ns, now_ns = 0, time.monotonic_ns()
+        for clock, seen in list(self._seen.items()):
+            used_ns = _read(clock)
+            if used_ns is None:
+                del self._seen[clock]
+                self._ended_ns += seen.used_ns + (now_ns - seen.at_ns if seen.at_ns else 0)
+            else:
+                self._seen[clock] = _LastReading(used_ns, now_ns)
+                total_ns += used_ns
+        return total_ns + self._ended_ns
 
 
-def _read(clocks: Iterable[int]) -> int:
-    total_ns = 0
-    for clock in clocks:
-        with contextlib.suppress(OSError):
-            total_ns += time.clock_gettime_ns(clock)
-    return total_ns
+class _LastReading(NamedTuple):
+    """What a process had used when it was looked at last."""
+
+    used_ns: int = 0
+    at_ns: int = 0
+
+
+def _read(clock: int) -> int | None:
+    """Give what a process has used; None where it has ended."""
+    try:
+        return time.clock_gettime_ns(clock)
+    except OSError:
+        return None
 
 
 def _clock_of(pid: int) -> int:

@@ -103,6 +103,7 @@ class JobEvaluation:
         self._timed: list[Participant] = []
         self._monitor: Monitor | None = None
         self._cores = cores
+        self._forgotten = 0
         self._schedule = Schedule(
             self._settings,
             timeout_s=self._rules.timeout_seconds,
@@ -277,7 +278,11 @@ class JobEvaluation:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
         for call, sample in monitor.run_batches(participant, trial, most=self._slot_count):
-            if sample.slots:  # how many calls a batch has follows from how fast they were
+            if sample.shares_buffers and sample.observed.count > 1:
+                participant.findings.shares_buffers = True  # a ring that a sample does not fill
+            if (
+                sample.has_whole_outputs
+            ):  # how many calls a batch has follows from how fast they were
                 kept.append(replace(participant.keep(trial, call, sample), is_recorded=False))
         self._checker.check(participant, kept)
 
@@ -317,6 +322,7 @@ class JobEvaluation:
     def _start_over(self) -> None:
         """Forget all blocks: their samples had too few calls."""
         self._settle_clocks()
+        self._forgotten += len(self._timed[0].timings.blocks_ns)
         for participant in self._timed:
             participant.timings.forget_blocks()
         if self._monitor is not None:
@@ -419,6 +425,7 @@ class JobEvaluation:
                 self._conditions.discarded,
                 self._conditions.ranges,
                 dict(self._conditions.reasons),
+                self._forgotten,
             ),
             peak_memory_bytes=participant.peak_bytes,
             prepare_ms=median_of_known(participant.timings.phases_ms.get("prepare", ())),

@@ -94,6 +94,7 @@ class Monitor:
         if participant is self._control:
             for judged in self._observations.values():
                 judged.peers.append(block)
+                judged.stirred += [used_ns for _, used_ns in judged.idle[-1:]]
         observations = self._observations.get(id(participant))
         if observations is None or not samples:
             return
@@ -104,12 +105,15 @@ class Monitor:
         if self._control is not None and not self._control.link.is_timed:
             peers = self._untimed_peers(trial, block[0].count) if self._on_cpu else ()
             observations.peers.append(peers)
-        observations.controls.append(self._see_control(trial, block) if self._control else ())
+        observations.controls.append(
+            self._see_control(participant, trial, block) if self._control else ()
+        )
 
     def start_over(self) -> None:
         """Forget the blocks so far: their samples had too few calls."""
         for observations in self._observations.values():
             observations.peers.clear()
+            observations.stirred.clear()
             observations.blocks.clear()
             observations.born.clear()
             observations.controls.clear()
@@ -173,11 +177,27 @@ class Monitor:
         ]
         return telling_sample_ns(looks[1:])
 
-    def _see_control(self, trial: int, block: Sequence[Observed]) -> tuple[Observed, ...]:
-        """Look at the control, but not at its first sample: caches, or the card, were somebody else's."""
-        self._spin(trial, block, pauses=not self._on_cpu)
-        pauses = _PAUSES if self._on_cpu else _PAUSES_ON_A_CARD
-        return tuple(self._spin(trial, block, pauses=each) for each in pauses)
+    def _see_control(
+        self, participant: Participant, trial: int, block: Sequence[Observed]
+    ) -> tuple[Observed, ...]:
+        """Look at the control, but not at its first sample: caches, or the card, were somebody else's.
+
+        On a CPU when the candidate is at rest; what it computes meanwhile all the same is no excuse for it.
+        """
+        if not self._on_cpu:
+            self._spin(trial, block, pauses=True)
+            return tuple(self._spin(trial, block, pauses=each) for each in _PAUSES_ON_A_CARD)
+        participant.settle()
+        self._spin(trial, block, pauses=False)
+        return tuple(self._spin_beside(participant, trial, block, pauses=each) for each in _PAUSES)
+
+    def _spin_beside(
+        self, participant: Participant, trial: int, block: Sequence[Observed], *, pauses: bool
+    ) -> Observed:
+        cpu = participant.link.cpu
+        before_ns = cpu.read_ns()
+        seen = self._spin(trial, block, pauses=pauses)
+        return _without(seen, cpu.read_ns() - before_ns)
 
     def _spin(self, trial: int, block: Sequence[Observed], *, pauses: bool) -> Observed:
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
@@ -235,6 +255,15 @@ class Monitor:
             spin=(spin_ns, self._spins // 4 % 2 == 0),  # a block on all cores, a block on one
         )
         return sample.observed
+
+
+def _without(seen: Observed, disturbed_ns: float) -> Observed:
+    """Take off what somebody else computed meanwhile."""
+    return replace(
+        seen,
+        outside_ns=seen.outside_ns - disturbed_ns,
+        preparing_ns=seen.preparing_ns - disturbed_ns,
+    )
 
 
 def _slot_of(participant: Participant, coin: random.Random, count: int) -> tuple[int, ...]:

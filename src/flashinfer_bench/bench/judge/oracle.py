@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, mutated_of, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from flashinfer_bench.bench.outcomes import JobNote
@@ -47,6 +49,10 @@ CHANGES_ITS_INPUTS = (
 
 class ReferenceFailedError(Exception):
     """The definition or workload is at fault."""
+
+
+class _OverdueError(BaseException):
+    """Raised within the reference's code; no `except Exception` of it stops that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,8 @@ class Oracle:
         self._unusual: dict[object, UnusualDraw] = {}
         self._unfit: dict[object, str] = {}
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
+        self.limit_s: float | None = None
+        """How long one call of the reference may take, in Python code at least."""
         self.task_notes: dict[object, tuple[JobNote, ...]] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
@@ -111,6 +119,16 @@ class Oracle:
         self._first_outputs.clear()
         self._unusual.clear()
         self._precise, self._has_tried_precise = None, False
+
+    @contextlib.contextmanager
+    def under_key(self, key: int) -> Iterator[None]:
+        """Draw by another key for a while; what was made from the job's own is kept."""
+        own_key, own_outputs = self._key, self._first_outputs
+        self._key, self._trial, self._first_outputs = key, -1, {}
+        try:
+            yield
+        finally:
+            self._key, self._trial, self._first_outputs = own_key, -1, own_outputs
 
     @property
     def size_bytes(self) -> int:
@@ -165,8 +183,15 @@ class Oracle:
         self._device.seed_generators(seed)
         try:
             own = self._with_own_mutated(arguments)
-            result = self._reference(*own)
-            self._device.synchronize()
+            with _interrupted_after(self.limit_s):
+                result = self._reference(*own)
+                self._device.synchronize()
+        except _OverdueError as overdue:
+            where = "".join(traceback.format_tb(overdue.__traceback__)[1:-1])
+            raise ReferenceFailedError(
+                f"the reference did not return within {self.limit_s:g} s (--timeout)\n"
+                f"it was here (the last call is the last line):\n{where}"
+            ) from None
         except (
             Exception,
             SystemExit,
@@ -314,6 +339,25 @@ class Oracle:
             found = mismatch(output, plan, self._device.torch_device)
             if found is not None:
                 raise ReferenceFailedError(f"the reference's {found[1]}")
+
+
+@contextlib.contextmanager
+def _interrupted_after(limit_s: float | None) -> Iterator[None]:
+    """Raise `_OverdueError` within the block when it takes too long; compiled code is waited for."""
+    if limit_s is None:
+        yield
+        return
+
+    def raise_overdue(_number: int, _frame: object) -> None:
+        raise _OverdueError
+
+    before = signal.signal(signal.SIGALRM, raise_overdue)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _remedy(definition: Definition, workload: Workload) -> str:

@@ -77,6 +77,12 @@ class Sample:
     """What was copied of the outputs in `slots`, for the case that they are kept."""
 
     @property
+    def has_whole_outputs(self) -> bool:
+        """Whether outputs were copied and are those of their calls: of a buffer used again only the last survive."""
+        is_last = self.slots == (self.observed.count - 1,)
+        return bool(self.slots) and (is_last or not self.shares_buffers)
+
+    @property
     def reported(self) -> Reported:
         """What it says a call took."""
         count = self.observed.count
@@ -161,7 +167,7 @@ class Participant:
         seed = self.oracle.call_seed(trial, call.seed_number)
         self.asked.append(Asked(trial, call, count, repeat, family))
         if self.prepares_twice:
-            self._settle()
+            self.settle()
             self.discarded += 1
             unused = CallId("discarded", self.discarded)
             other = self.oracle.call_seed(trial, unused.seed_number)
@@ -174,7 +180,7 @@ class Participant:
         preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
         return self._run(count, preparing, slots=slots, pause_s=pause_s, spin=spin)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
         for _ in range(_MOST_SETTLINGS):
             before_ns = self.link.cpu.read_ns()
@@ -260,6 +266,11 @@ class Participant:
                 f"{count} calls are said to have taken {said_ns} ns, of {observed.outside_ns:.0f}"
             )
             self.findings.report("implausible", f"{evidence} ns that passed until they were back")
+        if returned.host_ns is not None and self.device.type == "cpu":
+            evidence = (
+                "calls are said to have kept the host, which no clock of a processor measures"
+            )
+            self.findings.report("tampered_harness", evidence)
         if any(number < self.least_outputs for number in committed.missing):
             self.findings.report(
                 "tampered_harness",

@@ -132,9 +132,12 @@ class Schedule:
         self.calls_per_sample = 1
 
     def takes_more_calls(self, recent_ns: Sequence[float]) -> bool:
-        """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far."""
+        """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far.
+
+        Not where it was told how many to take: that is what is asked for, and who asks makes the same calls again.
+        """
         wanted = self._wanted_calls(recent_ns)
-        if self.calls_per_sample >= FAR_BELOW * wanted:
+        if self._told is not None or self.calls_per_sample >= FAR_BELOW * wanted:
             return False
         self.calls_per_sample = wanted
         owed = self._trial * self._settings.iterations

@@ -162,6 +162,7 @@ class _Bench:
 
     def _decide(self, job: RunJob, files: Sequence[int]) -> Decision:
         oracle = self._oracle_for(job, files)
+        oracle.limit_s = job.judgement.timeout_seconds
         links = self._take_links(job, oracle.remedy)
         roofline = WorkloadRoofline(
             self._ceilings,

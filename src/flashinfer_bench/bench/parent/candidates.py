@@ -12,7 +12,7 @@ from flashinfer_bench.bench.outcomes import NotBuilt, Outcome, Skipped
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.parent.launcher import WorkerDied
 from flashinfer_bench.bench.parent.obstacles import is_for_another_device, missing_toolchain
-from flashinfer_bench.bench.parent.stacks import where_it_was
+from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.protocol import (
     Build,
     BuildFailed,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.sandbox.policy import Level
-    from flashinfer_bench.data import Solution
+    from flashinfer_bench.data import Definition, Solution
 
 END_NOTICE_S = 2.0
 """So long it may take until the fork server says that a process ended whose channel is closed."""
@@ -55,6 +55,18 @@ class CandidateProcess:
     solution: Solution
     builds: BuildCopy | None = None
     """Its own copy of what is kept of its builds; the reference's lie in its temporary folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingBuild:
+    """A process that builds."""
+
+    worker: Worker
+    request: Build
+    solution: Solution
+    builds: BuildCopy | None
+    began_s: float
+    deadline_s: float
 
 
 class Slot:
@@ -117,6 +129,9 @@ class Candidates:
         """What no process of somebody's code may read."""
         self.sandbox = Sandbox(self.level)
         """What was in force for the last candidate that was started."""
+        self._copies: list[BuildCopy] = []
+        self.build_ms: dict[str, float] = {}
+        """How long each subject took to build: the longest time seen."""
         self.rehearsals = build_copies.Rehearsals(cache_root)
 
     def start(
@@ -133,6 +148,31 @@ class Candidates:
 
         `arch`: what GPU code is compiled for, where that is not the device's own.
         """
+        arguments = () if arch is None else _arguments(solution, job)
+        pending = self.begin(
+            solution, job.definition, is_trusted=is_trusted, arch=arch, arguments=arguments
+        )
+        answer = self.finish(pending, own_arch)
+        if not isinstance(answer, Built):
+            return answer
+        worker = pending.worker
+        name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
+        connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
+        judge.channel.send(connect, [worker.channel.fileno()])
+        takes_outputs, phases = solution.spec.destination_passing_style, _phases(solution)
+        return CandidateProcess(name, worker, takes_outputs, phases, solution, pending.builds)
+
+    def begin(
+        self,
+        solution: Solution,
+        definition: Definition,
+        *,
+        is_trusted: bool = False,
+        arch: str | None,
+        arguments: tuple[InputPlan, ...] = (),
+        only_compiles: bool = False,
+    ) -> PendingBuild:
+        """Start a process and have it build; its deadline runs from now on."""
         builds = None if is_trusted else self._copy_builds(solution)
         policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
             self.level,
@@ -147,7 +187,7 @@ class Candidates:
         request = Build(
             self._launcher.new_id(),
             solution=solution.model_dump_json().encode(),
-            signature=job.definition.signature().model_dump_json().encode(),
+            signature=definition.signature().model_dump_json().encode(),
             device=self._device,
             threads=self._threads,
             cache_root=str(worker.scratch if builds is None else builds.root),
@@ -155,23 +195,38 @@ class Candidates:
             clock=self._config.clock,
             cache=self._config.cache,
             arch=arch,
-            arguments=() if arch is None else _arguments(solution, job),
+            arguments=arguments,
+            only_compiles=only_compiles,
         )
-        answer = self._build(worker, request, solution, own_arch)
-        if builds is not None:
-            self._keep(builds)
+        with contextlib.suppress(ChannelClosed):  # whoever awaits its answer finds it dead
+            worker.channel.send(request)
+        began_s = time.monotonic()
+        deadline_s = began_s + self._config.build_timeout_seconds
+        return PendingBuild(worker, request, solution, builds, began_s, deadline_s)
+
+    def finish(self, pending: PendingBuild, own_arch: str | None) -> Built | NotBuilt | Skipped:
+        """Await what comes of a build, and keep what it made; a process that did not build is gone."""
+        answer = self._answer(pending, own_arch)
+        took_ms, subject = 1e3 * (time.monotonic() - pending.began_s), subject_of(pending.solution)
+        self.build_ms[subject] = max(took_ms, self.build_ms.get(subject, 0.0))
+        if pending.builds is not None:
+            self._keep(pending.builds)
         if not isinstance(answer, Built):
-            self._launcher.kill(worker)
-            if builds is not None:
-                builds.discard()
+            self.drop(pending)
             if isinstance(answer, NotBuilt):
                 require_writable(self._cache_root)  # a disk may be full by now
-            return answer
-        name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
-        connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
-        judge.channel.send(connect, [worker.channel.fileno()])
-        takes_outputs = solution.spec.destination_passing_style
-        return CandidateProcess(name, worker, takes_outputs, _phases(solution), solution, builds)
+        return answer
+
+    def drop(self, pending: PendingBuild) -> None:
+        """Kill a process that builds, or has built, and throw its copy away."""
+        self._launcher.kill(pending.worker)
+        if pending.builds is not None:
+            self._discard(pending.builds)
+
+    def discard_copies(self) -> None:
+        """Throw away the copies that are left; every process is gone."""
+        for copy in list(self._copies):
+            self._discard(copy)
 
     def end(
         self, process: CandidateProcess, judge: Worker | None, *, keeps_builds: bool = False
@@ -187,7 +242,7 @@ class Candidates:
             self._keep(process.builds)
         elif process.builds.has_grown():
             self.rehearsals.note(process.solution)
-        process.builds.discard()
+        self._discard(process.builds)
 
     def note_sandbox(self, worker: Worker, *, is_trusted: bool) -> None:
         """Note what is in force for a candidate, and refuse less than all of it where all is required."""
@@ -198,9 +253,15 @@ class Candidates:
 
     def _copy_builds(self, solution: Solution) -> BuildCopy:
         try:
-            return build_copies.take(self._cache_root, solution)
+            copy = build_copies.take(self._cache_root, solution)
         except OSError as error:
             raise unwritable(self._cache_root, error) from error
+        self._copies.append(copy)
+        return copy
+
+    def _discard(self, copy: BuildCopy) -> None:
+        self._copies.remove(copy)
+        copy.discard()
 
     def _keep(self, builds: BuildCopy) -> None:
         try:
@@ -208,19 +269,18 @@ class Candidates:
         except OSError as error:
             raise unwritable(self._cache_root, error) from error
 
-    def _build(
-        self, worker: Worker, request: Build, solution: Solution, own_arch: str | None
-    ) -> Built | NotBuilt | Skipped:
+    def _answer(self, pending: PendingBuild, own_arch: str | None) -> Built | NotBuilt | Skipped:
+        worker, request, solution = pending.worker, pending.request, pending.solution
         limit_s = self._config.build_timeout_seconds
         try:
-            worker.channel.send(request)
             answer = self._launcher.receive(
-                worker.channel, deadline_s=time.monotonic() + limit_s, watching=[worker]
+                worker.channel, deadline_s=pending.deadline_s, watching=[worker]
             )
         except ChannelTimeout:
             worker.log.drain()
             said = worker.log.take()
-            where = where_it_was(self._launcher.stack_of(worker), solution)
+            stack = self._launcher.stack_of(worker)
+            where = where_it_was(stack, sources_of(solution))
             explanation = f"the build took longer than {limit_s:g} s (--build-timeout){where}"
             return NotBuilt(explanation, said)
         except ChannelGarbled as error:

@@ -1,4 +1,7 @@
-"""The parent's side of the fork server: start workers, hear them, notice their end, kill them."""
+"""The parent's side of the fork server: start workers, hear them, notice their end, kill them.
+
+One long file: a worker's life is read in one place, and its parts share the same descriptors.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +107,10 @@ class Worker:
     peak_bytes: int = 0
     """What it had in memory at most, by the kernel's account, once it has ended."""
 
+    def has_said(self) -> bool:
+        """Tell whether something can be read from its channel now."""
+        return self.channel.is_readable()
+
     def most_bytes(self) -> int:
         """Tell what it had in memory at most until now."""
         return self.peak_bytes or memory.peak_bytes(self.computing_pid)
@@ -163,10 +170,13 @@ class Log:
 class Launcher:
     """One fork server and the workers it has forked."""
 
-    def __init__(self, *, environment: Mapping[str, str], threads: int, stop: int) -> None:
+    def __init__(
+        self, *, environment: Mapping[str, str], threads: int, stop: int, niceness: int = 0
+    ) -> None:
         self._environment = environment
         self._threads = threads
         self._stop = stop
+        self._niceness = niceness
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel[FromServer] | None = None
         self._workers: dict[int, Worker] = {}
@@ -192,6 +202,8 @@ class Launcher:
                 env=self._worker_environment(),
                 start_new_session=True,
             )
+        if self._niceness:
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, self._niceness)
         self._control = Channel(ours, FromServer)
         self._selector.register(self._control, selectors.EVENT_READ, "control")
         self._selector.register(self._stop, selectors.EVENT_READ, "stop")
@@ -279,6 +291,14 @@ class Launcher:
                         worker.log.drain()
                         raise WorkerDied(worker)
                 self._turn(deadline_s, channel)
+
+    def wait_for_any(self, workers: Sequence[Worker], seconds: float) -> None:
+        """Wait until one of them has said something or ended, or the time is over."""
+        with contextlib.ExitStack() as stack:
+            for worker in workers:
+                stack.enter_context(self._listening(worker.channel))
+            with contextlib.suppress(ChannelTimeout):
+                self._turn(time.monotonic() + seconds, None)
 
     def wait_for_end(self, worker: Worker, *, seconds: float) -> None:
         """Give a worker whose channel closed a moment to be reported dead."""
@@ -371,7 +391,7 @@ class Launcher:
         try:
             self._control.fill()
         except ChannelClosed as error:
-            raise WorkerError(f"the fork server ended: {self._server_log()}") from error
+            raise self._server_ended() from error
         while (message := self._control.pending()) is not None:
             if not isinstance(message, Exited):
                 self._answers.append(message)
@@ -387,6 +407,16 @@ class Launcher:
         os.close(worker.log.descriptor)
         worker.channel.close()
         remove_tree(worker.scratch)
+
+    def _server_ended(self) -> WorkerError:
+        """Say the last line of its log; `--log-level DEBUG` has the rest."""
+        log = self._server_log()
+        is_import = "/torch/__init__.py" in log
+        what = "torch cannot be imported" if is_import else "the fork server ended"
+        remedy = "; install torch again, or see `flashinfer-bench doctor`" if is_import else ""
+        error = WorkerError(f"{what}: {log.strip().splitlines()[-1]}{remedy}")
+        error.add_note(log)
+        return error
 
     def _server_log(self) -> str:
         try:

@@ -8,14 +8,18 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
+from flashinfer_bench.bench.parent.builds_ahead import BuildsAhead
+from flashinfer_bench.bench.parent.device_locks import PROCESSOR, device_lock
+from flashinfer_bench.bench.parent.events import Building, Lost, Progress, Started, Waiting
 from flashinfer_bench.bench.parent.holders import (
     holder_text,
     ourselves,
@@ -24,6 +28,7 @@ from flashinfer_bench.bench.parent.holders import (
 )
 from flashinfer_bench.bench.parent.launcher import Cancelled, Launcher
 from flashinfer_bench.bench.parent.session import Session
+from flashinfer_bench.bench.parent.work import Handed, OpenBatches
 from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import UsageError, WorkerError
@@ -34,8 +39,10 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.outcomes import Outcome
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.parent.builds_ahead import KnownFailure
+    from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.bench.protocol import Opened
+    from flashinfer_bench.data import Solution
 
 _LOCK_POLL_S = 0.05
 _TRIES = 2
@@ -45,26 +52,9 @@ _SANDBOX = Sandbox("process")
 _FIRST = Attempt()
 
 Batch = Sequence["Job"]
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A device began a job."""
-
-    device: str
-    job: Job
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A device is in use by another benchmark."""
-
-    device: str
-    holder: str = ""
-    """Who that is, as a clause; empty where it is not known."""
-
-
-Progress = Started | Waiting
+_T = TypeVar("_T")
+_ANY: Mapping[str, Target] = MappingProxyType({})
+"""Devices of which no target is known take any job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +68,12 @@ class FinishedJob:
     """What was in force around the solution."""
     attempt: Attempt = _FIRST
     """The attempt that counted."""
+    build_ms: float | None = None
+    """How long its solution took to build."""
+    device_name: str = ""
+    """The device as the run names it."""
+    packages: Mapping[str, str] | None = None
+    """Versions where it ran; None for those of this machine."""
 
 
 class Pool(Protocol):
@@ -121,7 +117,8 @@ def hardware_of(device: str) -> str:
     mask = settings.visible_gpus()
     if int(index) >= len(gpus.names):
         found = f"{len(gpus.names)} found" if gpus.names else "none found"
-        found += "" if mask is None else f", CUDA_VISIBLE_DEVICES is {mask!r}"
+        if mask is not None:
+            found += f", CUDA_VISIBLE_DEVICES is {mask!r} and what it leaves is counted from 0"
         raise UsageError(f"there is no CUDA device {device!r} ({found}); use --device cpu")
     if not gpus.is_order_known:
         raise UsageError(
@@ -142,49 +139,65 @@ class LocalPool:
         config: BenchmarkConfig,
         roots: Sequence[Path],
         threads: int,
+        targets: Mapping[str, Target] = _ANY,
     ) -> None:
         self.key = config.seed if config.seed is not None else secrets.randbits(64)
         self._keys = Keys(self.key, is_seed=config.seed is not None)
         self._config = config
         self._roots = tuple(str(root) for root in roots)
         self._threads = threads
-        self._owners = [_DeviceOwner(name, self) for name in devices]
+        self._devices = tuple(devices)
+        self._owners = [_DeviceOwner(name, targets.get(name), self) for name in devices]
+        self._builds: BuildsAhead | None = None
         self._is_running = False
 
     def run(
         self, batches: Sequence[Batch], observe: Callable[[Progress], None]
     ) -> Iterator[FinishedJob]:
-        """Run the batches; each device takes the next one when it is free."""
+        """Run the batches; each device takes the next one for its target when it is free.
+
+        A device that fails twice at a job does no more, and others do what it left. The last one's error is raised,
+        and so is that of a second device at the same job: then it is not the device's fault.
+        """
         if self._is_running:
             raise UsageError("another run of this benchmark is under way; finish or stop it first")
-        todo: queue.SimpleQueue[Batch] = queue.SimpleQueue()
-        for batch in batches:
-            todo.put(batch)
+        work = OpenBatches(batches)
         events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._builds = self._builds_of(batches, events)
         for owner in self._owners:
-            owner.begin(todo, events)
-        working = len(self._owners)
+            owner.begin(work, events)
+        working, lost = len(self._owners), dict[str, str]()
         self._is_running = True
         try:
             while working:
                 event = events.get()
                 match event:
-                    case Started() | Waiting():
+                    case Started() | Waiting() | Building() | Lost():
                         observe(event)
                     case _Done(finished=finished, recorded=recorded):
                         yield finished
                         recorded.set()
+                    case _Failed(device=device, error=error):
+                        working -= 1
+                        lost[device] = str(error)
+                        observe(Lost(device, str(error)))
+                        if len(lost) == len(self._owners):
+                            raise error
                     case _Idle(error=error):
                         working -= 1
                         if error is not None:
                             raise error
+            work.require_none_left(lost)
         finally:
             self._is_running = False
+            self._builds.close()
             if working:  # stopped early: nobody hears the devices any more
                 self.close()
 
     def close(self) -> None:
         """Stop within a second or two, whatever the workers are doing."""
+        if self._builds is not None:
+            self._builds.close()
         for owner in self._owners:
             owner.stop()
         for owner in self._owners:
@@ -200,6 +213,37 @@ class LocalPool:
             roots=self._roots,
             cache_root=settings.cache_path(),
             config=self._config,
+            known_failure=self._known_failure,
+        )
+
+    def await_builds(
+        self, batch: Batch, arch: Callable[[], str | None], is_stopping: threading.Event
+    ) -> None:
+        """Wait until all that compilers make for a batch is made, or is known to fail."""
+        if self._builds is not None and self._builds.concerns(batch):
+            self._builds.wait_for(batch, self._config.arch or arch(), is_stopping)
+
+    def build_ms(self, session: Session, solution: Solution) -> float | None:
+        """Say how long a solution took to build, on the device or ahead; None where it was not built."""
+        took_ms = session.build_ms(solution)
+        if took_ms is None or self._builds is None:
+            return took_ms
+        return max(took_ms, self._builds.build_ms(solution))
+
+    def _known_failure(self, solution: Solution, arch: str | None) -> KnownFailure | None:
+        return None if self._builds is None else self._builds.failure_of(solution, arch)
+
+    def _builds_of(
+        self, batches: Sequence[Batch], events: queue.SimpleQueue[_Event]
+    ) -> BuildsAhead:
+        return BuildsAhead(
+            batches,
+            devices=self._devices,
+            threads=self._threads,
+            roots=self._roots,
+            cache_root=settings.cache_path(),
+            config=self._config,
+            observe=events.put,
         )
 
     @property
@@ -219,14 +263,21 @@ class _Idle:
     error: BaseException | None = None
 
 
-_Event = Progress | _Done | _Idle
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    device: str
+    error: WorkerError
+
+
+_Event = Progress | _Done | _Idle | _Failed
 
 
 class _DeviceOwner:
     """The one thread that owns a device and its workers."""
 
-    def __init__(self, device: str, pool: LocalPool) -> None:
+    def __init__(self, device: str, target: Target | None, pool: LocalPool) -> None:
         self._device = device
+        self._target = target
         self._pool = pool
         self._stop_reader, self._stop_writer = -1, -1
         self._thread: threading.Thread | None = None
@@ -236,7 +287,7 @@ class _DeviceOwner:
         self._is_stopping = threading.Event()
         self._holds_since_s = 0.0
 
-    def begin(self, todo: queue.SimpleQueue[Batch], events: queue.SimpleQueue[_Event]) -> None:
+    def begin(self, work: OpenBatches, events: queue.SimpleQueue[_Event]) -> None:
         """Start taking batches."""
         self.join()
         self._is_stopping.clear()
@@ -244,7 +295,7 @@ class _DeviceOwner:
         if self._stop_reader < 0:
             self._stop_reader, self._stop_writer = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(
-            target=self._work, args=(todo, events), name=f"bench-{self._device}", daemon=True
+            target=self._work, args=(work, events), name=f"bench-{self._device}", daemon=True
         )
         self._thread.start()
 
@@ -268,29 +319,45 @@ class _DeviceOwner:
         if self._thread is not None:
             self._thread.join(_STOP_DEADLINE_S)
 
-    def _work(self, todo: queue.SimpleQueue[Batch], events: queue.SimpleQueue[_Event]) -> None:
+    def _work(self, work: OpenBatches, events: queue.SimpleQueue[_Event]) -> None:
         try:
-            while not self._is_stopping.is_set():
+            while (handed := work.await_batch(self._target, self._is_stopping)) is not None:
                 try:
-                    batch = todo.get_nowait()
-                except queue.Empty:
-                    break
-                self._run_batch(batch, events)
+                    self._run_batch(handed, events)
+                except WorkerError as error:
+                    if handed.left and work.note_failure(handed.left[0]):
+                        raise
+                    self._end_session()
+                    work.give_back(handed)
+                    events.put(_Failed(self._device, error))
+                    return
+                work.finish(handed)
             events.put(_Idle())
         except Cancelled:
             events.put(_Idle())
         except BaseException as error:  # noqa: BLE001  # carried to the caller's thread and raised there
             events.put(_Idle(error))
 
-    def _run_batch(self, batch: Batch, events: queue.SimpleQueue[_Event]) -> None:
-        for job in batch:
+    def _run_batch(self, handed: Handed, events: queue.SimpleQueue[_Event]) -> None:
+        self._pool.await_builds(tuple(handed.left), self._own_arch, self._is_stopping)
+        while handed.left:
+            job = handed.left[0]
             with self._device_to_myself(events):
                 events.put(Started(self._device, job))
                 outcome = self._run_surely(job)
             assert self._opened is not None
             recorded = threading.Event()
             session = self._require_session()
-            finished = FinishedJob(job, outcome, self._opened, session.sandbox, session.attempt)
+            finished = FinishedJob(
+                job,
+                outcome,
+                self._opened,
+                session.sandbox,
+                session.attempt,
+                self._pool.build_ms(session, job.solution),
+                self._device,
+            )
+            handed.left.popleft()
             events.put(_Done(finished, recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():
@@ -298,11 +365,22 @@ class _DeviceOwner:
         if self._session is not None:
             self._session.end_candidate()
 
+    def _own_arch(self) -> str | None:
+        """Name what GPU code is compiled for here; a CPU need not be opened to know that."""
+        if self._device == PROCESSOR:
+            return None
+        self._surely(self._require_session)
+        assert self._opened is not None
+        return self._opened.arch
+
     def _run_surely(self, job: Job) -> Outcome:
-        """Run a job; when our own machinery fails, start it anew and try once more."""
+        return self._surely(lambda: self._require_session().run(job))
+
+    def _surely(self, do: Callable[[], _T]) -> _T:
+        """Do it; when our own machinery fails, start it anew and try once more."""
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._require_session().run(job)
+                return do()
             except (WorkerError, ChannelClosed) as error:
                 self._end_session()
                 if attempt == _TRIES:
@@ -329,7 +407,7 @@ class _DeviceOwner:
     @contextlib.contextmanager
     def _device_to_myself(self, events: queue.SimpleQueue[_Event]) -> Iterator[None]:
         """Hold the machine-wide lock of the device, so that no two benchmarks time on it at once."""
-        self._require_session()
+        self._surely(self._require_session)
         assert self._opened is not None
         name = self._opened.lock_name
         lock = device_lock(name)
@@ -351,12 +429,3 @@ class _DeviceOwner:
             yield
         finally:
             lock.release()
-
-
-def device_lock(name: str) -> FileLock:
-    """Make the machine-wide lock of a device, by which no two benchmarks time on it at once."""
-    folder = settings.lock_folder()
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir()
-        folder.chmod(0o1777)  # every user of the machine takes these locks, like /tmp itself
-    return FileLock(folder / f"{name}.lock", mode=0o666)

@@ -50,7 +50,7 @@ from flashinfer_bench.bench.parent.candidates import (
     subject_of,
 )
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
-from flashinfer_bench.bench.parent.stacks import where_it_was
+from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Disconnect,
@@ -79,13 +79,14 @@ from flashinfer_bench.tensors.files import shared_files
 from flashinfer_bench.tensors.planned import plan_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from flashinfer_bench.bench.attempts import Keys
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.parent.builds_ahead import KnownFailure
     from flashinfer_bench.bench.plan import Job
-    from flashinfer_bench.data import Solution
+    from flashinfer_bench.data import Definition, Solution
 
 _OPEN_DEADLINE_S = 120.0
 _LOOK_S = 0.001
@@ -129,11 +130,13 @@ class Session:
         roots: tuple[str, ...],
         cache_root: Path,
         config: BenchmarkConfig,
+        known_failure: Callable[[Solution, str | None], KnownFailure | None],
     ) -> None:
         self._launcher = launcher
         self._device = device
         self._threads = threads
         self._keys = keys
+        self._known_failure = known_failure
         self.attempt = Attempt()
         self._roots = roots
         self._cache_root = cache_root
@@ -158,6 +161,10 @@ class Session:
     def sandbox(self) -> Sandbox:
         """What was in force for the candidate."""
         return self._candidates.sandbox
+
+    def build_ms(self, solution: Solution) -> float | None:
+        """Say how long a solution took to build; None where it was not built."""
+        return self._candidates.build_ms.get(subject_of(solution))
 
     def open(self) -> Opened:
         """Start the judge and return what it found out about the device."""
@@ -292,7 +299,11 @@ class Session:
         return started if isinstance(started, CandidateProcess) else attributed_to_dataset(started)
 
     def _start(self, solution: Solution, job: Job) -> CandidateProcess | Outcome:
-        """Start a solution's process, after a rehearsal where it is due; not of what no GPU could run."""
+        """Start a solution's process, after a rehearsal where it is due; not of what is known not to build."""
+        failure = self._known_failure(solution, self._config.arch or self._own_arch)
+        if failure is not None:
+            self._candidates.sandbox = failure.sandbox
+            return failure.outcome
         refused = self._refused_by_triton(solution, job)
         if refused is not None:
             return refused
@@ -371,8 +382,9 @@ class Session:
             self._require_judge().channel.send(request, [] if files is None else [files])
             decision = self._await_decision(list(participants), time.monotonic() + limit_s)
         except ChannelTimeout:
+            where = self._where_judge_was(job.definition)
             self._restart_judge()
-            return DatasetFault(f"the reference did not return within {limit_s:g} s")
+            return DatasetFault(f"the reference did not return within {limit_s:g} s{where}")
         except ChannelGarbled as error:
             self._restart_judge()
             return DatasetFault(f"while the reference ran, the judge's channel broke: {error}")
@@ -474,7 +486,8 @@ class Session:
                 return unless_memory_ran_out(crashed, worker.granted_bytes, worker.most_bytes())
             case TimedOut():
                 text = worker.log.take()
-                where = where_it_was(self._launcher.stack_of(worker), process.solution)
+                stack = self._launcher.stack_of(worker)
+                where = where_it_was(stack, sources_of(process.solution))
                 self.end_candidate()
                 explanation = f"{decision.explanation}{where}"
                 return msgspec.structs.replace(decision, explanation=explanation, log=text)
@@ -544,6 +557,12 @@ class Session:
             raise WorkerError(f"the judge ended unexpectedly: {ending}\n{said}")
         self._has_lost_a_trusted_one = True
         return DatasetFault(f"while the reference ran, {ending}\n{said}")
+
+    def _where_judge_was(self, definition: Definition) -> str:
+        judge = self._require_judge()
+        judge.log.take()
+        sources = sources_of(reference_solution(definition))
+        return where_it_was(self._launcher.stack_of(judge), sources)
 
     def _restart_judge(self) -> None:
         """Start over: candidates belong to the judge that was connected to them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.compile.cache import named_as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from flashinfer_bench.data import Solution
 
@@ -20,8 +20,10 @@ _FRAME = re.compile(
 _MOST_FRAMES = 20
 
 
-def where_it_was(stack: str, solution: Solution) -> str:
+def where_it_was(stack: str, sources: Mapping[str, str]) -> str:
     """Say where a process was, from what `faulthandler` printed; nothing where it printed no stack.
+
+    `sources`: the files whose lines are shown, by their names in the stack.
 
     The frames of the harness are left out, and what they were called from. The newest frame is last,
     as in a traceback.
@@ -32,7 +34,7 @@ def where_it_was(stack: str, solution: Solution) -> str:
     own = list(_own_frames(frames))
     if not own:
         return "\nit was in compiled code, which no Python stack shows\n"
-    lines = [_shown(frame, solution) for frame in reversed(own[:_MOST_FRAMES])]
+    lines = [_shown(frame, sources) for frame in reversed(own[:_MOST_FRAMES])]
     return "\n".join(("\nit was here (the last call is the last line):", *lines, ""))
 
 
@@ -44,10 +46,15 @@ def _own_frames(frames: list[re.Match[str]]) -> Iterator[re.Match[str]]:
             yield frame
 
 
-def _shown(frame: re.Match[str], solution: Solution) -> str:
-    """Write a frame as a traceback does, with the line where it is one of the solution's."""
+def sources_of(solution: Solution) -> dict[str, str]:
+    """Give the files of a solution, as `where_it_was` wants them."""
+    return {source.path: source.content for source in solution.sources}
+
+
+def _shown(frame: re.Match[str], sources: Mapping[str, str]) -> str:
+    """Write a frame as a traceback does, with the line where it is one of the sources."""
     name = named_as_written(frame["file"])
     shown = f'  File "{name}", line {frame["line"]}, in {frame["function"]}'
-    sources = {source.path: source.content.splitlines() for source in solution.sources}
-    line = "".join(sources.get(name, [])[int(frame["line"]) - 1 : int(frame["line"])]).strip()
+    number = int(frame["line"])
+    line = "".join(sources.get(name, "").splitlines()[number - 1 : number]).strip()
     return f"{shown}\n    {line}" if line else shown

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.timing.observed import (
+    CLAIMED,
     RELATIVE_ALLOWANCE,
     claimed_per_call_ns,
     claimed_per_sample_ns,
+    is_above_where_fast,
     is_surely_above,
     median_of,
 )
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 _USUAL_SHARE = 0.9
 """Nine of ten blocks of trusted processes vary by less than what is taken for their spread."""
 
+_FAR_MORE, _STIRRED_NS = 3.0, 500_000.0
+"""A block does not count in which a candidate used so many times as much as usual, and so much more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -45,11 +50,17 @@ class Account:
     """The same against the one that took least: what could be hidden at most."""
     spread_ns: float
     """What trusted processes themselves differ by from block to block."""
+    claims: tuple[float, ...] = ()
+    """What the samples of a block are claimed to take."""
 
     def is_overdrawn(self, claimed_ns: float) -> bool:
-        """Tell whether more was surely used than a tenth of the claim and what trusted processes vary by."""
+        """Tell whether more was surely used than a tenth of the claim and what trusted processes vary by.
+
+        In all blocks, or in those that make the reported figure.
+        """
         allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + self.spread_ns
-        return is_surely_above(each - allowed_ns for each in self.beyond)
+        over = [each - allowed_ns for each in self.beyond]
+        return is_surely_above(over) or is_above_where_fast(over, self.claims)
 
     @property
     def typical_ns(self) -> float:
@@ -65,16 +76,33 @@ class Account:
 
 def account(observations: Observations, what: Callable[[Observed], float]) -> Account:
     """Hold one figure of a candidate's samples against the trusted processes' in the same block."""
-    beyond, least, usual = [], [], []
+    beyond, least, usual, claims = [], [], [], []
     peers = observations.peers or [()] * len(observations.blocks)
-    for block, *trusted in zip(observations.blocks, observations.controls, peers, strict=False):
+    undisturbed = _undisturbed(observations)
+    for number, (block, *trusted) in enumerate(
+        zip(observations.blocks, observations.controls, peers, strict=False)
+    ):
         levels = [median_of(each, what) for each in trusted if each]
-        if block and levels:
+        if block and levels and (undisturbed is None or number in undisturbed):
             used = median_of(block, what)
             beyond.append(used - max(levels))
             least.append(used - min(levels))
             usual.append(max(levels))
-    return Account(tuple(beyond), tuple(least), _spread(usual))
+            claims.append(median_of(block, CLAIMED))
+    return Account(tuple(beyond), tuple(least), _spread(usual), tuple(claims))
+
+
+def _undisturbed(observations: Observations) -> set[int] | None:
+    """Name the blocks that a candidate did not stir far more than its others; None: all.
+
+    Noise that it makes while trusted processes run in a few blocks is none of what these vary by themselves.
+    """
+    stirred = observations.stirred
+    if len(stirred) < len(observations.blocks):
+        return None
+    most_ns = _FAR_MORE * statistics.median(stirred or [0.0]) + _STIRRED_NS
+    found = {number for number, used_ns in enumerate(stirred) if used_ns <= most_ns}
+    return found if 2 * len(found) > len(stirred) else None
 
 
 def account_per_call(observations: Observations, what: Callable[[Observed], float]) -> Account:

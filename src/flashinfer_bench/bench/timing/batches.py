@@ -82,7 +82,7 @@ def _is_steep(slopes: Sequence[float], allowed_ns: float, *, on_cpu: bool) -> bo
     if len(slopes) < _MOST_PAIRS or statistics.median(slopes) <= 2 * allowed_ns:
         return False
     interval = median_interval(slopes)
-    return not on_cpu or (interval is not None and interval[0] > allowed_ns)
+    return interval is not None and interval[0] > allowed_ns
 
 
 def _interval(slopes: Sequence[float], *, on_cpu: bool) -> tuple[float, float] | None:

@@ -23,6 +23,7 @@ ALLOWANCE_ON_A_CARD_NS = 1_000.0
 """And on a card by so much a call: what launches vary by."""
 
 _FEWEST_BLOCKS = 6
+_FEWEST_FAST_BLOCKS = 5  # all of them lie above their median by chance with 3%
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Observations:
     """Blocks: what was claimed in all, and the processor time of children born in it that were there at its end."""
     silences: list[tuple[float, float]] = field(default_factory=list)
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
+    stirred: list[float] = field(default_factory=list)
+    """Processor time that the candidate used while each group of `peers` was taken; empty where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,26 @@ def is_surely_above(values: Iterable[float]) -> bool:
     """Tell whether the median of many blocks is above zero with 95%; a few blocks say nothing."""
     interval = median_interval(list(values))
     return interval is not None and interval[0] > 0
+
+
+def is_above_where_fast(values: Sequence[float], claims: Sequence[float]) -> bool:
+    """Tell whether all blocks of the half that claims least lie above zero, and the others that do not claim more.
+
+    Medians over blocks are reported. Who hides work in just over half of the blocks moves them, and the interval of all
+    blocks reaches down to the honest ones: these must be slower by a tenth, or nothing was gained.
+
+    >>> is_above_where_fast([1] * 6 + [-1] * 4, [10.0] * 6 + [30.0] * 4)
+    True
+    >>> is_above_where_fast([1] * 6 + [-1] * 4, [10.0] * 10), is_above_where_fast([1, -1], [10.0, 30.0])
+    (False, False)
+    """
+    ranked = sorted(zip(claims, values, strict=False))
+    fast = ranked[: len(ranked) // 2]
+    within = [claimed for claimed, value in ranked if value <= 0]
+    if len(fast) < _FEWEST_FAST_BLOCKS or not within or any(value <= 0 for _, value in fast):
+        return False
+    usual = statistics.median(claimed for claimed, _ in fast)
+    return statistics.median(within) > (1 + RELATIVE_ALLOWANCE) * usual
 
 
 def us(nanoseconds: float) -> str:

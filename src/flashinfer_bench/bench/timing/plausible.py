@@ -28,6 +28,7 @@ from flashinfer_bench.bench.timing.observed import (
     claimed_per_call_ns,
     claimed_per_sample_ns,
     is_above,
+    is_above_where_fast,
     is_surely_above,
     median_of,
     typical,
@@ -143,7 +144,9 @@ def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator
         return
     spare_ns, spread_ns = spare_cpu_ns(observations, cores=cores)
     allowed_ns = cores * (1 + RELATIVE_ALLOWANCE) * claimed_ns + spare_ns + spread_ns
-    if is_surely_above(median_of(block, RUNNING_CPU) - allowed_ns for block in observations.blocks):
+    over = [median_of(block, RUNNING_CPU) - allowed_ns for block in observations.blocks]
+    claims = [median_of(block, CLAIMED) for block in observations.blocks]
+    if is_surely_above(over) or is_above_where_fast(over, claims):
         used_ns = statistics.median(median_of(block, RUNNING_CPU) for block in observations.blocks)
         yield Suspicion(
             "hidden_work",

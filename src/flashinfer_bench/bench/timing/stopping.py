@@ -112,7 +112,7 @@ class TimeBudget:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Whichever rule is content first; of several at once, the first one named."""
+    """Whichever rule is satisfied first; of several at once, the first one named."""
 
     rules: tuple[StoppingRule, ...]
 

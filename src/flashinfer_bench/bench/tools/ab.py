@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.outcomes import Errors
-    from flashinfer_bench.bench.parent.pool import FinishedJob, Pool, Progress
+    from flashinfer_bench.bench.parent.events import Progress
+    from flashinfer_bench.bench.parent.pool import FinishedJob, Pool
     from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.data import Solution, Workload

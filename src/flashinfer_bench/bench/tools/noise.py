@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
-from flashinfer_bench.bench.parent.pool import LocalPool, Waiting, hardware_of
+from flashinfer_bench.bench.parent.events import Waiting
+from flashinfer_bench.bench.parent.pool import LocalPool, hardware_of
 from flashinfer_bench.bench.plan import Target, jobs_for
 from flashinfer_bench.bench.record import status_and_log
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
@@ -28,7 +29,7 @@ from flashinfer_bench.stats.blocks import noise
 from flashinfer_bench.stats.verdicts import ratio_of
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.stats.intervals import Interval
 
 _ROUNDS = 6

@@ -28,6 +28,7 @@ from flashinfer_bench.errors import UsageError
 from flashinfer_bench.stats import blocks as spread
 from flashinfer_bench.stats.intervals import series_interval
 from flashinfer_bench.stats.verdicts import THRESHOLD, Ratio, Verdict, ratio_of, require_threshold
+from flashinfer_bench.tensors.conditions import CpuConditions, Undisturbed
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
 from flashinfer_bench.text.numbers import count_text, latency_text, percent_text, speedup_text
 from flashinfer_bench.text.tables import Column, table
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
     from flashinfer_bench.stats.intervals import Interval
+    from flashinfer_bench.tensors.conditions import Observer
 
 SAMPLES = 50
 WARMUP_CALLS = 10
@@ -57,7 +59,7 @@ _COLUMNS = (
     Column("name"),
     Column("latency", is_number=True),
     Column("noise", is_number=True),
-    Column("speedup [95%]", is_number=True),
+    Column("speedup (95%)", is_number=True),
     Column("verdict"),
 )
 
@@ -89,6 +91,8 @@ class Measurement:
     """Time of one call in each sample, in the order they were taken."""
     blocks_disturbed: int = 0
     """Blocks that took three times as long as usual, taken again or not."""
+    had_company: bool = False
+    """Whether other programs computed meanwhile: they may have slowed all blocks alike, which no interval shows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything as JSON-ready values."""
@@ -98,7 +102,8 @@ class Measurement:
     def __str__(self) -> str:
         calls = "" if self.calls_per_sample == 1 else f" of {self.calls_per_sample} calls"
         interval = "" if self.latency_interval_ms is None else f" {_interval(self)}"
-        disturbed = f", {_disturbed_text([self])}" if self.blocks_disturbed else ""
+        about = _disturbed_text([self])
+        disturbed = f", {about}" if about else ""
         return (
             f"{self.name}: {latency_text(self.latency_ms)}{interval}, noise {self.noise:.1%}, "
             f"{self.sample_count} samples{calls}, {self.clock} clock{disturbed}"
@@ -237,6 +242,7 @@ class _Side:
     clock: Clock
     calls_per_sample: int = 1
     host_ns: float | None = None
+    had_company: bool = False
     blocks_ns: list[list[float]] = field(default_factory=list)
     disturbed: int = 0
 
@@ -278,6 +284,7 @@ class _Side:
             is_cold=self.clock.is_cold,
             samples_ms=tuple(samples_ms),
             blocks_disturbed=self.disturbed,
+            had_company=self.had_company,
         )
 
 
@@ -293,6 +300,8 @@ def _take_turns(
             raise UsageError(f"{name!r} is no callable but {type(function).__name__}")
     sides = [_Side(name, function, arguments, clock) for name, function in functions.items()]
     until_s = time.monotonic() + plan.seconds
+    machine = _machine(clock)
+    machine.before()
     clock.begin()
     typical_ns = [_warm_up(side, plan, len(sides)) for side in sides]
     hosts_ns = [side.host_ns for side in sides if side.host_ns is not None]
@@ -306,7 +315,16 @@ def _take_turns(
         for side in order_of_turns(sides):
             side.blocks_ns.append(side.block_ns(size))
     _take_again(sides, until_s)
+    for side in sides:
+        side.had_company = machine.has_company()
     return sides
+
+
+def _machine(clock: Clock) -> Observer:
+    """Watch for other programs where a processor is what is timed."""
+    if clock.latency_kind != "wall":
+        return Undisturbed()
+    return CpuConditions(time.process_time_ns, lambda: 0)
 
 
 def _take_again(sides: Sequence[_Side], until_s: float) -> None:
@@ -388,7 +406,9 @@ def _speedup(ratio: Ratio) -> str:
 
 
 def _disturbed_text(measurements: Iterable[Measurement]) -> str:
-    count = sum(each.blocks_disturbed for each in measurements)
-    if not count:
-        return ""
-    return f"the machine disturbed {count_text(count, 'block')}, taken again: measure once more"
+    every = list(measurements)
+    count = sum(each.blocks_disturbed for each in every)
+    found = [f"the machine disturbed {count_text(count, 'block')}, taken again"] if count else []
+    if any(each.had_company for each in every):
+        found.append("other programs computed meanwhile, times may be longer than alone")
+    return f"{'; '.join(found)}: measure once more" if found else ""

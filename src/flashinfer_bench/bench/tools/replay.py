@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.benchmark import Benchmark, Step
 from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig, ResolvedEvalConfig
 from flashinfer_bench.bench.plan import Plan, jobs_for, skip_reason
-from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data import EvaluationStatus, TraceSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace
+
+
+_LIMIT = re.compile(r"(?P<seconds>[0-9.e+-]+) s \(--(?P<build>(?:build-)?)timeout\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ def _candidates(
 ) -> Iterator[BenchmarkConfig]:
     """Give configurations that fit what was recorded; whether it was audited or strict is not told."""
     provenance = evaluation.provenance
-    common: dict[str, Any] = {"threads": evaluation.environment.threads, **own}
+    threads = {"threads": evaluation.environment.threads}
+    common: dict[str, Any] = {**threads, **_recorded_limit(evaluation), **own}
     settings = provenance.settings if provenance else None
     for audit, strict in itertools.product((True, False), (False, True)):
         given = common | {"audit": audit, "strict": strict}
@@ -101,6 +106,16 @@ def _candidates(
         }
         no_layer = {definition.op_type: EvalConfig()}
         yield BenchmarkConfig(op_type_config=no_layer, **said, **given)
+
+
+def _recorded_limit(evaluation: Evaluation) -> dict[str, float]:
+    """Find the limit that ended a job, which its log names first; nothing where none did."""
+    if evaluation.status not in {EvaluationStatus.TIMEOUT, EvaluationStatus.COMPILE_ERROR}:
+        return {}
+    found = _LIMIT.search(evaluation.log.partition("\n")[0])
+    if found is None:
+        return {}
+    return {f"{found['build'].replace('-', '_')}timeout_seconds": float(found["seconds"])}
 
 
 def _as_recorded(target: Target, evaluation: Evaluation) -> Target:

@@ -6,13 +6,14 @@ import ast
 import importlib.util
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from flashinfer_bench.bench.seeds import subject_of
+from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs, written
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _DATA = "flashinfer_bench.data"
 _BUNDLED = {f"{_DATA}.opening", f"{_DATA}.distributions"}
 _PLACE = re.compile(r"trial (\d+), call (\d+)")
 _IMPORT = re.compile(rf"^(\s*(?:from|import)) {_PACKAGE}\b", re.MULTILINE)
-_TOLERANCE = ("rtol", "atol", "required_matched_ratio", "max_error_cap")
 _COUNTS = ("num_trials", "warmup_runs", "iterations")
 _TEMPLATE = Path(__file__).with_name("reproducer.tmpl")
 
@@ -95,7 +95,7 @@ def _case(subject: Subject, failing: tuple[int, int] | None) -> dict[str, Any]:
         "inputs": [_input_plan(plan) for plan in plan_inputs(definition, workload)],
         "outputs": [msgspec.to_builtins(plan) for plan in plan_outputs(definition, workload)],
         "roots": list(subject.roots),
-        "tolerance": {name: getattr(config, name) for name in _TOLERANCE},
+        "tolerance": {each.name: getattr(config, each.name) for each in fields(Tolerance)},
         "extra": config.extra,
         "counts": {name: getattr(config, name) for name in _COUNTS}
         | {"calls_per_sample": clock.calls_per_sample if clock else 2},

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.benchmark import Benchmark, Step
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
+from flashinfer_bench.bench.parent.device_locks import device_lock
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
-from flashinfer_bench.bench.parent.pool import device_lock, device_names
+from flashinfer_bench.bench.parent.pool import device_names, hardware_of
 from flashinfer_bench.bench.protocol import (
     JobEnded,
     JudgeFailed,
@@ -94,7 +95,9 @@ def look_at(
 ) -> Iterator[tuple[Task, Seen]]:
     """Look at every task by itself in a judge's process; nobody's solution is loaded."""
     threads = config.threads or machine.physical_cores()
-    with _Judge(device_names(device)[0], threads, tuple(map(str, roots)), config) as judge:
+    first = device_names(device)[0]
+    hardware_of(first)  # a card that is not there is the user's mistake
+    with _Judge(first, threads, tuple(map(str, roots)), config) as judge:
         for task in tasks:
             yield task, judge.look_at(task)
 

@@ -17,6 +17,7 @@ from flashinfer_bench.bench.channel import ChannelClosed
 from flashinfer_bench.bench.sandbox import allowlist, enforcement
 from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.data import settings
+from flashinfer_bench.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,10 @@ def become(
         worker.serve(socket.socket(fileno=channel))
     except ChannelClosed:
         pass
+    except DeviceError as error:  # the machine's, not ours: where it was raised helps nobody
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(FAILED)
     except BaseException:  # noqa: BLE001  # the outermost frame of a process that may not return
         import traceback  # noqa: PLC0415
 

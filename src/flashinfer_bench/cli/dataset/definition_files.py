@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.errors import MissingPackageError, UsageError, WorkerError
+from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import heading, paragraph
 
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.scaffolding.definitions import Draft, SeenFunction
     from flashinfer_bench.data.scaffolding.reference_source import AuthorsFile
 
-_OBSERVE_S = 600
-_MOST_LOG_LINES = 20
+_OBSERVE_S = 600.0
+_STARTING_S = 120.0
+"""What the process may take beside the function: torch is imported first."""
+_BARE = ("DEF-02", "DEF-03", "DEF-04", "DEF-05")
+"""Rules that miss a description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,8 @@ def make_definition(options: DefinitionOptions) -> int:
     path, _, function = options.source.partition("::")
     file = read_authors_file(Path(path).resolve(), function or None)
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as folder:
-        seen = _seen(file, options.inputs, Path(folder))
+        how_long = f"{_OBSERVE_S:g} s; give it smaller example inputs"
+        seen = _seen(file, options.inputs, Path(folder), Patience(_OBSERVE_S, how_long))
         drafted = _drafted(seen, file, options)
         _require_new(root, drafted.definition)
         _write(drafted, root, Path(folder))
@@ -58,8 +65,11 @@ def make_definition(options: DefinitionOptions) -> int:
     if options.as_json:
         _show_json(drafted, root, findings, 0 if is_sound else 1)
         return 0 if is_sound else 1
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
     title = f"definition {drafted.definition.name} of op type {drafted.definition.op_type}"
-    lines = [*_summary(drafted, seen, root), *_finding_lines(findings)]
+    file_name = Layout(root).definition_file(drafted.definition).name
+    lines = [*_summary(drafted, seen, root), *_finding_lines(findings, file_name)]
     lines += _next_step(drafted.definition, options) if is_sound else []
     screen.show((heading(title), paragraph(*lines)))
     return 0 if is_sound else 1
@@ -84,7 +94,15 @@ def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_cod
     screen.show_json({"schema_version": 1, "new": made}, exit_code)
 
 
-def definition_for(reference: Path, root: Path) -> Definition:
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a function may run on all of its example inputs, and how to say that it took longer."""
+
+    limit_s: float
+    how_long: str
+
+
+def definition_for(reference: Path, root: Path, *, limit_s: float) -> Definition:
     """Make a definition and its workloads of a function and its example inputs; written under `root`, not tried."""
     from flashinfer_bench.data.scaffolding.reference_source import read_authors_file  # noqa: PLC0415  # pydantic
 
@@ -98,13 +116,14 @@ def definition_for(reference: Path, root: Path) -> Definition:
         inputs=None,
         device="auto",
     )
+    patience = Patience(limit_s, f"{limit_s:g} s (--timeout)")
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as folder:
-        drafted = _drafted(_seen(file, None, Path(folder)), file, options)
+        drafted = _drafted(_seen(file, None, Path(folder), patience), file, options)
         _write(drafted, root, Path(folder))
     return drafted.definition
 
 
-def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
+def _seen(file: AuthorsFile, inputs: str | None, folder: Path, patience: Patience) -> SeenFunction:
     """Run the author's file in a process that may load torch; what it prints goes to stderr."""
     import msgspec  # noqa: PLC0415
 
@@ -114,22 +133,35 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path) -> SeenFunction:
     if not has_torch():
         raise MissingPackageError("torch", extra="torch", needed_for="running the function")
     command = [sys.executable, "-m", "flashinfer_bench.tensors.observe", str(file.path)]
-    command += [file.function, inputs or "-", str(folder)]
+    command += [file.function, inputs or "-", str(folder), str(patience.limit_s)]
+    answer, fault, stack = (folder / name for name in ("seen.json", "fault.json", "stack.txt"))
     try:
-        done = subprocess.run(command, stdout=sys.stderr, timeout=_OBSERVE_S, check=False)
+        longest_s = _STARTING_S + patience.limit_s
+        done = subprocess.run(command, stdout=sys.stderr, timeout=longest_s, check=False)
     except subprocess.TimeoutExpired:
-        raise UsageError(
-            f"{file.path}: {file.function} ran for {_OBSERVE_S} s; give it smaller example inputs"
-        ) from None
-    answer, fault = folder / "seen.json", folder / "fault.json"
+        raise _too_long(file, "", patience) from None
     if fault.exists():
         report = msgspec.json.decode(fault.read_bytes())
-        for line in report["log"].splitlines()[-_MOST_LOG_LINES:]:
+        for line in log_lines(report["log"]) if report["log"] else ():
             log.inform(line)
         raise UsageError(report["message"])
+    if not answer.exists() and stack.exists() and stack.stat().st_size:
+        raise _too_long(file, stack.read_text(encoding="utf-8", errors="replace"), patience)
+    if not answer.exists() and done.returncode < 0:
+        ended = signal.Signals(-done.returncode).name
+        raise UsageError(f"{file.path}: while {file.function!r} ran, {ended} ended its process")
     if not answer.exists():
         raise WorkerError(f"running {file.function} ended with {done.returncode} and no answer")
     return msgspec.json.decode(answer.read_bytes(), type=SeenFunction)
+
+
+def _too_long(file: AuthorsFile, stack: str, patience: Patience) -> UsageError:
+    from flashinfer_bench.bench.parent.stacks import where_it_was  # noqa: PLC0415
+
+    of_main_thread = stack.rpartition("(most recent call first):")[2]
+    where = where_it_was(of_main_thread, {str(file.path): file.text})
+    said = f"{file.path}: the reference {file.function!r} did not return within {patience.how_long}"
+    return UsageError(f"{said}{where}".rstrip())
 
 
 def _drafted(seen: SeenFunction, file: AuthorsFile, options: DefinitionOptions) -> Draft:
@@ -245,11 +277,9 @@ def _summary(drafted: Draft, seen: SeenFunction, root: Path) -> list[str]:
 
 
 def _next_step(definition: Definition, options: DefinitionOptions) -> list[str]:
-    where = f" --local {options.local}" if options.local else ""
-    command = (
-        f"flashinfer-bench new solution --definition {definition.name} --language python{where}"
-    )
-    return ["", f"then     {command}"]
+    words = ["new", "solution", "--definition", definition.name, "--language", "python"]
+    words += ["--local", options.local] if options.local else []
+    return ["", f"then     flashinfer-bench {shlex.join(words)}"]
 
 
 def _axis_texts(drafted: Draft) -> list[str]:
@@ -276,8 +306,17 @@ def _tensor_texts(specs: Mapping[str, TensorSpec]) -> list[str]:
     ] or ["none"]
 
 
-def _finding_lines(findings: Sequence[Finding]) -> list[str]:
+def _finding_lines(findings: Sequence[Finding], file: str) -> list[str]:
+    """Write what was found; descriptions that are missing are one line, which says where they go."""
+    bare = [
+        each.message.removeprefix("no description").removeprefix(" of ") or "itself"
+        for each in findings
+        if each.code in _BARE
+    ]
+    findings = [each for each in findings if each.code not in _BARE]
+    missing = [f"note: {file} has no `description` of {', '.join(bare)}"] if bare else []
     lines = [f"{each.level} {each.code} {each.message}" for each in findings]
     grave = (each for each in findings if each.level != "info" and each.remedy)
     remedies = dict.fromkeys(each.remedy for each in grave)
-    return ["", *lines, *(f"→ {remedy}" for remedy in remedies)] if lines else []
+    lines = [*missing, *lines, *(f"→ {remedy}" for remedy in remedies)]
+    return ["", *lines] if lines else []

@@ -9,10 +9,10 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.data.layout import DATASET_FOLDERS
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.text.tables import heading, paragraph
 
-_FOLDERS = ("definitions", "solutions", "workloads", "traces")
 _IGNORED = """\
 # what Python, `validate` and repairs leave behind
 __pycache__/
@@ -69,14 +69,14 @@ def init(folder: str, force: bool, as_json: bool) -> None:
         )
     _make(root)
     if as_json:
-        made = {"dataset": str(root), "folders": [str(root / name) for name in _FOLDERS]}
+        made = {"dataset": str(root), "folders": [str(root / name) for name in DATASET_FOLDERS]}
         screen.show_json({"schema_version": 1, "init": made})
         return
     screen.show(
         (
             heading(f"dataset {root}"),
             paragraph(
-                f"folders  {', '.join(_FOLDERS)}",
+                f"folders  {', '.join(DATASET_FOLDERS)}",
                 f"then     flashinfer-bench new definition --from my_ops.py::my_op --local {root}",
             ),
         )
@@ -87,7 +87,7 @@ def _make(root: Path) -> None:
     from flashinfer_bench.data.appending import make_folders  # noqa: PLC0415  # msgspec
     from flashinfer_bench.data.files import write_whole  # noqa: PLC0415
 
-    for name in _FOLDERS:
+    for name in DATASET_FOLDERS:
         make_folders((root / name).absolute())
     texts = {"README.md": _README.format(name=root.resolve().name), ".gitignore": _IGNORED}
     for name, text in texts.items():

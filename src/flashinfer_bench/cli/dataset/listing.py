@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption, is_dataset
 from flashinfer_bench.cli.datasets import load_dataset, solution_names
+from flashinfer_bench.cli.measure.recorded import dataset_of, file_place
 from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.holdings import (
@@ -84,12 +86,19 @@ def show(names: tuple[str, ...], local: tuple[str, ...], as_json: bool) -> None:
     """Show a definition, solution, workload or trace of a dataset.
 
     NAME is the name of a definition or a solution, or the id of a workload or a trace, of which six characters
-    are enough. A definition is shown with its shapes and its reference, a solution with its sources, a workload
-    with the sizes of its tensors, a trace with its log.
+    are enough; or a file of a dataset, FILE:LINE where it has several lines. A definition is shown with its
+    shapes and its reference, a solution with its sources, a workload with the sizes of its tensors, a trace
+    with its log.
     """
     folders = [each for each in names if is_dataset(each)]
-    trace_set = load_dataset((*local, *folders))
-    found = [_found(trace_set, name) for name in names if name not in folders]
+    places = {each: place for each in names if (place := file_place(each)) is not None}
+    roots = () if local or folders else tuple(dataset_of(path)[0] for path, _ in places.values())
+    trace_set = load_dataset((*local, *folders, *dict.fromkeys(roots)))
+    found = [
+        _found_in(trace_set, *places[name]) if name in places else _found(trace_set, name)
+        for name in names
+        if name not in folders
+    ]
     if not found:
         raise UsageError("name what to show; `flashinfer-bench list` has the names")
     if as_json:
@@ -122,6 +131,41 @@ def _selected(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[Definition
         for name, each in sorted(known.items())
         if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
     ]
+
+
+def _found_in(trace_set: TraceSet, path: Path, line: int | None) -> Shown:
+    """Find what a file, or a line of it, holds: a trace as it stands there, anything else by its name or id."""
+    from flashinfer_bench.data import Trace  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse  # noqa: PLC0415  # as above
+
+    where = str(path) if line is None else f"line {line} of {path}"
+    content = _content_of(path, line)
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        several = "; name one, as in FILE:LINE" if path.suffix == ".jsonl" and line is None else ""
+        raise UsageError(f"{where} is no JSON document{several}") from None
+    if isinstance(document, dict) and document.get("evaluation"):
+        return shown_trace(parse(Trace, content, TextPlace(path, line), unknown=UnknownKeys()))
+    try:
+        is_workload = "workload" in document
+        name = document["workload"]["uuid"] if is_workload else document["name"]
+    except (KeyError, TypeError):
+        name = None
+    if not isinstance(name, str):
+        raise UsageError(f"{where} holds nothing with a name or an id that could be shown")
+    return _found(trace_set, name)
+
+
+def _content_of(path: Path, line: int | None) -> bytes:
+    """Read a file of one document, or a line of one that has several; lines end where JSON lines do."""
+    content = path.read_bytes()
+    if path.suffix == ".json" or line is None:
+        return content
+    lines = content.removesuffix(b"\n").split(b"\n")
+    if not 1 <= line <= len(lines):
+        raise UsageError(f"{path} has {len(lines)} lines, and no line {line}")
+    return lines[line - 1]
 
 
 def _found(trace_set: TraceSet, name: str) -> Shown:
@@ -159,11 +203,16 @@ def _workloads(trace_set: TraceSet, name: str) -> list[Shown]:
 def _traces(trace_set: TraceSet, name: str) -> list[Shown]:
     if len(name) < _SHORTEST_ID:
         return []
-    return [
-        shown_trace(trace_set.traces.trace_at(definition, index))
+    found = [
+        (row.trace_id, definition, index)
         for definition in trace_set.traces
         for index, row in trace_set.traces.rows(definition, lambda _: (None, None))
         if (row.trace_id or "").startswith(name)
+    ]
+    exact = [each for each in found if each[0] == name]
+    return [
+        shown_trace(trace_set.traces.trace_at(definition, index))
+        for _, definition, index in exact or found
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,7 +120,7 @@ def solution(  # noqa: PLR0917  # options arrive by name
     )
     folder = unpack(made, Layout(root).solution_file(made, found.op_type).with_suffix(""))
     entry = folder / made.spec.entry_point.partition("::")[0]
-    where = f" --local {local}" if local else ""
+    words = ["check", str(folder), *(["--local", local] if local else [])]
     if as_json:
         written = {"solution": made.name, "folder": str(folder), "entry": str(entry)}
         screen.show_json({"schema_version": 1, "new": written})
@@ -130,7 +131,7 @@ def solution(  # noqa: PLR0917  # options arrive by name
             paragraph(
                 f"fill in   {entry}",
                 f"settings  {folder / 'solution.toml'}",
-                f"then      flashinfer-bench check {folder}{where}",
+                f"then      flashinfer-bench {shlex.join(words)}",
             ),
         )
     )

@@ -7,7 +7,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import log_level_option
-from flashinfer_bench.errors import UnknownNameError
+from flashinfer_bench.errors import UnknownNameError, UsageError
 
 
 @click.command(
@@ -23,19 +23,21 @@ from flashinfer_bench.errors import UnknownNameError
 def schema(entity: str | None) -> None:
     """Print the JSON schema of one entity or one command's document, or of all entities.
 
-    NAME is definition, workload, solution, trace, evaluation or profile; or the command whose `--json` it is: run,
-    dry-run, check, ab, replay, list, show, compare, summary, best, doctor. error is the document of a command that
-    could not do what it was asked.
+    NAME is definition, workload, solution, trace, evaluation or profile; or the command whose `--json` it is, such as
+    check, history, export, validate or hub-pull. `run --dry-run` has dry-run. error is the document of a command
+    that could not do what it was asked.
     """
-    from flashinfer_bench.cli.document_schemas import DOCUMENTS, document_schema  # noqa: PLC0415
+    from flashinfer_bench.cli.document_schemas import document_names, document_schema  # noqa: PLC0415
     from flashinfer_bench.data import schema_of, schemas  # noqa: PLC0415  # pydantic
 
+    entities = [name.lower() for name in schemas()]
     if entity is None:
         screen.show_json(schemas())
-    elif entity in DOCUMENTS:
+    elif entity.lower() in entities:
+        screen.show_json(schema_of(entity))
+    elif entity in (names := document_names()):
         screen.show_json(document_schema(entity))
     else:
-        known = [name.lower() for name in schemas()]
-        if entity.lower() not in known:
-            raise UnknownNameError("entity or document", entity, [*known, *DOCUMENTS])
-        screen.show_json(schema_of(entity))
+        known = [*entities, *names]
+        unknown = UnknownNameError("entity or document", entity, known)
+        raise UsageError(f"{unknown}; there are {', '.join(known)}")

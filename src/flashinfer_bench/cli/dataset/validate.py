@@ -124,13 +124,18 @@ def validate(**options: Any) -> None:
     examples=[
         "flashinfer-bench validate-render reports/report-20261120-093000.json",
         "flashinfer-bench validate-render report.json --output report.txt",
+        "flashinfer-bench validate-render report.json --json",
     ],
 )
 @click.argument("report", metavar="REPORT.json")
 @click.option("-o", "--output", metavar="FILE", help="Write the text to a file instead of stdout.")
+@json_option
 @log_level_option
-def validate_render(report: str, output: str | None) -> None:
-    """Write the JSON of an earlier validation as text."""
+def validate_render(report: str, output: str | None, as_json: bool) -> None:
+    """Write the JSON of an earlier validation as text.
+
+    --json prints the document of today's `validate --json`, of an older report too.
+    """
     from flashinfer_bench.data.rules import read_report  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.validation import render_report, validation_page  # noqa: PLC0415
 
@@ -138,7 +143,9 @@ def validate_render(report: str, output: str | None) -> None:
         raise UsageError(f"{report}: no such file")
     if output is not None:
         render_report(report, Path(output))
-    else:
+    if as_json:
+        screen.show_json(read_report(report).to_dict())
+    elif output is None:
         screen.show(validation_page(read_report(report)))
 
 

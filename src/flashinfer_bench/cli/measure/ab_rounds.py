@@ -13,11 +13,12 @@ from flashinfer_bench.cli.measure.progress import waiting_text
 from flashinfer_bench.cli.measure.running import skipped_job
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.ab import AbFailure, AbReport, AbWorkload
+from flashinfer_bench.report.failures import failure_of
 from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
-    from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.plan import Job, Plan
     from flashinfer_bench.bench.tools.ab import Blocks, Ended, Limits, Round
     from flashinfer_bench.data import Definition, Solution
@@ -96,7 +97,12 @@ class _Ticker:
 
     def observe(self, event: Progress) -> None:
         """Say what waits, or what runs."""
-        from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
+        from flashinfer_bench.bench.parent.events import (  # noqa: PLC0415  # pydantic
+            Building,
+            Lost,
+            Started,
+            Waiting,
+        )
 
         match event:
             case Waiting(device=device, holder=holder):
@@ -104,7 +110,7 @@ class _Ticker:
             case Started(job=job) if self._is_shown:
                 axes = axes_text(job.workload.axes, none="")
                 click.echo(f"\r\x1b[K{self._done}/{self._total} {axes}", nl=False, err=True)
-            case Started():
+            case Started() | Building() | Lost():
                 pass
 
     def count(self) -> None:
@@ -213,6 +219,7 @@ def _failures(found: AbOutcomes) -> list[AbFailure]:
         status, said = status_and_log(each.outcome)
         if status is not None:
             axes = dict(each.workload.axes)
+            violations = tuple(violations_of(each.outcome))
             failures.append(
                 AbFailure(
                     each.whose,
@@ -220,7 +227,8 @@ def _failures(found: AbOutcomes) -> list[AbFailure]:
                     axes,
                     status.value,
                     said,
-                    tuple(violations_of(each.outcome)),
+                    violations,
+                    failure_of(status.value, said, violations),
                 )
             )
     return failures

@@ -40,6 +40,7 @@ from flashinfer_bench.data import settings as env
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.jobs import with_logs_once
 from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _check_against(reference: Path, options: CheckOptions) -> int:
     if defines_model(reference):
         return _check_problem(reference, options)
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-check-") as folder:
-        definition = definition_for(reference, Path(folder))
+        limit_s = _config(options).timeout_seconds
+        definition = definition_for(reference, Path(folder), limit_s=limit_s)
         return _check(replace(options, definition=definition.name, local=(folder,)))
 
 
@@ -178,7 +180,8 @@ def _check(options: CheckOptions) -> int:
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
-        screen.show_json({"schema_version": 1, "counts": counts, "check": report}, exit_code)
+        told = replace(report, jobs=with_logs_once(report.jobs))
+        screen.show_json({"schema_version": 1, "counts": counts, "check": told}, exit_code)
     else:
         screen.show(check_page(report))
     warn_missing_measures(collected.missing_measures)

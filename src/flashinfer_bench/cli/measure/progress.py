@@ -10,11 +10,12 @@ import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.report.jobs import job_line
+from flashinfer_bench.report.logs import headline
 from flashinfer_bench.text.numbers import duration_text
 from flashinfer_bench.text.tables import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -39,6 +40,14 @@ class ProgressView(Protocol):
 
     def waiting(self, device: str, holder: str) -> None:
         """A device is in use by another benchmark; `holder` is a clause that says by which."""
+        ...
+
+    def building(self, solutions: Sequence[str], left: int) -> None:
+        """Solutions are compiled, ahead of their jobs; none are when that is over for now."""
+        ...
+
+    def lost(self, device: str, reason: str) -> None:
+        """A device does no more; others do what it left."""
         ...
 
     def finished(self, result: JobResult | None) -> None:
@@ -84,6 +93,13 @@ class Lines(_NothingToClose):
         """Say why nothing happens."""
         log.inform(waiting_text(device, holder))
 
+    def building(self, solutions: Sequence[str], left: int) -> None:
+        """Say nothing, as of what else comes before a job's end."""
+
+    def lost(self, device: str, reason: str) -> None:
+        """Say which, and why."""
+        log.warn(lost_text(device, reason))
+
     def finished(self, result: JobResult | None) -> None:
         """Print the job's line."""
         if result is not None and self.shows_failures:
@@ -112,6 +128,14 @@ class JsonLines(_NothingToClose):
         """Say for what."""
         self._say("waiting", device=device, message=waiting_text(device, holder))
 
+    def building(self, solutions: Sequence[str], left: int) -> None:
+        """Say which, and how many more are planned."""
+        self._say("building", solutions=solutions, left=left)
+
+    def lost(self, device: str, reason: str) -> None:
+        """Say which, and why."""
+        self._say("lost", device=device, reason=reason)
+
     def finished(self, result: JobResult | None) -> None:
         """Give the job as the document has it; null where it left no trace."""
         self._say("finished", job=result)
@@ -135,6 +159,11 @@ class ProgressTally:
         self._failed = 0
         self._other = 0
         self._doing: dict[str, str] = {}
+        self._building = ""
+
+    def building(self, what: str) -> None:
+        """Note what is compiled; nothing when nothing is."""
+        self._building = what
 
     def started(self, device: str, what: str) -> None:
         """Note what a device does."""
@@ -158,6 +187,7 @@ class ProgressTally:
             times += f", about {duration_text(elapsed_s / done * (self._total - done))} left"
         lines = [f"[{bar:<{_BAR_WIDTH}}] {counts}, {times}"]
         lines += [f"  {device}: {what}" for device, what in sorted(self._doing.items())]
+        lines += [f"  {self._building}"] if self._building else []
         return "\n".join(lines)
 
 
@@ -185,6 +215,16 @@ class LiveView:
         """Show why nothing happens."""
         self._tally.started(device, waiting_text(device, holder))
         self._draw_soon()
+
+    def building(self, solutions: Sequence[str], left: int) -> None:
+        """Show what is compiled."""
+        self._tally.building(building_text(solutions, left))
+        self._draw_soon()
+
+    def lost(self, device: str, reason: str) -> None:
+        """Leave a line that stays."""
+        self._tally.started(device, "lost")
+        self._live.console.print(lost_text(device, reason), markup=False, highlight=False)
 
     def finished(self, result: JobResult | None) -> None:
         """Count the job; a failure stays on the screen, or each job where that is wanted."""
@@ -236,6 +276,27 @@ def choose_view(total: int, *, as_json: bool) -> ProgressView:
 def waiting_text(device: str, holder: str) -> str:
     """Say why nothing happens."""
     return f"{device} is in use by another benchmark{printable(holder)}; waiting for it"
+
+
+def lost_text(device: str, reason: str) -> str:
+    """Say that a device does no more.
+
+    >>> lost_text("cuda:1", "the judge did not start on cuda:1: CUDA error")
+    'cuda:1 does no more jobs: the judge did not start on cuda:1: CUDA error'
+    """
+    return printable(f"{device} does no more jobs: {headline(reason)}")
+
+
+def building_text(solutions: Sequence[str], left: int) -> str:
+    """Say what is compiled ahead; nothing when nothing is.
+
+    >>> building_text(["gelu", "relu"], 3)
+    'building ahead: gelu, relu; 3 more to look at'
+    """
+    if not solutions:
+        return ""
+    more = f"; {left} more to look at" if left else ""
+    return printable(f"building ahead: {', '.join(solutions)}{more}")
 
 
 def _live() -> Live:

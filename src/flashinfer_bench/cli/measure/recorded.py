@@ -27,21 +27,29 @@ def find_trace(
     if place is not None:
         path, line = _place(place)
         trace = _trace_in(path, line, trace_id)
-        return load_dataset(local or _dataset_of(path)), trace
+        return load_dataset(local or dataset_of(path)), trace
     trace_set = load_dataset(local)
     return trace_set, _trace_with(trace_set, trace_id or "")
 
 
-def _place(text: str) -> tuple[Path, int | None]:
+def file_place(text: str) -> tuple[Path, int | None] | None:
+    """Read FILE[:LINE]; None where there is no such file."""
     match = None if Path(text).exists() else _WITH_LINE.fullmatch(text)
     path = Path(match["path"]) if match else Path(text)
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    return path, int(match["line"]) if match else None
+    return (path, int(match["line"]) if match else None) if path.is_file() else None
 
 
-def _dataset_of(path: Path) -> tuple[str, ...]:
-    """Find the dataset that holds a file of traces."""
+def _place(text: str) -> tuple[Path, int | None]:
+    place = file_place(text)
+    if place is None:
+        match = _WITH_LINE.fullmatch(text)
+        path = match["path"] if match else text
+        raise UsageError(f"{path}: no such file; a trace's id is given with --trace-id")
+    return place
+
+
+def dataset_of(path: Path) -> tuple[str, ...]:
+    """Find the dataset that holds a file."""
     folders = path.resolve().parents
     root = next((each for each in folders if (each / "definitions").is_dir()), None)
     if root is None:

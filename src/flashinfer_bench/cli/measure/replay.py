@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,19 @@ from flashinfer_bench.cli.options import (
     warn_missing_measures,
 )
 from flashinfer_bench.cli.setting_options import setting_options
+from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.replay import (
     LATENCY_THRESHOLD,
     ReplayReport,
     compare_evaluations,
+    evaluation_failure,
     replay_page,
 )
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.parent.pool import Progress
+    from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.tools.replay import Replay
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace, TraceSet
 
@@ -102,6 +105,7 @@ def _replay(options: ReplayOptions) -> int:
     solution = solution_of(trace_set, trace)
     if options.reproducer is not None:
         _require_seed(trace)
+        _require_folder(Path(options.reproducer))
     step, plan = _run(trace_set, trace, definition, solution, options)
     report = _report(trace, step, _warnings(trace_set, trace, definition, solution, plan), options)
     if options.reproducer is not None:
@@ -137,6 +141,7 @@ def _run(
     device = options.device or recorded_device(trace.evaluation)
     target = Benchmark(trace_set, device=device).target
     plan = replay_of(trace, definition, solution, target, options.settings)
+    log.inform(_what_runs(trace, plan))
     step = run_again(
         trace, trace_set, definition, solution, plan, device=device, observe=_report_waiting
     )
@@ -147,6 +152,15 @@ def _run(
     if step.trace is None:
         raise DeviceError(f"{solution.name} was skipped: {getattr(step.outcome, 'reason', '')}")
     return step, plan
+
+
+def _what_runs(trace: Trace, plan: Replay) -> str:
+    """Say what is waited for, and how long at most."""
+    evaluation = trace.evaluation
+    assert evaluation is not None
+    limit = f"for {plan.config.timeout_seconds:g} s at most (--timeout)"
+    ended = f"recorded as {evaluation.status.value}"
+    return f"running {trace.solution} [{axes_text(trace.workload.axes)}], {ended}, {limit}"
 
 
 def _report(
@@ -175,17 +189,21 @@ def _report(
         recorded_log=recorded.log,
         log=now.log,
         has_failed=now.status != "PASSED",
+        recorded_failure=evaluation_failure(recorded),
+        failure=evaluation_failure(now),
     )
 
 
 def _has_same_calls(recorded: Evaluation, now: Evaluation) -> bool:
-    """Tell whether the same calls were made: by a stopping rule, or on a throttled device, the machine decides."""
+    """Tell whether the same calls were made: a stopping rule, or a block timed again, lets the machine decide."""
     if recorded.provenance is None:
         return False
     settings = recorded.provenance.settings or {}
     done = [each.performance for each in (recorded, now) if each.performance is not None]
     has_rule = bool({"until_interval", "time_budget_seconds"} & settings.keys())
-    return not has_rule and not any(each.blocks_discarded for each in done)
+    return not has_rule and not any(
+        each.blocks_discarded or each.blocks_begun_again for each in done
+    )
 
 
 def _require_seed(trace: Trace) -> None:
@@ -220,6 +238,13 @@ def _reproducer(
         roots=tuple(str(root.resolve()) for root in trace_set.roots),
     )
     return reproducer(subject, failing=failing_call(said, recorded.log))
+
+
+def _require_folder(path: Path) -> None:
+    """Refuse before anything runs what could not be written."""
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        reason = "it is a folder" if path.is_dir() else f"no folder {path.parent} to write into"
+        raise UsageError(f"cannot write {path}: {reason}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -283,7 +308,7 @@ def _has_changed(trace_set: TraceSet, trace: Trace) -> bool:
 
 
 def _report_waiting(event: Progress) -> None:
-    from flashinfer_bench.bench.parent.pool import Waiting  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.events import Waiting  # noqa: PLC0415  # pydantic
 
     if isinstance(event, Waiting):
         log.inform(waiting_text(event.device, event.holder))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +24,9 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import solution_results
+from flashinfer_bench.report.jobs import solution_results, with_logs_once
 from flashinfer_bench.report.run import (
+    DeviceResult,
     DryRun,
     PlannedJob,
     RunReport,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.plan import Plan, Resume
+    from flashinfer_bench.bench.plan import Plan
+    from flashinfer_bench.bench.resuming import Resume
     from flashinfer_bench.cli.boundary import CommandFault
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import TraceSet
@@ -53,6 +55,7 @@ class RunOptions:
     local: tuple[str, ...]
     output: str | None
     device: str
+    pool: str
     config: str | None
     settings: dict[str, Any]
     """Settings that were given as options."""
@@ -94,6 +97,13 @@ class RunOptions:
     help="cpu, cuda:0, or several as cuda:0,cuda:1; auto takes every GPU that CUDA_VISIBLE_DEVICES "
     "leaves, else the CPU.",
 )
+@click.option(
+    "--pool",
+    default="local",
+    show_default=True,
+    metavar="WHERE",
+    help="local: this machine's devices; ray, or ray://HOST:PORT: those of a Ray cluster (docs/scale.md).",
+)
 @setting_options(*settings_about("selected"))
 @click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
 @setting_options(*settings_about("measured", "judged", "run"))
@@ -119,8 +129,8 @@ class RunOptions:
     type=click.Choice(["auto", "ndjson"]),
     default="auto",
     show_default=True,
-    help="ndjson, with --json: one JSON object a line on stdout as things happen (planned, waiting, started, "
-    "finished); the last, ended, is the document.",
+    help="ndjson, with --json: one JSON object a line on stdout as things happen (planned, building, waiting, "
+    "started, finished, lost); the last, ended, is the document.",
 )
 @log_level_option
 def run(**options: Any) -> None:
@@ -130,8 +140,12 @@ def run(**options: Any) -> None:
     timed in processes of its own. Each trace is on disk before the next job starts. On a terminal
     progress is shown while jobs run; on a pipe each finished job is one line.
 
-    Exits with 1 when a job did not pass, with 3 when a definition or a workload is at fault, and
-    with 4 when nothing ran because this machine can run none of the jobs.
+    Exits with 1 when a job did not pass (one that --resume leaves out, too), with 3 when a definition or
+    a workload is at fault, and with 4 when nothing ran because this machine can run none of the jobs, or
+    when a device failed.
+
+    Where devices are of different models, each model gets every job. A device that fails twice at a
+    job does no more, and the others do what it left.
     """
     exit_code = _run(RunOptions(**options))
     click.get_current_context().exit(exit_code)
@@ -144,7 +158,11 @@ def _run(options: RunOptions) -> int:
         raise UsageError("--progress ndjson writes JSON: give --json with it")
     config = _config(options)
     trace_set = load_dataset(options.local, output=options.output)
-    benchmark = Benchmark(trace_set, config, device=options.device)
+    with Benchmark(trace_set, config, device=options.device, pool=options.pool) as benchmark:
+        return _plan_and_run(benchmark, trace_set, options)
+
+
+def _plan_and_run(benchmark: Benchmark, trace_set: TraceSet, options: RunOptions) -> int:
     plan = benchmark.plan(resume=_resume(options))
     for text in plan.warnings:
         log.warn(text)
@@ -179,7 +197,13 @@ def _measure_and_show(
         stopped = error
     exit_code = exit_code_of(collected, only_compiles=benchmark.config.arch is not None)
     exit_code = 0 if options.exit_zero and exit_code == 1 else exit_code
-    report = _report(collected, options, targets, is_complete=stopped is None)
+    report = _report(
+        collected,
+        options,
+        targets,
+        devices=collected.devices(benchmark.targets),
+        is_complete=stopped is None and collected.is_done,
+    )
     if options.as_json:
         fault = None if stopped is None else fault_of(stopped)
         written = document(report, exit_code if fault is None else fault.exit_code, fault)
@@ -192,7 +216,7 @@ def _measure_and_show(
     warn_missing_measures(collected.missing_measures)
     if stopped is not None:
         raise stopped
-    if exit_code == DeviceError.exit_code:
+    if exit_code == DeviceError.exit_code and not collected.has_lost_a_device:
         log.warn("nothing ran: this machine can run none of the jobs")
     return exit_code
 
@@ -211,7 +235,12 @@ def _show(report: RunReport, view: ProgressView) -> None:
 
 
 def _report(
-    collected: Collected, options: RunOptions, targets: Sequence[Path], *, is_complete: bool
+    collected: Collected,
+    options: RunOptions,
+    targets: Sequence[Path],
+    *,
+    devices: tuple[DeviceResult, ...],
+    is_complete: bool,
 ) -> RunReport:
     results = collected.results
     saved_to = tuple(str(folder / "traces") for folder in targets) if results else ()
@@ -222,10 +251,12 @@ def _report(
         dataset_faults=tuple(collected.faults.values()),
         planned=len(collected.plan.jobs),
         done_before=collected.plan.done_count,
+        failed_before=collected.plan.failed_count,
         elapsed_s=time.monotonic() - collected.began_s,
         is_complete=is_complete and not collected.is_cut_short,
         saved_to=saved_to,
         next_command=_next_command(options) if saved_to else None,
+        devices=devices,
     )
 
 
@@ -239,7 +270,7 @@ def _config(options: RunOptions) -> BenchmarkConfig:
 
 
 def _resume(options: RunOptions) -> Resume | None:
-    from flashinfer_bench.bench.plan import Resume  # noqa: PLC0415  # as above
+    from flashinfer_bench.bench.resuming import Resume  # noqa: PLC0415  # as above
 
     if not options.resume and not options.retry_failed:
         return None
@@ -271,11 +302,13 @@ def _require_writable(folder: Path) -> None:
     nearest = next(path for path in (traces, *traces.resolve().parents) if path.exists())
     if not nearest.is_dir():
         raise UsageError(f"{nearest} is not a folder; traces cannot be recorded there")
-    if not os.access(nearest, os.W_OK | os.X_OK):
+    try:
+        tempfile.TemporaryDirectory(prefix=".flashinfer-bench-", dir=nearest).cleanup()
+    except OSError as error:
         raise UsageError(
-            f"{nearest} is not writable, so traces cannot be recorded there; "
+            f"{nearest} is not writable, so traces cannot be recorded there ({error.strerror}); "
             "use --output DIR to record them elsewhere, or --no-save-results"
-        )
+        ) from None
 
 
 def _next_command(options: RunOptions) -> str:
@@ -295,6 +328,7 @@ def document(
         "planned": report.planned,
         **job_counts(report.jobs, report.skipped, report.dataset_faults),
         "done_before": report.done_before,
+        "failed_before": report.failed_before,
     }
     stopped = {} if fault is None else {"error": fault}
     return {
@@ -302,7 +336,7 @@ def document(
         "exit_code": exit_code,
         **stopped,
         "counts": counts,
-        "run": report,
+        "run": replace(report, jobs=with_logs_once(report.jobs)),
     }
 
 
@@ -314,11 +348,13 @@ def _show_dry_run(benchmark: Benchmark, plan: Plan, *, as_json: bool) -> None:
                 job.solution.name,
                 job.solution.spec.language.value,
                 job.workload.uuid,
+                "" if job.target is None else job.target.hardware,
             )
             for job in plan.jobs
         ),
         skipped=tuple(skipped_job(job, reason) for job, reason in plan.skipped),
         done_before=plan.done_count,
+        failed_before=plan.failed_count,
         devices=benchmark.devices,
         workload_class=plan.workload_class,
         other_class=plan.other_class_count,

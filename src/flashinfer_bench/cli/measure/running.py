@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import JobResult, job_result
-from flashinfer_bench.report.run import Fault, SkippedJob
+from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
-    from flashinfer_bench.bench.parent.pool import Progress
-    from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.parent.events import Lost, Progress
+    from flashinfer_bench.bench.plan import Job, Plan, Target
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, Trace, TraceSet
 
@@ -33,6 +34,8 @@ class Collected:
     """Measures of the sandbox that were asked for and were not in force."""
     has_compiled: bool = False
     """Whether a job was built for a device that is not here, which is why it was skipped."""
+    lost: dict[str, Lost] = field(default_factory=dict)
+    """Devices that did not go on to the end."""
     ended_count: int = 0
     is_cut_short: bool = False
     began_s: float = field(default_factory=time.monotonic)
@@ -53,13 +56,36 @@ class Collected:
         """How many jobs were left when the run was cut short."""
         return len(self.plan.jobs) - self.ended_count if self.is_cut_short else 0
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every job of the plan has ended."""
+        return self.ended_count == len(self.plan.jobs)
+
+    @property
+    def has_lost_a_device(self) -> bool:
+        """Whether a device failed at its jobs, even where others did them."""
+        return any(each.is_fault for each in self.lost.values())
+
+    def devices(self, targets: Mapping[str, Target]) -> tuple[DeviceResult, ...]:
+        """Say what each device did."""
+        counts = Counter(result.device for result in self.results)
+        return tuple(
+            DeviceResult(
+                name,
+                target.hardware,
+                counts[name],
+                self.lost[name].reason if name in self.lost else None,
+            )
+            for name, target in targets.items()
+        )
+
     def add(self, step: Step) -> JobResult | None:
         """Sort a finished job in; give its result if it left a trace."""
         from flashinfer_bench.bench.outcomes import DatasetFault, Skipped  # noqa: PLC0415  # pydantic
 
         self.ended_count += 1
         if step.trace is not None:
-            result = job_result(step.trace, step.job.solution)
+            result = job_result(step.trace, step.job.solution, device=step.device)
             self.results.append(result)
             self.missing_measures |= missing_measures(step.trace)
             return result
@@ -114,7 +140,9 @@ def measure(
     """Run the plan and collect, until `stops_at` says so of a job; the benchmark is closed afterwards."""
     with benchmark, view:
         steps = benchmark.run(
-            collected.plan, dump_traces=saves, observe=lambda event: _observe(view, event)
+            collected.plan,
+            dump_traces=saves,
+            observe=lambda event: _observe(view, collected, event),
         )
         with _closing(steps):
             for step in steps:
@@ -126,13 +154,18 @@ def measure(
 
 
 def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
-    """Faults of the dataset go before failures; nothing but skipped jobs is the machine's fault.
+    """A lost device goes before faults of the dataset, and these before failures.
 
+    Nothing but skipped jobs is the machine's fault.
+
+    A failure that a resume left out counts like one of this run: the same jobs have the same code.
     With `only_compiles`, compiling was what the user asked for, and skipping what compiled is right.
     """
+    if collected.has_lost_a_device:
+        return DeviceError.exit_code
     if collected.faults:
         return DatasetError.exit_code
-    if collected.has_failed:
+    if collected.has_failed or collected.plan.failed_count:
         return 1
     has_something = collected.results or collected.plan.done_count or not collected.skipped
     has_compiled = only_compiles and collected.has_compiled
@@ -141,7 +174,8 @@ def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:
     """Name a job that this machine cannot run."""
-    return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason)
+    hardware = "" if job.target is None else job.target.hardware
+    return SkippedJob(job.definition.name, job.solution.name, job.workload.uuid, reason, hardware)
 
 
 def missing_measures(trace: Trace) -> set[str]:
@@ -152,14 +186,24 @@ def missing_measures(trace: Trace) -> set[str]:
     return set(provenance.sandbox_missing or ())
 
 
-def _observe(view: ProgressView, event: Progress) -> None:
-    from flashinfer_bench.bench.parent.pool import Started, Waiting  # noqa: PLC0415  # pydantic
+def _observe(view: ProgressView, collected: Collected, event: Progress) -> None:
+    from flashinfer_bench.bench.parent.events import (  # noqa: PLC0415  # as above
+        Building,
+        Lost,
+        Started,
+        Waiting,
+    )
 
     match event:
         case Started(device=device, job=job):
             view.started(device, job)
         case Waiting(device=device, holder=holder):
             view.waiting(device, holder)
+        case Building(solutions=solutions, left=left):
+            view.building(solutions, left)
+        case Lost(device=device, reason=reason):
+            collected.lost[device] = event
+            view.lost(device, reason)
 
 
 @contextlib.contextmanager

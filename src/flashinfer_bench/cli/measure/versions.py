@@ -117,5 +117,6 @@ def git(folder: Path, *arguments: str) -> bytes:
         raise UsageError(f"git did not answer within {_GIT_TIMEOUT_S} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
-        raise UsageError(f"git has no such version: {said}")
+        remedy = "; `git fetch` may bring it" if "object name" in said else ""
+        raise UsageError(f"git has no such version: {said}{remedy}")
     return done.stdout

@@ -71,7 +71,10 @@ if TYPE_CHECKING:
     "`failed` (and did not before), `missing` or `undecided`. Give it several times for several.",
 )
 @click.option(
-    "--junit", "junit_file", metavar="FILE", help="Write JUnit XML: a job that breaks a gate fails."
+    "--junit",
+    "junit_file",
+    metavar="FILE",
+    help="Write JUnit XML: a job that breaks a gate, or is SLOWER, fails.",
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @json_option

@@ -36,7 +36,7 @@ from flashinfer_bench.stats.verdicts import THRESHOLD
     type=SHARE,
     default=THRESHOLD,
     metavar="SHARE",
-    help="Changes up to this count as none.  [default: 2%]",
+    help="Treat changes up to this as none.  [default: 2%]",
 )
 @json_option
 @log_level_option
@@ -47,7 +47,8 @@ def history(
 
     The page shows runs by their label or id, with the commit they ran; code that has since been replaced is part
     of the history. A change is marked where the runs before and after it differ by their ranks, by more than the
-    threshold. That takes eight runs or more. docs/reports.md says how, and how often a mark is wrong.
+    threshold. That takes eight runs, more where there are several workloads. docs/reports.md says
+    how, and how often a mark is wrong.
     """
     trace_set = load_dataset(local)
     rows = [row for row in trace_set.rows() if row.solution == solution]

@@ -50,7 +50,7 @@ def model(profile: str | None, local: tuple[str, ...], mix_hardware: bool, as_js
     solution, and its share of the model's kernel time before and after. Then it shows the model's speedup by
     Amdahl's law: the sum of references over the sum of best solutions, with the kernels' intervals carried
     through. A kernel without a faster solution counts as its reference. Kernels that were not measured are
-    named and in no sum.
+    named and in no sum. Kernels on one of whose workloads a wrong kernel passes are named, too.
     """
     trace_set = load_dataset(local)
     worths = weighed(trace_set, load_profiles(trace_set, profile), mixes_hardware=mix_hardware)
@@ -90,4 +90,15 @@ def weighed(
 ) -> list[ModelWorth]:
     """Weigh a dataset's traces by profiles."""
     found = standing(trace_set.rows(), current_hashes(trace_set), mixes_hardware=mixes_hardware)
-    return [worth for profile in profiles for worth in model_worth(profile, found)]
+    weak = _weak(trace_set)
+    return [worth for profile in profiles for worth in model_worth(profile, found, weak)]
+
+
+def _weak(trace_set: TraceSet) -> dict[str, list[str]]:
+    """Collect what wrong kernels do that are known to pass, by definition."""
+    found: dict[str, dict[str, None]] = {}
+    for definition, traces in trace_set.workloads.items():
+        for trace in traces:
+            if trace.workload.weak:
+                found.setdefault(definition, {}).update(dict.fromkeys(trace.workload.weak))
+    return {definition: list(said) for definition, said in found.items()}

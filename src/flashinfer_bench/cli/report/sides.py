@@ -17,6 +17,7 @@ from flashinfer_bench.cli.datasets import (
     solution_names,
 )
 from flashinfer_bench.cli.measure.versions import git
+from flashinfer_bench.data.layout import DATASET_FOLDERS
 from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 from flashinfer_bench.report.compare.result import Kind
 from flashinfer_bench.report.compare.sides import Side
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.data.rows import TraceRow
 
-_READ_PARTS = ("definitions", "solutions", "workloads", "traces")
-"""What reports read; stored tensors may be large, and stay where they are."""
 _PREFIXES = {"solution": Kind.SOLUTIONS, "hardware": Kind.HARDWARE, "run": Kind.RUNS}
 
 
@@ -88,18 +87,17 @@ def _dataset_folder(text: str) -> tuple[Path, str] | None:
 
 @contextlib.contextmanager
 def _checked_out(folder: Path, revision: str) -> Iterator[Path]:
-    """Copy a dataset as it was in a revision; gone when the block ends."""
+    """Copy a dataset as it was in a revision, stored tensors left out; gone when the block ends."""
     if not revision:
+        _require_dataset(folder)
         yield folder
         return
     if revision.startswith("-"):  # git would take it for an option
         raise UsageError(f"{folder}@{revision}: no revision of git begins with a hyphen")
     listed = git(folder, "ls-tree", "-z", "--name-only", revision).decode().split("\0")
-    parts = [name for name in _READ_PARTS if name in listed]
+    parts = [name for name in DATASET_FOLDERS if name in listed]
     if not parts:
-        raise UsageError(
-            f"{folder}@{revision}: no dataset there: neither {' nor '.join(_READ_PARTS)}"
-        )
+        raise _no_dataset(f"{folder}@{revision}")
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as name:
         content = git(folder, "archive", "--format=tar", revision, "--", *parts)
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
@@ -108,6 +106,19 @@ def _checked_out(folder: Path, revision: str) -> Iterator[Path]:
             except tarfile.FilterError as error:
                 raise DatasetError(f"{folder}@{revision}: {error}; commit a copy instead") from None
         yield Path(name)
+
+
+def _require_dataset(folder: Path) -> None:
+    """Refuse a folder that holds nothing of a dataset: of two empty sides nothing differs."""
+    if any((folder / name).exists() for name in DATASET_FOLDERS):
+        return
+    around = folder.resolve().parent
+    is_part = folder.resolve().name in DATASET_FOLDERS
+    raise _no_dataset(str(folder), f"; the dataset is {around}" if is_part else "")
+
+
+def _no_dataset(place: str, hint: str = "") -> UsageError:
+    return UsageError(f"{place}: no dataset there: neither {' nor '.join(DATASET_FOLDERS)}{hint}")
 
 
 def _side(name: str, trace_set: TraceSet, admits: Callable[[TraceRow], bool]) -> Side:

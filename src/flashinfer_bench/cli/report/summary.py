@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,8 +18,8 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
-from flashinfer_bench.errors import UnknownNameError
-from flashinfer_bench.report.scores.names import parse_score
+from flashinfer_bench.errors import UnknownNameError, UsageError
+from flashinfer_bench.report.scores.names import Family, parse_score
 from flashinfer_bench.report.summary import summarize, summary_page
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ coverage          Geometric mean of r over every workload that any author attemp
 sol               Mean of `sol_fraction`, 1 at most: the share of the roofline that the fastest
                   solution reached. A failure is 0.
 sol-gap           Mean of 1 / (1 + (T - L) / (B - L)): T the time, B that of the baseline, L that
-                  of the roofline. 0.5 is as fast as B, 1 is at L; a failure is 0. SOL-ExecBench
-                  scores by this form.
+                  of the roofline. 0.5 is as fast as B, 1 is at L; a failure is 0.
+sol-execbench     The same with B and L from the file --times names, as SOL-ExecBench scores.
+                  Nobody below L is scored.
 fast_p>P          Share of attempts (solution and workload) that are right and have r > P.
 fast_p>=P         The same with r >= P; a failure has r = 0.
 win@P             Share of attempted workloads on which the author's fastest solution has r > P; a
@@ -67,6 +69,7 @@ flashinfer-bench  fast_p with >=, p = 0.7, 0.95, 1. Pooled over solutions and wo
         "flashinfer-bench report summary --local examples/dataset",
         "flashinfer-bench report summary --local one --local another --json",
         "flashinfer-bench report summary --local examples/dataset --score 'fast_p>=1'",
+        "flashinfer-bench report summary --local sol --score sol-execbench --times b200.json",
     ],
 )
 @dataset_options
@@ -84,6 +87,13 @@ flashinfer-bench  fast_p with >=, p = 0.7, 0.95, 1. Pooled over solutions and wo
     metavar="NAME",
     help="The score to rank by, one of those above, such as fast_p>=1 or pass@5.",
 )
+@click.option(
+    "--times",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="JSON file of baseline and speed-of-light times for sol-execbench: device, baseline, bound, "
+    "times (definition, workload, baseline_ms, sol_ms).",
+)
 @mix_hardware_option
 @include_weak_option
 @json_option
@@ -92,12 +102,18 @@ def summary(  # noqa: PLR0917  # options arrive by name
     local: tuple[str, ...],
     baseline_author: str,
     score: str,
+    times: Path | None,
     mix_hardware: bool,
     include_weak: bool,
     as_json: bool,
 ) -> None:
     """Count traces by status, and rank authors."""
     wanted = parse_score(score)
+    if (times is not None) != (wanted.family is Family.SOL_EXECBENCH):
+        raise UsageError("--score sol-execbench and --times FILE belong together")
+    from flashinfer_bench.report.scores.times import read_times  # noqa: PLC0415  # pydantic
+
+    given = None if times is None else read_times(times)
     with collector_paused():
         trace_set = load_dataset(local)
         _require_author(trace_set, baseline_author)
@@ -109,6 +125,7 @@ def summary(  # noqa: PLR0917  # options arrive by name
             mixes_hardware=mix_hardware,
             includes_weak=include_weak,
             score=wanted,
+            times=given,
         )
     if as_json:
         screen.show_json({"schema_version": 1, "summary": summed})

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sysconfig
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +23,15 @@ from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from flashinfer_bench.compile.cache import BuildCache
+    from flashinfer_bench.compile.native import Toolchain
     from flashinfer_bench.compile.targets import BuildTarget
     from flashinfer_bench.data import Signature, Solution
 
+_KIND = "torch"
 _SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]  # names the Python ABI
 
 
@@ -62,20 +66,40 @@ class TorchExtensionBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Compile unless it was, import the extension if it can run here, find its functions."""
-        import torch  # noqa: PLC0415
-
-        recipe = _with_flags(_recipe(uses_cuda=needs_nvcc(solution)), solution)
-        toolchain = find_toolchain(solution, target, recipe)
-        facts = toolchain.facts | {"torch": torch.__version__, "python": _SUFFIX}
-        key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
-        package = package_name("torch_", solution.name, key)
-        named = replace(toolchain, recipe=_named(toolchain.recipe, package))
-        make = partial(named.compile, solution, f"{package}{_SUFFIX}")
-        with cache.folder("torch", package, make) as folder:
-            library = folder / f"{package}{_SUFFIX}"
+        toolchain = _toolchain(solution, target)
+        with self._compiled(solution, cache, toolchain) as library:
             if toolchain.absence is None:
                 return _runnable(solution, signature, library)
             return _examined(solution, signature, library).elsewhere(toolchain.absence)
+
+    def compile(self, solution: Solution, cache: BuildCache, target: BuildTarget) -> None:
+        """Compile unless it was, and load nothing."""
+        with self._compiled(solution, cache, _toolchain(solution, target)):
+            pass
+
+    def is_compiled(self, solution: Solution, cache: BuildCache, facts: dict[str, str]) -> bool:
+        """Tell whether the binary of such facts is there."""
+        return cache.has(_KIND, _package(solution, facts))
+
+    @contextmanager
+    def _compiled(
+        self, solution: Solution, cache: BuildCache, toolchain: Toolchain
+    ) -> Iterator[Path]:
+        package = _package(solution, toolchain.facts)
+        named = replace(toolchain, recipe=_named(toolchain.recipe, package))
+        make = partial(named.compile, solution, f"{package}{_SUFFIX}")
+        with cache.folder(_KIND, package, make) as folder:
+            yield folder / f"{package}{_SUFFIX}"
+
+
+def _package(solution: Solution, facts: dict[str, str]) -> str:
+    facts = facts | {"torch": version("torch"), "python": _SUFFIX}
+    key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
+    return package_name("torch_", solution.name, key)
+
+
+def _toolchain(solution: Solution, target: BuildTarget) -> Toolchain:
+    return find_toolchain(solution, target, _recipe(uses_cuda=needs_nvcc(solution)))
 
 
 def _recipe(*, uses_cuda: bool) -> Recipe:
@@ -102,23 +126,6 @@ def _recipe(*, uses_cuda: bool) -> Recipe:
             f"_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             *(_cuda_defines() if uses_cuda else ()),
         ),
-    )
-
-
-def _with_flags(recipe: Recipe, solution: Solution) -> Recipe:
-    """Add the solution's own flags; the device's architecture and the driver's library are ours to name."""
-    options = solution.spec.compile_options
-    if options is None:
-        return recipe
-    of_nvcc = (
-        flag for flag in options.cuda_cflags if "-gencode" not in flag and "-arch" not in flag
-    )
-    of_linker = (flag for flag in options.ld_flags if flag != "-lcuda")
-    return replace(
-        recipe,
-        compiler_flags=tuple(options.cflags),
-        nvcc_flags=tuple(of_nvcc),
-        link_flags=(*recipe.link_flags, *of_linker),
     )
 
 

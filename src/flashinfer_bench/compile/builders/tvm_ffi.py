@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +30,14 @@ from flashinfer_bench.compile.signature import (
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from flashinfer_bench.compile.cache import BuildCache
+    from flashinfer_bench.compile.native import Toolchain
     from flashinfer_bench.compile.targets import BuildTarget
     from flashinfer_bench.data import Signature, Solution
 
+_KIND = "tvm_ffi"
 # The symbol of an exported function is `__tvm_ffi_<name>`; `_metadata_` and `_doc_` describe it.
 _EXPORT = re.compile(rb"\0__tvm_ffi_(?!_metadata_|_doc_)(\w+)(?=\0)")
 
@@ -58,18 +62,35 @@ class TvmFfiBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Compile unless it was, load the library if it can run here, check the exported functions."""
-        import tvm_ffi  # noqa: PLC0415 - loads torch
-
         toolchain = find_toolchain(solution, target, _recipe())
-        facts = toolchain.facts | {"tvm_ffi": tvm_ffi.__version__}
-        key = build_key(solution.hash(), builder="tvm-ffi-2", toolchain=facts)
-        package = package_name("tvm_ffi_", solution.name, key)
-        make = partial(toolchain.compile, solution, f"{package}.so")
-        with cache.folder("tvm_ffi", package, make) as folder:
-            library = folder / f"{package}.so"
+        with self._compiled(solution, cache, toolchain) as library:
             if toolchain.absence is None:
                 return _runnable(solution, signature, library)
             return _examined(solution, signature, library).elsewhere(toolchain.absence)
+
+    def compile(self, solution: Solution, cache: BuildCache, target: BuildTarget) -> None:
+        """Compile unless it was, and load nothing."""
+        with self._compiled(solution, cache, find_toolchain(solution, target, _recipe())):
+            pass
+
+    def is_compiled(self, solution: Solution, cache: BuildCache, facts: dict[str, str]) -> bool:
+        """Tell whether the binary of such facts is there."""
+        return cache.has(_KIND, _package(solution, facts))
+
+    @contextmanager
+    def _compiled(
+        self, solution: Solution, cache: BuildCache, toolchain: Toolchain
+    ) -> Iterator[Path]:
+        package = _package(solution, toolchain.facts)
+        make = partial(toolchain.compile, solution, f"{package}.so")
+        with cache.folder(_KIND, package, make) as folder:
+            yield folder / f"{package}.so"
+
+
+def _package(solution: Solution, facts: dict[str, str]) -> str:
+    facts = facts | {"tvm_ffi": version("apache-tvm-ffi")}
+    key = build_key(solution.hash(), builder="tvm-ffi-2", toolchain=facts)
+    return package_name("tvm_ffi_", solution.name, key)
 
 
 def _recipe() -> Recipe:

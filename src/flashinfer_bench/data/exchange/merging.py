@@ -16,7 +16,7 @@ import msgspec
 from flashinfer_bench.data.appending import new_folder, require_outside
 from flashinfer_bench.data.files import lines_of, whole_lines
 from flashinfer_bench.data.folders import folder_files
-from flashinfer_bench.data.layout import Layout, files_under
+from flashinfer_bench.data.layout import DATASET_FOLDERS, Layout, files_under
 from flashinfer_bench.data.loading import load
 from flashinfer_bench.data.opening import LINES_BYTES, path_inside, read_bytes, require_regular
 from flashinfer_bench.data.parsing import UnknownKeys
@@ -133,7 +133,7 @@ class Merge:
         """Write the dataset, whole or not at all; the folder must be new or empty, and a part of no source."""
         require_outside(folder, self._roots)
         with new_folder(folder) as staging:
-            for name in ("definitions", "solutions", "workloads", "traces"):
+            for name in DATASET_FOLDERS:
                 (staging / name).mkdir()
             for place, content in self._files.items():
                 _made(staging / place).write_bytes(content)

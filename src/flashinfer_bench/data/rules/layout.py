@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.rules.snapshot import Snapshot
     from flashinfer_bench.data.solution import Solution
 
-DEPTHS = {"definitions": 2, "workloads": 2, "solutions": 4, "traces": 3}
 SHAPES = {
     "definitions": "definitions/<op_type>/<definition>.json",
     "workloads": "workloads/<op_type>/<definition>.jsonl",
@@ -33,7 +32,7 @@ _MOVE = "`validate --fix` moves it"
 def parts(path: str) -> tuple[str, ...]:
     """Give the folders below the kind's own, and the file's stem; empty at an unexpected depth."""
     kind, *below = path.split("/")
-    if len(below) != DEPTHS.get(kind):
+    if kind not in SHAPES or len(below) != SHAPES[kind].count("/"):
         return ()
     return (*below[:-1], stem(below[-1]))
 

@@ -166,10 +166,13 @@ _TOTALS = r"^(total|nnz|num)_(?!q?k?v?o?_?heads)|_(total|nnz)$"
 _POOLS = r"pages|blocks|pool|vocab|experts|_slots|cache"
 _LENGTHS = r"^max_|seq_?len|page_size"
 _INDEX_DTYPES = ("int32", "int64")
+_PACKED = re.compile(r"\b(packed|encodes?)\b", re.IGNORECASE)
+"""Begins to say in a description that a number holds several: no distribution draws those."""
 _REMEDIES = {
     r"(^|_)(indptr|cu_seqlens)(_|$)": ('{"type": "index_pointers", "total": %s}', _TOTALS),
     r"(page|block)_tables?(_|$)": ('{"type": "page_table", "pages": %s}', _POOLS),
-    r"(^|_)(indices|index|ids|positions)(_|$)": ('{"type": "integers", "high": %s}', _POOLS),
+    r"(^|_)positions(_|$)": ('{"type": "integers", "high": %s}', _LENGTHS),
+    r"(^|_)(indices|index|ids)(_|$)": ('{"type": "integers", "high": %s}', _POOLS),
     r"(^|_)(lens?|lengths?)(_|$)": ('{"type": "integers", "low": 1, "high": %s}', _LENGTHS),
 }
 """What a name says that an input holds, what to declare then, and which axes its limit may be."""
@@ -207,6 +210,8 @@ def _indices_are_legal(dataset: Snapshot) -> Iterator[RuleFault]:
                     f"input {name!r} is drawn from [-1024, 1024): no reference can follow that"
                 )
                 remedy = f'give it `"distribution": {declared}`, or store its values in a file'
+                if _PACKED.search(spec.description or ""):
+                    remedy = "store its values in a file: its description says that they are packed"
                 yield fault_of(document, message, remedy=remedy)
 
 

@@ -38,8 +38,8 @@ def read_authors_file(path: Path, function: str | None) -> AuthorsFile:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        raise UsageError(f"{path}{f':{line}' if line else ''}: does not parse: {error}") from None
+        line, said = getattr(error, "lineno", None), getattr(error, "msg", error)
+        raise UsageError(f"{path}{f':{line}' if line else ''}: does not parse: {said}") from None
     found = AuthorsFile(path, text, tree, function or _only_function(path, tree))
     _require_function(found)
     _require_no_neighbours(found)

@@ -68,10 +68,10 @@ def tidy(call: NamedCall, result: Any) -> NamedCall:
         return _property(call)
     if not call.args:
         call = _first_by_place(call)
-    if is_shape_call(call.fn):
-        return _shape_as_tuple(call)
     special = _SPECIAL.get(call.fn)
-    return special(call, result) if special else _without_inplace(call)
+    if special:
+        return special(call, result)
+    return _shape_as_tuple(call) if is_shape_call(call.fn) else _without_inplace(call)
 
 
 def _first_by_place(call: NamedCall) -> NamedCall:
@@ -218,6 +218,29 @@ def _parameters(fn: str) -> tuple[str, ...]:
         return ()
 
 
+def _filled(call: NamedCall, result: torch.Tensor) -> NamedCall:
+    """Give a factory the shape and dtype that it took from a tensor, whose numbers it does not read."""
+    if call.last.endswith("full_like") or call.last == "new_full":
+        fill = call.kwargs.get("fill_value", call.args[-1])
+        if isinstance(fill, torch.Tensor):
+            return call
+        return NamedCall("torch.full", (tuple(result.shape), fill), {"dtype": result.dtype})
+    fn = "torch.ones" if "ones" in call.last else "torch.zeros"
+    return NamedCall(fn, (tuple(result.shape),), {"dtype": result.dtype})
+
+
+def _joined(call: NamedCall, _: Any) -> NamedCall:
+    """Joining one tensor copies it."""
+    given = call.argument(0, "tensors")
+    return NamedCall("torch.Tensor.clone", (given[0],)) if len(given) == 1 else call
+
+
+def _padded(call: NamedCall, _: Any) -> NamedCall:
+    """Padding by nothing copies."""
+    is_copy = not any(call.argument(1, "pad"))
+    return NamedCall("torch.Tensor.clone", call.args[:1]) if is_copy else call
+
+
 _SPECIAL: Mapping[str, Callable[[NamedCall, Any], NamedCall]] = {
     "torch.Tensor.to": _to,
     "torch.Tensor.type": _to,
@@ -231,6 +254,10 @@ _SPECIAL: Mapping[str, Callable[[NamedCall, Any], NamedCall]] = {
     "torch.t": _matrix_transpose,
     "torch.split": _split,
     "torch.Tensor.__deepcopy__": lambda call, _: NamedCall("torch.Tensor.clone", call.args[:1]),
+    **dict.fromkeys(("torch.zeros_like", "torch.ones_like", "torch.full_like"), _filled),
+    **{f"torch.Tensor.new_{name}": _filled for name in ("zeros", "ones", "full")},
+    "torch.cat": _joined,
+    "torch.nn.functional.pad": _padded,
     "torch.nn.functional.batch_norm": _batch_norm,
     "torch.nn.functional.instance_norm": _instance_norm,
 }

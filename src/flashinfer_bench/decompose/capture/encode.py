@@ -84,11 +84,17 @@ def encoded(argument: Any, lookup: Lookup) -> Any:
             return _named(argument)
 
 
+_PYTHON: Mapping[type, str] = {bool: "bool", int: "int64", float: "float64"}
+"""Python's types that torch takes for dtypes, and for which."""
+
+
 def _named(argument: Any) -> Any:
     """Name one of torch's objects."""
     match argument:
         case torch.dtype():
             return Named("dtype", str(argument).removeprefix("torch."))
+        case type() if argument in _PYTHON:
+            return Named("dtype", _PYTHON[argument])
         case torch.device():
             return Named("device", "cpu")
         case torch.layout():

@@ -40,7 +40,10 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def export_counts(source: ModelSource, *, seed: int = 0) -> Counter[str] | None:
-    """Count a model's operations by export, under aten's names without overloads; none if it cannot be exported."""
+    """Count a model's operations by export, under aten's names without overloads; none if it cannot be exported.
+
+    Only those count that read or make fractions: libraries build masks and positions in other ways when exported.
+    """
     try:
         program = _exported(source.build("meta", seed), source.inputs("meta", seed))
     except Exception:  # noqa: BLE001  # export fails in many ways, each a reason to do without it
@@ -49,7 +52,25 @@ def export_counts(source: ModelSource, *, seed: int = 0) -> Counter[str] | None:
         node.target._schema.name.partition("::")[2]
         for node in program.graph.nodes
         if isinstance(node.target, torch._ops.OpOverload)
+        and _has_fractions(node)
+        and not _copies(node)
     )
+
+
+def _has_fractions(node: fx.Node) -> bool:
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return any(each.is_floating_point() or each.is_complex() for each in tensors_in(values))
+
+
+def _copies(node: fx.Node) -> bool:
+    """Tell operations that move data by their names, and only copy here."""
+    match node.target._schema.name.partition("::")[2]:  # type: ignore[union-attr]
+        case "cat":
+            return len(node.args[0]) == 1  # type: ignore[arg-type]
+        case "pad" | "constant_pad_nd":
+            return not any(node.args[1])  # type: ignore[arg-type]
+        case _:
+            return False
 
 
 def exported_trace(name: str, model: nn.Module, inputs: Sequence[Any]) -> OpTrace:

@@ -238,6 +238,7 @@ def _finished(
         output_structure=output_structure,
         dropped=(*tape.dropped, *_left_out(tape.recorded, needed, for_state)),
         specialisations=tuple(dict.fromkeys(tape.specialisations)),
+        arguments=tape.arguments,
     )
 
 

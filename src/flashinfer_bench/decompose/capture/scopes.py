@@ -45,6 +45,9 @@ class Scopes:
         self._running: list[nn.Module] = []
         self._functions: list[tuple[FrameType, Scope]] = []
         self._calls: Counter[tuple[str, str]] = Counter()
+        self._told: set[Scope] = set()
+        self.entered: list[tuple[Scope, dict[str, torch.Tensor]]] = []
+        """Scopes whose first operation just ran, with the tensors that their code was given, by its own names."""
 
     @property
     def training(self) -> bool | None:
@@ -95,8 +98,9 @@ class Scopes:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and entered:
             if frame is entered[-1].frame:
-                scopes += self._function_scopes(pending, functions)
-                scopes.append(entered.pop().scope)
+                module = entered.pop().scope
+                scopes += self._function_scopes(module, pending, functions)
+                scopes.append(module)
                 pending = []
             elif _is_inner(frame.f_code.co_filename):
                 raise NotRecordableError("an operation runs that no mode sees, as in TorchScript")
@@ -107,17 +111,33 @@ class Scopes:
         self._functions = functions
         return tuple(reversed(scopes)), source
 
+    def _tell(self, scope: Scope, frame: FrameType) -> None:
+        if scope in self._told:
+            return
+        self._told.add(scope)
+        code = frame.f_code
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given = {name: frame.f_locals.get(name) for name in names}
+        tensors = {name: each for name, each in given.items() if isinstance(each, torch.Tensor)}
+        self.entered.append((scope, tensors))
+
     def _function_scopes(
-        self, frames: list[FrameType], functions: list[tuple[FrameType, Scope]]
+        self,
+        module: Scope,
+        frames: list[FrameType],
+        functions: list[tuple[FrameType, Scope]],
     ) -> list[Scope]:
         """Turn a module's frames, innermost first, into scopes; the outermost is its forward."""
         found = []
+        if frames:
+            self._tell(module, frames[-1])
         for frame in frames[:-1]:
             if frame.f_code.co_name.startswith("<"):
                 continue
             known = next((scope for each, scope in self._functions if each is frame), None)
             scope = known or self._new_function(frame.f_code)
             functions.append((frame, scope))
+            self._tell(scope, frame)
             found.append(scope)
         return found
 

@@ -26,7 +26,7 @@ from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.capture.objects import Layout
     from flashinfer_bench.decompose.capture.scopes import Scopes
-    from flashinfer_bench.decompose.ir import Reason
+    from flashinfer_bench.decompose.ir import Reason, Scope
     from flashinfer_bench.decompose.module_tensors import NamedTensor
 
 
@@ -76,6 +76,8 @@ class Tape:
         self.dropped: list[Dropped] = []
         self.specialisations: list[str] = []
         self.constants: dict[str, torch.Tensor] = {}
+        self.arguments: dict[Scope, dict[str, str]] = {}
+        """By scope, what its code calls the values that it was given."""
         self._scopes = scopes
         self._device = device
         self._held = held
@@ -192,6 +194,7 @@ class Tape:
         args = tuple(encoded(each, self.lookup) for each in call.args)
         kwargs = {key: encoded(each, self.lookup) for key, each in call.kwargs.items()}
         scope, source = self._scopes.here()
+        self._name_arguments()
         return Op(
             id=len(self.recorded),
             fn=call.fn,
@@ -238,6 +241,13 @@ class Tape:
             if self._objects.find(each) or self._objects.twin(each)
         }
         self._watch(recorded.op, outs, {k: ins[k] for k in recorded.op.ins if k in ins})
+
+    def _name_arguments(self) -> None:
+        while self._scopes.entered:
+            scope, given = self._scopes.entered.pop()
+            found = {name: self._objects.find(each) for name, each in given.items()}
+            names = {each.value: name for name, each in found.items() if each is not None}
+            self.arguments.setdefault(scope, names)
 
     # what is no operation
 

@@ -41,9 +41,11 @@ def _candidates(call: NamedCall, target: torch.Tensor) -> list[NamedCall]:
             return [NamedCall("torch.full_like", call.args)]
         case "copy_" if isinstance(call.args[1], torch.Tensor):
             source = call.args[1]
-            if source.dtype == target.dtype:
-                return [NamedCall("torch.Tensor.clone", (source,))]
-            return [NamedCall("torch.Tensor.to", (source, target.dtype))]
+            is_cast = source.dtype != target.dtype
+            fn = "torch.Tensor.to" if is_cast else "torch.Tensor.clone"
+            args = (source, target.dtype) if is_cast else (source,)
+            plain = {"memory_format": torch.contiguous_format}
+            return [NamedCall(fn, args), NamedCall(fn, args, plain)]
     function = getattr(torch, call.last[:-1], None)
     name = canonical(function) if function is not None else None
     return [NamedCall(name, call.args, call.kwargs)] if name else []

@@ -10,9 +10,11 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, CommandGroup
 from flashinfer_bench.cli.options import json_option, log_level_option
+from flashinfer_bench.decompose.commands.census import census
 from flashinfer_bench.decompose.commands.options import (
     limit_options,
     overrides_option,
+    run_as_options,
     writing_options,
 )
 from flashinfer_bench.decompose.commands.verify import verify
@@ -20,7 +22,7 @@ from flashinfer_bench.decompose.screens import decomposition_page
 from flashinfer_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits
     from flashinfer_bench.report.model import ModelWorth
@@ -62,15 +64,22 @@ def decompose() -> None:
 
 
 decompose.add_command(verify)
+decompose.add_command(census)
 
 
 @decompose.command(
     _FILE,
     cls=Command,
+    document={
+        "decomposition": "dict[str, Any]",
+        "further_phases": "list[dict[str, Any]]",
+        "measured": "flashinfer_bench.report.model:list[ModelWorth]",
+    },
     examples=[
         "flashinfer-bench decompose examples/kernelbench/level3/13_GPTBlock.py --output out",
         "flashinfer-bench decompose model.py --output out --emit all --measure",
         "flashinfer-bench decompose file model.py --output out --no-verify --json",
+        "flashinfer-bench decompose llama.py --output out --dtype bfloat16 --phases prefill,decode",
     ],
 )
 @click.argument("file", metavar="MODEL.py", type=click.Path(path_type=Path))
@@ -83,6 +92,7 @@ decompose.add_command(verify)
     help="Where the folder called like the model goes; an earlier decomposition there is replaced.",
 )
 @writing_options
+@run_as_options
 @click.option(
     "--measure",
     "is_measured",
@@ -110,25 +120,41 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    from flashinfer_bench.decompose.process import DecomposeRequest, WorkLimits  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.process import WorkLimits  # noqa: PLC0415  # with the command
 
-    request = DecomposeRequest(
-        file=file,
-        directory=options["output"] / file.stem,
-        emit=options["emit"],
-        is_verified=not options["no_verify"],
-        overrides=options["overrides"],
-        memory_limit_bytes=options["memory_limit_bytes"],
-    )
     limits = WorkLimits(seconds=options["timeout"], memory_bytes=options["memory_limit_bytes"])
-    report = _taken_apart(request, limits)
-    worths = (
-        _measured(request.directory / "dataset", options["device"])
-        if options["is_measured"]
-        else ()
-    )
-    _show(report, worths, as_json=options["as_json"])
-    click.get_current_context().exit(1 if report["verified"] == "fail" else 0)
+    reports: list[dict[str, Any]] = []
+    worths: list[ModelWorth] = []
+    for request in _requests(file, options):
+        reports.append(_taken_apart(request, limits))
+        if options["is_measured"]:
+            worths += _measured(request.directory / "dataset", options["device"])
+    _show(reports, worths, as_json=options["as_json"])
+    is_wrong = any(report["verified"] == "fail" for report in reports)
+    click.get_current_context().exit(1 if is_wrong else 0)
+
+
+def _requests(file: Path, options: dict[str, Any]) -> Iterator[DecomposeRequest]:
+    """Ask for the model, or for each of its phases."""
+    from flashinfer_bench.decompose.process import DecomposeRequest  # noqa: PLC0415  # with the command
+    from flashinfer_bench.decompose.run_as import RunAs  # noqa: PLC0415  # with the command
+
+    modes = {None: None, True: "eval", False: "train"}
+    for phase in options["phases"] or (None,):
+        yield DecomposeRequest(
+            file=file,
+            directory=options["output"] / "_".join(filter(None, (file.stem, phase))),
+            emit=options["emit"],
+            is_verified=not options["no_verify"],
+            overrides=options["overrides"],
+            memory_limit_bytes=options["memory_limit_bytes"],
+            run_as=RunAs(
+                mode=modes[options["is_eval"]],  # type: ignore[arg-type]  # a literal
+                dtype=options["dtype"],
+                phase=phase,
+                cache=options["cache"],
+            ),
+        )
 
 
 def _taken_apart(request: DecomposeRequest, limits: WorkLimits) -> dict[str, Any]:
@@ -161,10 +187,16 @@ def _measured(dataset: Path, device: str) -> Sequence[ModelWorth]:
     return weighed(trace_set, load_profiles(trace_set, None))
 
 
-def _show(report: dict[str, Any], worths: Sequence[ModelWorth], *, as_json: bool) -> None:
+def _show(
+    reports: Sequence[dict[str, Any]], worths: Sequence[ModelWorth], *, as_json: bool
+) -> None:
+    """Show what came of a model; the document lists further phases apart, for readers of one decomposition."""
     from flashinfer_bench.report.model import model_page  # noqa: PLC0415  # with the command
 
     if as_json:
-        screen.show_json({"schema_version": 1, "decomposition": report, "measured": worths})
+        first, *others = reports
+        document = {"decomposition": first, "further_phases": others, "measured": worths}
+        screen.show_json({"schema_version": 1, **document})
     else:
-        screen.show((*decomposition_page(report), *model_page(worths)))
+        pages = [block for report in reports for block in decomposition_page(report)]
+        screen.show((*pages, *model_page(worths)))

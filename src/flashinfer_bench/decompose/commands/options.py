@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from flashinfer_bench.decompose.run_as import DTYPES, PHASES, CacheKind
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from flashinfer_bench.decompose.run_as import Phase
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -26,6 +30,44 @@ def writing_options(command: Decorated) -> Decorated:
         help="Up to which level pieces become definitions of the dataset.",
     )
     return emit(click.option("--no-verify", is_flag=True, help="Write without verifying.")(command))
+
+
+def run_as_options(command: Decorated) -> Decorated:
+    """Add `--eval/--train`, `--dtype`, `--phases` and `--cache`."""
+    mode = click.option(
+        "--eval/--train",
+        "is_eval",
+        default=None,
+        help="Mode in which the model is read.  [default: as it is constructed; models of transformers: --eval]",
+    )
+    dtype = click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        help="Default dtype of the constructor, and of inputs that are float32.",
+    )
+    phases = click.option(
+        "--phases",
+        metavar="NAMES",
+        callback=lambda _, __, names: _phases(names),
+        help="Take steps of generating text apart, each into a folder of its own: prefill, decode, or both "
+        "with a comma between.",
+    )
+    cache = click.option(
+        "--cache",
+        type=click.Choice(get_args(CacheKind)),
+        default="dynamic",
+        show_default=True,
+        help="For --phases: which cache of transformers.",
+    )
+    return mode(dtype(phases(cache(command))))
+
+
+def _phases(names: str | None) -> tuple[Phase, ...]:
+    wanted = [] if names is None else [each.strip() for each in names.split(",")]
+    unknown = [each for each in wanted if each not in PHASES]
+    if unknown:
+        raise click.BadParameter(f"no phase {unknown[0]!r}: choose of {', '.join(PHASES)}")
+    return tuple(each for each in PHASES if each in wanted)
 
 
 def overrides_option(what: str) -> Callable[[Decorated], Decorated]:

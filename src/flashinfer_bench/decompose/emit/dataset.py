@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from flashinfer_bench.data import Definition, Profile, Trace
-from flashinfer_bench.data.distributions import Normal
+from flashinfer_bench.data.distributions import Integers, Normal
 from flashinfer_bench.data.files import lines_of
 from flashinfer_bench.data.folders import folder_files
 from flashinfer_bench.data.layout import Layout
@@ -27,13 +28,25 @@ from flashinfer_bench.data.workload import (
 )
 from flashinfer_bench.decompose.catalogue import FRAMEWORK
 from flashinfer_bench.decompose.costs import node_cost
+from flashinfer_bench.decompose.emit.constants import form_of
+from flashinfer_bench.decompose.emit.cpu_workloads import CPU_BYTES, CPU_FLOPS, cpu_workload
 from flashinfer_bench.decompose.emit.definitions import definition_of, unfit
+from flashinfer_bench.decompose.emit.expert_loads import (
+    OTHER_LOADS,
+    ends_of_groups,
+    experts_of,
+    other_ends,
+    routing,
+)
 from flashinfer_bench.decompose.emit.legal import legal_input
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from flashinfer_bench.data.distributions import Distribution
+    from flashinfer_bench.decompose.emit.expert_loads import Load
+    from flashinfer_bench.decompose.emit.legal import LegalInput
     from flashinfer_bench.decompose.ir import Level
     from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces
 
@@ -65,9 +78,9 @@ def dataset(source: ModelSource, pieces: Pieces, levels: Collection[Level]) -> D
             continue
         definition = definition_of(pieces, piece, tags)
         seen = _workloads_of(pieces, piece, _blob_folder(definition))
-        _add(made, definition, seen)
+        _add(made, definition, [*seen, *_smaller(definition, seen)])
         if piece.node.is_leaf:
-            uses += [_use(definition, each) for each in seen]
+            uses += [_use(definition, each, seen) for each in seen if each.count]
     profile = Profile(model=pieces.trace.model, framework=FRAMEWORK, kernels=uses)
     file = f"profiles/{FRAMEWORK}/{_UNFIT.sub('_', pieces.trace.model)}.json"
     made.files[file] = _json(profile.to_json(indent=2))
@@ -120,18 +133,20 @@ def _blob_folder(definition: Definition) -> str:
     return str(Layout(Path()).blob_workloads / definition.op_type / definition.name)
 
 
-def _use(definition: Definition, seen: _PieceWorkload) -> KernelUse:
-    kernel = KernelReference(definition=definition.name, axes=seen.workload.axes)
-    return KernelUse(kernel=kernel, count=seen.count)
+def _use(definition: Definition, used: _PieceWorkload, seen: Sequence[_PieceWorkload]) -> KernelUse:
+    """Count the calls at a workload's sizes; where others have the same sizes, the workload is named."""
+    axes = used.workload.axes
+    is_one_of_several = sum(each.workload.axes == axes for each in seen) > 1
+    kernel = KernelReference(
+        definition=definition.name,
+        axes=axes,
+        workload=used.workload.uuid if is_one_of_several else None,
+    )
+    return KernelUse(kernel=kernel, count=used.count)
 
 
 def _json(text: str) -> bytes:
     return f"{text}\n".encode()
-
-
-_LAPTOP_FLOPS = 20e9
-_LAPTOP_BYTES = 1e9
-"""Above either a workload is not for a laptop's CPU."""
 
 
 @dataclass(frozen=True)
@@ -147,43 +162,165 @@ def _workloads_of(pieces: Pieces, piece: Piece, folder: str) -> list[_PieceWorkl
     """Make a workload for each set of sizes at which a piece occurs; blobs go into a folder."""
     by_sizes: dict[tuple[int, ...], list[PieceInstance]] = {}
     for instance in piece.instances:
-        sizes = tuple(axis.size for axis in instance.form.axes)
+        sizes = tuple(_axes_of(pieces, piece, instance).values())
         by_sizes.setdefault(sizes, []).append(instance)
-    return [_seen(pieces, piece, same, folder) for same in by_sizes.values()]
+    return [
+        workload
+        for same in by_sizes.values()
+        for workload in _with_other_loads(pieces, piece, same, folder)
+    ]
 
 
-def _seen(pieces: Pieces, piece: Piece, same: list[PieceInstance], folder: str) -> _PieceWorkload:
-    instance = same[0]
-    ops = frozenset(op.id for op in instance.form.ops)
-    stem = "_".join([piece.id, *(f"{axis.size}" for axis in instance.form.axes)])
+def _with_other_loads(
+    pieces: Pieces, piece: Piece, same: list[PieceInstance], folder: str
+) -> list[_PieceWorkload]:
+    """Give the workload as the model's run has it; of an expert's piece two more, all sizes the same."""
+    seen = _Inputs(pieces, piece, same[0])
+    recorded = _seen(seen, "recorded", len(same), folder)
+    others = [_seen(seen, load, 0, folder) for load in OTHER_LOADS] if seen.has_experts else []
+    own = recorded.workload.inputs
+    different = [each for each in others if each.workload.inputs != own]
+    return [recorded, *different]
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What the inputs of an occurrence of a piece are made of."""
+
+    pieces: Pieces
+    piece: Piece
+    instance: PieceInstance
+
+    @cached_property
+    def made(self) -> Mapping[str, LegalInput]:
+        """By name, what each is made of."""
+        ops = frozenset(op.id for op in self.instance.form.ops)
+        return {
+            name: legal_input(self.pieces.trace, value, ops, self.pieces.own)
+            for name, value in self.values.items()
+        }
+
+    @cached_property
+    def values(self) -> Mapping[str, str]:
+        """By name, the value it is."""
+        return dict(zip(self.piece.parameters, self.instance.form.inputs, strict=True))
+
+    @cached_property
+    def kept(self) -> Mapping[str, torch.Tensor]:
+        """Numbers that are stored, unless a distribution has their form."""
+        trace = self.pieces.trace
+        found = {
+            name: _kept(made, trace.values[self.values[name]].shape)
+            for name, made in self.made.items()
+        }
+        return {name: numbers for name, numbers in found.items() if numbers is not None}
+
+    @cached_property
+    def routed(self) -> Mapping[str, int]:
+        """Inputs that say which experts each token goes to, with how many there are."""
+        found = {
+            name: experts_of(self.pieces.trace, self.values[name])
+            for name, numbers in self.kept.items()
+        }
+        return {name: count for name, count in found.items() if count is not None}
+
+    @cached_property
+    def ends(self) -> frozenset[str]:
+        """Inputs that say where each expert's rows end."""
+        ends = ends_of_groups(self.instance.form.ops)
+        return frozenset(name for name in self.kept if self.values[name] in ends)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether how much each expert gets is among the inputs."""
+        return bool(self.routed or self.ends)
+
+    def declared(self, load: Load) -> dict[str, Distribution]:
+        """Find integers whose form a distribution has; several that may depend on each other are stored."""
+        if len(self.routed) == 1 and not self.ends:
+            [(name, experts)] = self.routed.items()
+            drawn = routing(self.kept[name], experts, load)
+            return {} if drawn is None else {name: drawn}
+        return _declared(self.made)
+
+    def stored(self, load: Load) -> dict[str, torch.Tensor]:
+        """Give the numbers that are stored, with another load where that is asked for."""
+        found = dict(self.kept)
+        if load != "recorded":
+            found |= {name: other_ends(found[name], load) for name in self.ends}
+        return found
+
+
+def _seen(seen: _Inputs, load: Load, count: int, folder: str) -> _PieceWorkload:
+    pieces, piece, instance = seen.pieces, seen.piece, seen.instance
+    words = [] if load == "recorded" else [load]
+    stem = "_".join([piece.id, *(f"{axis.size}" for axis in instance.form.axes), *words])
     path = f"{folder}/{stem}.safetensors"
+    drawn = seen.declared(load)
+    stored = {name: each for name, each in seen.stored(load).items() if name not in drawn}
     inputs: dict[str, InputSpec] = {}
-    stored: dict[str, torch.Tensor] = {}
-    for name, value in zip(piece.parameters, instance.form.inputs, strict=True):
-        chosen = legal_input(pieces.trace, value, ops)
-        if chosen.count is not None:
-            stored[name] = _counted(pieces.trace.values[value].shape, chosen.count)
+    for name, made in seen.made.items():
+        if name in stored:
             inputs[name] = SafetensorsInput(path=path, tensor_key=name)
         else:
-            is_plain = chosen.distribution == Normal()
-            declared = None if is_plain else chosen.distribution
-            inputs[name] = RandomInput(type="random", distribution=declared)
-    axes = {
-        axis.name: found.size
-        for axis, found in zip(piece.form.axes, instance.form.axes, strict=True)
-    }
+            declared = drawn.get(name, made.distribution)
+            is_plain = declared == Normal()
+            inputs[name] = RandomInput(type="random", distribution=None if is_plain else declared)
+    axes = _axes_of(pieces, piece, instance)
     workload = Workload(
         axes=axes,
         inputs=inputs,
         uuid=uuid_of(piece.id, axes, inputs),
         size_class=_size_class(pieces, instance),
     )
-    return _PieceWorkload(workload, len(same), {path: save(stored)} if stored else {})
+    return _PieceWorkload(workload, count, {path: save(stored)} if stored else {})
+
+
+def _smaller(definition: Definition, seen: list[_PieceWorkload]) -> Iterator[_PieceWorkload]:
+    """Give the first workload that is not for a CPU one beside it that is; the model never runs it."""
+    for each in seen:
+        if each.workload.size_class == "full":
+            smaller = cpu_workload(definition, each.workload)
+            if smaller is not None:
+                yield _PieceWorkload(smaller, 0, {})
+                return
+
+
+def _axes_of(pieces: Pieces, piece: Piece, instance: PieceInstance) -> dict[str, int]:
+    """Give the sizes at which a piece occurs."""
+    if piece.published is not None:
+        rows = piece.published.count(pieces.trace, instance.form.inputs)
+        return {piece.published.rows: rows}
+    return {
+        axis.name: found.size
+        for axis, found in zip(piece.form.axes, instance.form.axes, strict=True)
+    }
+
+
+def _kept(made: LegalInput, shape: tuple[int, ...]) -> torch.Tensor | None:
+    """Give the numbers that a workload stores; none where they are drawn."""
+    if made.count is not None:
+        return _counted(shape, made.count)
+    return None if made.stored is None else made.stored.contiguous().clone()
+
+
+def _declared(made: Mapping[str, LegalInput]) -> dict[str, Distribution]:
+    """Find integers whose form a distribution has; several that may depend on each other are stored."""
+    integers = {
+        name: each.stored
+        for name, each in made.items()
+        if each.stored is not None and isinstance(each.distribution, Integers)
+    }
+    if len(integers) != 1:
+        return {}
+    [(name, numbers)] = integers.items()
+    form = form_of(numbers)
+    return {} if form is None else {name: form}
 
 
 def _size_class(pieces: Pieces, instance: PieceInstance) -> SizeClass | None:
     cost = node_cost(pieces.trace, instance.node)
-    is_large = cost.flops > _LAPTOP_FLOPS or cost.bytes_moved > _LAPTOP_BYTES
+    is_large = cost.flops > CPU_FLOPS or cost.bytes_moved > CPU_BYTES
     return "full" if is_large else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import Definition
-from flashinfer_bench.data.shapes import AxisConst, AxisSpec, AxisVar, DType, TensorSpec
+from flashinfer_bench.data.shapes import AxisConst, AxisExpr, AxisSpec, AxisVar, DType, TensorSpec
 from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.classes import TABLE, key
 from flashinfer_bench.decompose.emit.code import Body, definition, summary
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.decompose.pieces import Piece, Pieces
+    from flashinfer_bench.decompose.published import Published
 
 
-_OP_TYPES = {"rms_norm": "rmsnorm", "rotary_embedding": "rope", "rope": "rope"}
+_OP_TYPES = {"rms_norm": "rmsnorm", "rotary_embedding": "rope", "rope": "rope",
+             "apply_rotary_pos_emb": "rope", "apply_rotary_emb": "rope"}  # fmt: skip
 """What a piece is called here, and the op type others use."""
 _JUDGED_OTHERWISE = frozenset({"sampling", "moe", "dsa_paged"})
 """Op types whose judges expect more than any piece of that name gives."""
@@ -41,16 +43,24 @@ def unfit(pieces: Pieces, piece: Piece) -> str | None:
     return None
 
 
+def op_type_of(piece: Piece) -> str:
+    """Name what a piece does as datasets do."""
+    name = snake(piece.node.name)
+    return _OP_TYPES.get(name, name)
+
+
 def definition_of(pieces: Pieces, piece: Piece, tags: Sequence[str]) -> Definition:
     """Describe a piece as a definition."""
+    if piece.published is not None:
+        return _published(pieces, piece, piece.published, tags)
     names = Names(piece.parameters)
     outputs = [
         names.take("output" if len(piece.form.outputs) == 1 else f"output_{at}")
         for at in range(len(piece.form.outputs))
     ]
-    op_type = _OP_TYPES.get(snake(piece.node.name), snake(piece.node.name))
+    op_type = op_type_of(piece)
     return Definition(
-        name=piece.id,
+        name=piece.definition,
         op_type=op_type,
         description=summary(piece),
         tags=[
@@ -67,8 +77,42 @@ def definition_of(pieces: Pieces, piece: Piece, tags: Sequence[str]) -> Definiti
             name: _spec(pieces, piece, value, "result")
             for name, value in zip(outputs, piece.form.outputs, strict=True)
         },
-        reference=_reference(piece),
+        reference=_reference(piece, piece.parameters, piece.form.outputs),
         judge=_judge(piece, op_type),
+    )
+
+
+def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[str]) -> Definition:
+    """Describe a piece as the published definition of its kind: rows, names and order are that one's."""
+    rows = AxisVar(type="var", description="rows: all dimensions but the last, as one")
+    widths = {
+        name: AxisConst(type="const", value=size, description="length of a row")
+        for size, name in known.widths.items()
+    }
+
+    def spec(value: str, words: str) -> TensorSpec:
+        found = pieces.trace.values[value]
+        is_static = is_weight(pieces.trace, value)
+        width = known.widths[found.shape[-1]]
+        return TensorSpec(
+            shape=[width] if is_static else [known.rows, width],
+            dtype=DType(found.dtype),
+            role="static" if is_static else "dynamic",
+            description=words,
+        )
+
+    return Definition(
+        name=piece.definition,
+        op_type=known.op_type,
+        description=summary(piece),
+        tags=[*tags, f"level:{piece.node.level}", identity_tag(piece.identity)],
+        axes={known.rows: rows, **widths},
+        inputs={
+            name: spec(value, _input_words(pieces, piece, value))
+            for name, value in known.inputs.items()
+        },
+        outputs={name: spec(value, "result") for name, value in known.outputs.items()},
+        reference=_reference(piece, list(known.inputs), tuple(known.outputs.values())),
     )
 
 
@@ -86,10 +130,22 @@ def _axes(piece: Piece) -> dict[str, AxisSpec]:
         for axis in piece.form.axes
     }
     values = (*piece.form.inputs, *piece.form.outputs)
+    for size in (size for value in values for size in piece.form.shapes[value]):
+        if isinstance(size, Along) and size.offset:
+            of = piece.form.axes[size.axis].name
+            axes[_length_name(piece, size)] = AxisExpr(
+                expression=f"{of} + {size.offset}", description=f"{of} and {size.offset} more"
+            )
     sizes = sorted({s for v in values for s in piece.form.shapes[v] if isinstance(s, int)})
     for size in sizes:
         axes[f"d{size}"] = AxisConst(type="const", value=size, description=f"the length {size}")
     return axes
+
+
+def _length_name(piece: Piece, length: Along) -> str:
+    """Name a length that follows an axis."""
+    name = piece.form.axes[length.axis].name
+    return f"{name}_and_{length.offset}" if length.offset else name
 
 
 def _where(piece: Piece, position: int, dimension: int) -> str:
@@ -98,7 +154,7 @@ def _where(piece: Piece, position: int, dimension: int) -> str:
 
 def _spec(pieces: Pieces, piece: Piece, value: str, words: str) -> TensorSpec:
     shape = [
-        piece.form.axes[size.axis].name if isinstance(size, Along) else f"d{size}"
+        _length_name(piece, size) if isinstance(size, Along) else f"d{size}"
         for size in piece.form.shapes[value]
     ]
     is_static = value in piece.form.inputs and is_weight(pieces.trace, value)
@@ -130,15 +186,15 @@ def _input_words(pieces: Pieces, piece: Piece, value: str) -> str:
 _COPYING = frozenset({"clone", "tensor", "as_tensor"})
 
 
-def _reference(piece: Piece) -> str:
-    """Write the module that defines `run`."""
+def _reference(piece: Piece, parameters: Sequence[str], outputs: Sequence[str]) -> str:
+    """Write the module that defines `run`, with its parameters and outputs in an order."""
     body = Body(piece.form, piece.parameters)
     body.open_axes(piece.form.ops)
     for op in piece.form.ops:
         body.add(op)
     _part_outputs(body, piece)
-    lines = [f'"""{summary(piece)}"""', *body.finish(piece.form.outputs)]
-    text = "\n".join(definition("def run", piece.parameters, lines))
+    lines = [f'"""{summary(piece)}"""', *body.finish(outputs)]
+    text = "\n".join(definition("def run", parameters, lines))
     imports = ["import torch"] + ["import torch.nn.functional as F"] * ("F." in text)
     return "\n".join([*imports, "", "", text, ""])
 

@@ -7,29 +7,35 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.distributions import (
     Boolean,
+    FloatForm,
     Integers,
     Normal,
     Probabilities,
     Uniform,
 )
-from flashinfer_bench.decompose.emit.legal import is_float, legal_input
+from flashinfer_bench.decompose.emit.code import wrapped
+from flashinfer_bench.decompose.emit.constants import spread_of, written
+from flashinfer_bench.decompose.emit.legal import legal_input
+from flashinfer_bench.decompose.own_values import is_float
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
+
+    import torch
 
     from flashinfer_bench.data.distributions import Distribution
-    from flashinfer_bench.decompose.ir import OpTrace, Value
-    from flashinfer_bench.decompose.pieces import Piece
+    from flashinfer_bench.decompose.emit.legal import LegalInput
+    from flashinfer_bench.decompose.ir import Value
+    from flashinfer_bench.decompose.pieces import Piece, Pieces
 
 _LINE = 92
 
 
-def get_inputs(trace: OpTrace, piece: Piece) -> list[str]:
-    """Write a function that draws an input for each parameter."""
-    ops = frozenset(op.id for op in piece.form.ops)
+def get_inputs(pieces: Pieces, piece: Piece) -> list[str]:
+    """Write a function that makes an input for each parameter."""
     lines = ["generator = torch.Generator().manual_seed(seed)"]
     for name, value in zip(piece.parameters, piece.form.inputs, strict=True):
-        lines += _drawn(name, trace, value, ops)
+        lines += _made(name, pieces.trace.values[value], _chosen(pieces, piece, value))
     listed = _listed(piece.parameters)
     head = ["def get_inputs(seed=0):", '    """Draw legal values for all parameters of forward."""']
     return [*head, *(f"    {line}" for line in [*lines, *listed])]
@@ -42,11 +48,31 @@ def _listed(names: list[str]) -> list[str]:
     return ["return [", *(f"    {name}," for name in names), "]"]
 
 
-def _drawn(name: str, trace: OpTrace, value: str, ops: Collection[int]) -> list[str]:
-    found = trace.values[value]
-    chosen = legal_input(trace, value, ops)
+def _chosen(pieces: Pieces, piece: Piece, value: str) -> LegalInput:
+    ops = frozenset(op.id for op in piece.form.ops)
+    return legal_input(pieces.trace, value, ops, pieces.own)
+
+
+def same_each_time(pieces: Pieces, piece: Piece) -> frozenset[str]:
+    """Find the inputs that are the model's own numbers whatever the seed."""
+    chosen = {value: _chosen(pieces, piece, value).stored for value in piece.form.inputs}
+    return frozenset(
+        value for value, stored in chosen.items() if stored is not None and written(stored)
+    )
+
+
+def stored_numbers(pieces: Pieces, piece: Piece) -> list[torch.Tensor]:
+    """Give the inputs that are the model's own numbers."""
+    chosen = [_chosen(pieces, piece, value).stored for value in piece.form.inputs]
+    return [stored for stored in chosen if stored is not None]
+
+
+def _made(name: str, found: Value, chosen: LegalInput) -> list[str]:
     if chosen.count is not None:
         return _counted(name, found, chosen.count)
+    if chosen.stored is not None:
+        text = written(chosen.stored) or _expression(found, spread_of(chosen.stored))
+        return wrapped(f"{name} = ", text)
     lines = [f"{name} = {_expression(found, chosen.distribution)}"]
     if chosen.first is not None and found.shape:
         lines.append(f"{name}[..., 0] = {chosen.first}")
@@ -78,6 +104,8 @@ def _expression(value: Value, distribution: Distribution) -> str:
         case Uniform(low=low, high=high):
             drawn = f"{low} + {high - low:.6g} * torch.rand({shape}, generator=generator%s)"
             drawn = drawn.removeprefix("0.0 + 1 * ")
+        case FloatForm(form="zero_or_one"):
+            return f"torch.randint(0, 2, {shape}, generator=generator).to(torch.{value.dtype})"
         case Probabilities():
             drawn = f"torch.randn({shape}, generator=generator%s).softmax(-1)"
         case Normal(mean=mean, std=std):

@@ -6,23 +6,29 @@ Found by how the part uses the value, then by how the rest of the model does, th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.distributions import (
     Boolean,
+    FloatForm,
     Integers,
     Normal,
     Probabilities,
     Uniform,
 )
 from flashinfer_bench.decompose.classes import TABLE, argument, key
-from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Value, refs
+from flashinfer_bench.decompose.emit.expert_loads import experts_of
+from flashinfer_bench.decompose.ir import Named, Op, OpTrace, Ref, Value, refs
+from flashinfer_bench.decompose.own_values import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    import torch
+
     from flashinfer_bench.data.distributions import Distribution
+    from flashinfer_bench.decompose.own_values import OwnValues
 
 _SOME_INTEGERS = 8
 """Integers whose use says nothing stay below this."""
@@ -31,6 +37,9 @@ _LOG_LIKE = frozenset({
 })  # fmt: skip
 _BETWEEN_ZERO_AND_ONE = frozenset({"logit", "bernoulli", "binary_cross_entropy"})
 _BETWEEN_MINUS_ONE_AND_ONE = frozenset({"asin", "acos", "atanh", "erfinv", "log1p"})
+_PRODUCTS = frozenset({"matmul", "bmm", "baddbmm", "_grouped_mm", "grouped_mm"})
+"""Operations to which a weight of three dimensions is several matrices."""
+_MATRIX = 2
 _DIVISIONS = frozenset({"div", "true_divide", "floor_divide", "remainder", "fmod"})
 
 
@@ -43,10 +52,51 @@ class LegalInput:
     """Value that the first element of each row of a mask must have."""
     count: int | None = None
     """How many elements of a mask are true, where a shape depends on it."""
+    stored: torch.Tensor | None = field(default=None, compare=False)
+    """The model's own numbers, where they are to be kept."""
 
 
-def legal_input(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
-    """Say what an input of the part with these operations may be made of."""
+def legal_input(
+    trace: OpTrace, value: str, within: Collection[int], own: OwnValues | None = None
+) -> LegalInput:
+    """Say what an input of the part with these operations may be made of: drawn, or the model's own numbers."""
+    chosen = _drawn(trace, value, within)
+    numbers = own.of(value) if own is not None and chosen.count is None else None
+    if numbers is None or numbers.numel() == 0:
+        return chosen
+    dtype = trace.values[value].dtype
+    if dtype == "bool" or is_float(dtype):
+        return chosen if _is_one_number(numbers) else replace(chosen, stored=numbers)
+    is_any = _is_looked_up(trace, value, within) and experts_of(trace, value) is None
+    return chosen if is_any else replace(chosen, stored=numbers)
+
+
+def _is_one_number(numbers: torch.Tensor) -> bool:
+    """Tell running statistics and masks that hide nothing: drawn numbers say more of a kernel."""
+    return bool((numbers == numbers.reshape(-1)[0]).all())
+
+
+_LOOKUPS = frozenset({
+    "embedding", "embedding_bag", "getitem", "gather", "index_select", "take_along_dim", "take", "one_hot",
+    "cross_entropy", "nll_loss",
+})  # fmt: skip
+"""Operations to which any integers below a bound are as good as others."""
+
+
+def _is_looked_up(trace: OpTrace, value: str, within: Collection[int]) -> bool:
+    """Tell whether a part does nothing with integers but look something up by them."""
+    is_bound = False
+    for op, name in _uses(trace, value, within):
+        bounds = [*_bound(trace, op, name)]
+        if not bounds and not _is_transparent(op, name):
+            return False
+        if bounds and key(op.fn) not in _LOOKUPS:
+            return False
+        is_bound = is_bound or bool(bounds)
+    return is_bound
+
+
+def _drawn(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
     found = trace.values[value]
     if found.dtype == "bool":
         return _mask(trace, value, within)
@@ -55,11 +105,6 @@ def legal_input(trace: OpTrace, value: str, within: Collection[int]) -> LegalInp
     if found.kind in ("param", "buffer"):
         return LegalInput(_weight(trace, found, within))
     return LegalInput(_activation(trace, value, within))
-
-
-def is_float(dtype: str) -> bool:
-    """Tell whether elements have fractions."""
-    return dtype.startswith(("float", "bfloat", "complex"))
 
 
 # -- integers
@@ -95,10 +140,16 @@ def _uses(trace: OpTrace, value: str, within: Collection[int] | None) -> Iterato
                 waiting += fresh
 
 
+_PASSING = frozenset({
+    "getitem", "clone", "cat", "stack", "flip", "roll", "repeat", "clamp", "gather", "index_select", "take_along_dim",
+})  # fmt: skip
+"""Operations besides views that hand on the integers they are given."""
+
+
 def _is_transparent(op: Op, value: str) -> bool:
     name = key(op.fn)
     is_source = bool(op.args) and value in refs(op.args[0])
-    if name in ("getitem", "clone", "cat", "stack", "flip", "roll", "repeat", "clamp"):
+    if name in _PASSING:
         return is_source
     return is_source and TABLE.get(name) in ("VIEW", "CAST")
 
@@ -248,17 +299,24 @@ def _weight(trace: OpTrace, value: Value, within: Collection[int]) -> Distributi
                 return Normal(mean=0.0, std=0.2)
         if key(op.fn) == "embedding":
             return Normal(mean=0.0, std=1.0)
+        if key(op.fn) in _PRODUCTS and len(value.shape) > _MATRIX:
+            return _of_inputs(min(value.shape[-_MATRIX:]))
         domain = _domain(op, name)
         if domain is not None:
             return domain
     return _by_size(value)
 
 
+def _of_inputs(count: float) -> Distribution:
+    """Numbers with which a sum over so many inputs is about as large as one of them."""
+    return Normal(mean=0.0, std=float(f"{max(count, 1) ** -0.5:.3g}"))
+
+
 def _by_size(value: Value) -> Distribution:
     if len(value.shape) > 1:
         inputs = math.prod(value.shape) / max(value.shape[0], 1)
         inputs = value.shape[-2] if value.shape[0] == 1 else inputs
-        return Normal(mean=0.0, std=float(f"{max(inputs, 1) ** -0.5:.3g}"))
+        return _of_inputs(inputs)
     if value.name.rpartition(".")[2].startswith("bias") or value.name.endswith("_bias"):
         return Normal(mean=0.0, std=0.2)
     return Normal(mean=1.0, std=0.2)
@@ -289,6 +347,8 @@ def _domain(op: Op, value: str) -> Distribution | None:
         return None if whole and second >= 0 else Uniform(low=0.5, high=1.5)
     if not is_first:
         return None
+    if name == "to" and second == Named("dtype", "bool"):
+        return FloatForm(form="zero_or_one")
     if name in _LOG_LIKE:
         return Uniform(low=0.5, high=1.5)
     if name in _BETWEEN_ZERO_AND_ONE:

@@ -41,8 +41,8 @@ def opaque_file(source: ModelSource, pieces: Pieces) -> str:
         f"ORIGINAL = {_quoted(source.source)}",
         _TENSORS.strip(),
         "\n".join(_model(source, pieces)),
-        "\n".join(get_inputs(pieces.trace, piece)),
-        "\n".join(test_part(pieces.trace, piece)),
+        "\n".join(get_inputs(pieces, piece)),
+        "\n".join(test_part(pieces, piece)),
     ]
     head = f'"""{pieces.trace.model}, which could not be taken apart."""\n\nimport torch\nfrom torch import nn'
     return "\n\n\n".join([head, *sections]) + "\n"

@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flashinfer_bench.decompose.classes import TABLE, argument, key
+from flashinfer_bench.decompose.emit.inputs import same_each_time, stored_numbers
 from flashinfer_bench.decompose.emit.legal import picks_by_value
 from flashinfer_bench.decompose.ir import Op, OpTrace, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from flashinfer_bench.decompose.pieces import Piece
+    from flashinfer_bench.decompose.pieces import Piece, Pieces
 
 
 _RUN = '''
@@ -56,16 +57,18 @@ _RANKS = """ranks = [len(shape) for shape in shapes]  # what is picked by value 
 _NO_NAN = 'assert not torch.isnan(first).any(), f"output {at} is not a number"'
 
 
-def test_part(trace: OpTrace, piece: Piece) -> list[str]:
+def test_part(pieces: Pieces, piece: Piece) -> list[str]:
     """Write what follows the inputs: shapes, dtypes, the test and the main part."""
+    trace, ops = pieces.trace, piece.form.ops
+    same = same_each_time(pieces, piece)
     values = [trace.values[value] for value in piece.form.outputs]
     shapes = ", ".join(str(list(value.shape)) for value in values)
     dtypes = ", ".join(f"torch.{value.dtype}" for value in values)
-    picks = any(picks_by_value(trace, op) for op in piece.form.ops)
-    shape_test = _RANKS if picks and len(piece.form.ops) > 1 else _SHAPES
+    picks = any(picks_by_value(trace, op) for op in ops)
+    shape_test = _RANKS if picks and len(ops) > 1 else _SHAPES
     return [
         f"OUTPUT_DTYPES = [{dtypes}]",
-        f"CONSTANT_OUTPUTS = {constant_outputs(trace, piece.form.ops, piece.form.outputs)}",
+        f"CONSTANT_OUTPUTS = {constant_outputs(trace, ops, piece.form.outputs, same)}",
         "",
         "",
         "def get_init_inputs():",
@@ -77,12 +80,16 @@ def test_part(trace: OpTrace, piece: Piece) -> list[str]:
         '    """Give the shape of each output."""',
         f"    return [{shapes}]",
         "",
-        *(_RUN % (shape_test, _NO_NAN if _has_infinity(piece) else _FINITE)).rstrip().split("\n"),
+        *(_RUN % (shape_test, _NO_NAN if _has_infinity(pieces, piece) else _FINITE))
+        .rstrip()
+        .split("\n"),
     ]
 
 
-def _has_infinity(piece: Piece) -> bool:
-    """Tell whether a piece writes infinities itself, as masks do."""
+def _has_infinity(pieces: Pieces, piece: Piece) -> bool:
+    """Tell whether a piece writes infinities itself, as masks do, or is given them."""
+    if any(numbers.isinf().any() for numbers in stored_numbers(pieces, piece)):
+        return True
     return any(_is_infinite((op.args, dict(op.kwargs))) for op in piece.form.ops)
 
 
@@ -126,12 +133,21 @@ _FACTORIES = {
 }
 
 
-def constant_outputs(trace: OpTrace, ops: Sequence[Op], outputs: Sequence[str]) -> list[int]:
-    """Say which outputs of a sequence of operations are one number whatever goes in."""
+def constant_outputs(
+    trace: OpTrace, ops: Sequence[Op], outputs: Sequence[str], same: Collection[str] = ()
+) -> list[int]:
+    """Say which outputs are one number whatever goes in, or follow from inputs that are the `same` each time."""
     ranges: dict[str, _Range] = {}
+    followed = set(same)
     for op in ops:
         ranges.update(dict.fromkeys(op.outs, _range(trace, op, ranges)))
-    return [at for at, value in enumerate(outputs) if ranges.get(value, _ANY).is_point]
+        if not op.is_stochastic and all(value in followed for value in op.ins):
+            followed.update(op.outs)
+    return [
+        at
+        for at, value in enumerate(outputs)
+        if ranges.get(value, _ANY).is_point or (same and value in followed)
+    ]
 
 
 def _range(trace: OpTrace, op: Op, ranges: dict[str, _Range]) -> _Range:

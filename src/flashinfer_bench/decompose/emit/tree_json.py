@@ -11,14 +11,16 @@ from flashinfer_bench.decompose.ir import LEVELS, SCHEMA_VERSION, OpTrace
 from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces, bindings, units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
-def tree_json(pieces: Pieces, original: bytes | None) -> str:
+def tree_json(
+    pieces: Pieces, original: bytes | None, run_as: Mapping[str, Any] | None = None
+) -> str:
     """Write the whole document; the same model gives the same bytes."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "metadata": _metadata(pieces, original),
+        "metadata": _metadata(pieces, original, run_as or {}),
         "root": pieces.root.id,
         "nodes": [
             _node(pieces.trace, piece)
@@ -44,12 +46,14 @@ def counts(pieces: Pieces) -> dict[str, dict[str, int]]:
     }
 
 
-def _metadata(pieces: Pieces, original: bytes | None) -> dict[str, Any]:
+def _metadata(pieces: Pieces, original: bytes | None, run_as: Mapping[str, Any]) -> dict[str, Any]:
     trace = pieces.trace
     found: dict[str, Any] = {"model": trace.model}
     if original is not None:
         digest = hashlib.sha256(original).hexdigest()
         found["original"] = {"file": "original.py", "sha256": digest}
+    if run_as:
+        found["run_as"] = dict(run_as)
     return found | {
         "front_end": trace.front_end,
         "operations": len(trace.ops),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from flashinfer_bench.decompose.emit.readme import readme
 from flashinfer_bench.decompose.emit.testing import test_part
 from flashinfer_bench.decompose.emit.tree_json import counts, tree_json
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
+from flashinfer_bench.decompose.own_values import OwnValues
 from flashinfer_bench.decompose.pieces import Pieces, find_pieces
 from flashinfer_bench.errors import UsageError
 
@@ -69,6 +70,7 @@ def write_pieces(
     levels: Collection[Level] = _KERNELS,
 ) -> WrittenDataset:
     """Write all files of a decomposition whose pieces are known, or none."""
+    pieces = replace(pieces, own=OwnValues(source, pieces.trace))
     made = dataset(source, pieces, levels)
     contents = dict(_contents(source, pieces))
     contents["README.md"] = readme(pieces, made.left_out).encode()
@@ -87,7 +89,8 @@ def probed(source: ModelSource, trace: OpTrace) -> Probed:
     """Find the variable axes of a model that was captured on meta; others keep their sizes."""
     if trace.front_end != "meta":
         return Probed(trace)
-    return probe(trace, lambda shapes: _retraced(source, dict(enumerate(shapes))))
+    is_step = isinstance(source, ModelFile) and source.run_as.phase == "decode"
+    return probe(trace, lambda shapes: _retraced(source, dict(enumerate(shapes))), is_step=is_step)
 
 
 def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> OpTrace | None:
@@ -100,7 +103,8 @@ def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> OpT
 def _contents(source: ModelSource, pieces: Pieces) -> Iterator[tuple[str, bytes]]:
     """Yield every file by its path below the directory."""
     yield from _copies(source)
-    yield MARK, tree_json(pieces, _original_of(source)).encode()
+    run_as = source.run_as.said() if isinstance(source, ModelFile) else {}
+    yield MARK, tree_json(pieces, _original_of(source), run_as).encode()
     if pieces.trace.front_end == "opaque":
         yield pieces.root.file, opaque_file(source, pieces).encode()
         return
@@ -190,10 +194,9 @@ def refactored_file(pieces: Pieces, piece: Piece) -> str:
 
 
 def _file(pieces: Pieces, piece: Piece, classes: Iterable[list[str]]) -> str:
-    trace = pieces.trace
-    sections = [*classes, get_inputs(trace, piece), test_part(trace, piece)]
+    sections = [*classes, get_inputs(pieces, piece), test_part(pieces, piece)]
     text = "\n\n\n".join("\n".join(lines) for lines in sections)
-    imports = ["import torch"]
+    imports = [*(["import base64", "import zlib", ""] if "zlib." in text else []), "import torch"]
     if "F." in text:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.decompose.grouping.facts import Facts
 
+_MOST_PREPARED = 4
+"""Operations on constants that a kernel does itself, besides factories and views."""
+
 Step = int | Node
 """What a parent does next: an operation of its own, or a child."""
 
@@ -45,9 +48,8 @@ class _Place:
         """Data movement of a parent's that belongs to a child."""
         work = part.work()
         found = self.facts.between(work) & pool
-        if part.frame is not None:
-            length = len(part.frame)
-            found |= {op for op in pool if self.facts.frames[op][:length] == part.frame}
+        for frame in part.frames():
+            found |= {op for op in pool if self.facts.frames[op][: len(frame)] == frame}
         return found
 
     def sunk(self, pool: set[int], owners: Mapping[int, int]) -> dict[int, int]:
@@ -62,6 +64,16 @@ class _Place:
                 found[op] = user
         return {op: user for op, user in found.items() if op in pool}
 
+    def lengthy(self, part: TracePart, given: Mapping[int, int]) -> set[int]:
+        """Long preparations of constants within a kernel: it is given what they make, and is timed without them."""
+        found: set[int] = set()
+        for index, child in enumerate(part.children):
+            own = {op for op, user in given.items() if user == index and op in self.facts.prologue}
+            computed = [op for op in own if self.facts.classes[op] not in ("GEN", "VIEW")]
+            if child.is_leaf and len(computed) > _MOST_PREPARED:
+                found |= own
+        return found
+
     def _is_steady(self, op: int) -> bool:
         return op in self.facts.weighty or op in self.facts.prologue
 
@@ -72,9 +84,12 @@ def _placed(place: _Place, part: TracePart, pool: set[int]) -> Node:
         return _node(part, tuple(sorted({*part.ops, *pool})), ())
     owners = {op: index for index, child in enumerate(part.children) for op in child.work()}
     given: dict[int, int] = {}
-    for op, user in place.sunk(pool, owners).items():
-        given[op] = user
-    rest = pool - set(given)
+    sunk = place.sunk(pool, owners)
+    lengthy = place.lengthy(part, sunk)
+    for op, user in sunk.items():
+        if op not in lengthy:
+            given[op] = user
+    rest = pool - set(given) - lengthy
     for index, child in enumerate(part.children):
         claimed = place.claims(child, rest)
         given.update(dict.fromkeys(claimed, index))
@@ -83,7 +98,7 @@ def _placed(place: _Place, part: TracePart, pool: set[int]) -> Node:
     for index, child in enumerate(part.children):
         own = {op for op, user in given.items() if user == index}
         children.append(_placed(place, child, own))
-    node = _node(part, tuple(sorted(rest)), tuple(children))
+    node = _node(part, tuple(sorted(rest | lengthy)), tuple(children))
     return replace(node, children=_ordered(place.facts.trace, node, part))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -91,6 +92,13 @@ class Facts:
     def frames(self) -> Mapping[int, Frame]:
         """Where each operation ran, the root module left out."""
         return {op.id: _below_root(op) for op in self.trace.ops}
+
+    @cached_property
+    def population(self) -> Mapping[Frame, int]:
+        """How many operations ran in a frame or below it."""
+        return Counter(
+            frame[:length] for frame in self.frames.values() for length in range(len(frame) + 1)
+        )
 
     @cached_property
     def _places(self) -> Mapping[int, int]:

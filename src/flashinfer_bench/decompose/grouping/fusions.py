@@ -10,6 +10,7 @@ from flashinfer_bench.decompose.classes import Class, key
 from flashinfer_bench.decompose.grouping.facts import Facts, common
 from flashinfer_bench.decompose.grouping.naming import joined
 from flashinfer_bench.decompose.grouping.parts import TracePart
+from flashinfer_bench.decompose.published import ADD_NORM, RMS_NORM, is_sum_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,6 +89,13 @@ def chained(
             if core:
                 fused.append(_fusion(core, "attention", _attention_reason(core)))
                 _remove(free, core)
+    if overrides.is_on("add_norm"):
+        for unit in units:
+            pair = _add_norm(flow, unit, free)
+            if pair:
+                reason = "residual addition and the norm of its sum"
+                fused.append(_fusion(pair, ADD_NORM, reason, tags=(ADD_NORM,)))
+                _remove(free, pair)
     if overrides.is_on("chains"):
         for unit in units:
             chain = _chain(flow, unit, free, overrides.limit("chains", "max_kernels"))
@@ -104,9 +112,32 @@ def _remove(free: dict[TracePart, None], parts: Iterable[TracePart]) -> None:
         del free[part]
 
 
-def _fusion(parts: Sequence[TracePart], name: str, reason: str) -> TracePart:
+def _fusion(
+    parts: Sequence[TracePart], name: str, reason: str, tags: tuple[str, ...] = ()
+) -> TracePart:
     home = common(part.home for part in parts)
-    return TracePart(level="fusion", name=name, reason=reason, children=tuple(parts), home=home)
+    return TracePart(
+        level="fusion", name=name, reason=reason, children=tuple(parts), home=home, tags=tags
+    )
+
+
+def _add_norm(
+    flow: ResultUsers, norm: TracePart, free: Mapping[TracePart, None]
+) -> list[TracePart]:
+    """Find the addition whose sum an RMSNorm takes, if both the sum and the norm are used further on."""
+    is_norm = norm.name == RMS_NORM or f"idiom:{RMS_NORM}" in norm.tags
+    read = {value for value in flow.reads(norm) if value in flow.facts.active}
+    if norm not in free or not is_norm or len(read) != 1:
+        return []
+    (total,) = read
+    maker = flow.facts.trace.maker(total)
+    add = None if maker is None else flow.owner.get(maker)
+    if add is None or add not in free or len(add.ops) != 1:
+        return []
+    op = flow.facts.trace.op(add.ops[0])
+    is_residual = is_sum_of_two(flow.facts.trace, op) and len(flow.consumers(add)) > 1
+    pair = [add, norm]
+    return pair if is_residual and _is_closed(flow, pair) else []
 
 
 def _chain(

@@ -15,6 +15,7 @@ from flashinfer_bench.decompose.grouping.facts import Facts, Frame, common
 from flashinfer_bench.decompose.grouping.parts import TracePart
 from flashinfer_bench.decompose.grouping.shifted import shifted
 from flashinfer_bench.decompose.ir import Op, Ref, refs
+from flashinfer_bench.decompose.published import SILU_AND_MUL
 
 if TYPE_CHECKING:
     from flashinfer_bench.decompose.grouping.overrides import Overrides
@@ -41,7 +42,7 @@ def idioms(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterato
         found = (
             None if op.id in used or op.id in facts.data_movement else find(facts, op, overrides)
         )
-        if found is not None and used.isdisjoint(found.ops) and _in_one_place(facts, found.ops):
+        if found is not None and used.isdisjoint(found.ops) and _in_one_place(facts, found):
             used |= found.ops
             yield _part(facts, found)
 
@@ -68,9 +69,21 @@ def _is_closed(facts: Facts, ops: frozenset[int], last: int) -> bool:
     )
 
 
-def _in_one_place(facts: Facts, ops: frozenset[int]) -> bool:
-    """Whether operations stand in one module of the user's; torch's own around one of them do not count."""
-    return len({_own(facts.frames[op]) for op in ops}) == 1
+def _in_one_place(facts: Facts, found: IdiomMatch) -> bool:
+    """Whether operations stand in one module of the user's; torch's own around one of them do not count.
+
+    Of a gate the activation may be a module by itself, whosever it is.
+    """
+    places = {_own(facts.frames[op]) for op in found.ops}
+    outer = min(places, key=len)
+    is_gate = found.name == SILU_AND_MUL
+    return all(place == outer or (is_gate and _is_single(facts, place, outer)) for place in places)
+
+
+def _is_single(facts: Facts, place: Frame, outer: Frame) -> bool:
+    """Whether a module directly inside another is one operation."""
+    is_inside = place[:-1] == outer and place[-1].kind == "module"
+    return is_inside and facts.population[place] == 1
 
 
 def _own(frame: Frame) -> Frame:
@@ -127,13 +140,23 @@ def formulas(facts: Facts, last: Op) -> Iterator[tuple[str, frozenset[int], Clas
         expression = reading.made(last)
         if reading.is_of_another:
             continue
-        name = _ACTIVATIONS.get(a.rounded(expression))
+        name, cls = _ACTIVATIONS.get(a.rounded(expression)), _EW
+        if name is None:
+            name, cls = _norm(expression, facts), _NORM
         if name is not None:
-            yield name, frozenset(reading.seen), "EW"
-        elif (name := _norm(expression, facts)) is not None:
-            yield name, frozenset(reading.seen), "NORM"
+            yield name, frozenset(reading.seen), cls
+            yield name, frozenset({*reading.seen, *_cast_before(facts, variable)}), cls
 
 
+def _cast_before(facts: Facts, variable: str) -> Iterator[int]:
+    """The cast that makes the variable, as norms compute in a wider dtype."""
+    maker = facts.trace.maker(variable)
+    if maker is not None and facts.classes[maker] == "CAST":
+        yield maker
+
+
+_EW: Class = "EW"
+_NORM: Class = "NORM"
 _INGREDIENTS = {
     *("sigmoid", "tanh", "softplus", "exp", "clamp", "relu6", "hardtanh", "hardsigmoid", "erf"),
     *("sqrt", "rsqrt", "pow", "norm", "vector_norm", "sum", "mean"),

@@ -58,6 +58,8 @@ _SPELLINGS: Mapping[str, str] = {
 }
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 """Torch's modules that only hold others: what they are called says nothing."""
+_METHODS = frozenset({"update"})
+"""Methods whose names say little without their class's: `DynamicCache.update`."""
 MAX_WORDS = 5
 
 
@@ -104,7 +106,10 @@ def model_name(stem: str) -> str:
 def scope_name(scope: Scope) -> str | None:
     """What a module or function is called by people; none if its name says nothing."""
     if scope.kind == "function":
-        return None if scope.path.startswith("<") else scope.path.rsplit(".", 1)[-1].strip("_")
+        *owners, name = scope.path.split(".")
+        if name in _METHODS and owners:
+            name = f"{snake(owners[-1])}_{name}"
+        return None if scope.path.startswith("<") else name.strip("_")
     if not (scope.is_library and scope.cls in CONTAINERS):
         return scope.cls
     words = [word for word in scope.path.split(".") if not word.isdigit()]

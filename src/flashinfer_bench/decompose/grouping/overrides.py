@@ -25,6 +25,7 @@ RULES: Mapping[str, Mapping[str, int]] = {
     "composites": {"max_ops": 16, "max_outputs": 2},
     "idioms": {},
     "attention": {"max_kernels": 8},
+    "add_norm": {},
     "chains": {"max_kernels": 5},
     "module_fusions": {"max_kernels": 5},
     "pool_split": {"max_kernels": 15},
@@ -36,6 +37,7 @@ RULES: Mapping[str, Mapping[str, int]] = {
 IDIOMS = (
     "silu", "quick_gelu", "mish", "hardswish", "gelu", "gelu_tanh", "rms_norm", "l2_normalize", "l1_normalize",
     "exclusive_cumsum", "reverse_cumsum", "tril_matmul", "triu_matmul", "diag_matmul",
+    "silu_and_mul",
 )  # fmt: skip
 
 

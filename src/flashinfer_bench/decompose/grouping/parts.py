@@ -46,6 +46,13 @@ class TracePart:
         for child in self.children:
             yield from child.leaves()
 
+    def frames(self) -> Iterator[Frame]:
+        """Frames that it and the parts below it stand for: their data movement is theirs."""
+        if self.frame is not None:
+            yield self.frame
+        for child in self.children:
+            yield from child.frames()
+
     def work(self) -> tuple[int, ...]:
         """Operations of all its kernels, ascending."""
         return tuple(sorted(op for leaf in self.leaves() for op in leaf.ops))

@@ -1,10 +1,11 @@
-"""Idioms that are no formula: cumulative sums from the other end or without the last, products of masked matrices."""
+"""Idioms that are no formula: cumulative sums from the other end or without the last, masked products, gates."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import Class, key
+from flashinfer_bench.decompose.published import SILU_AND_MUL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,8 @@ def shifted(facts: Facts, last: Op) -> Iterator[Found]:
             yield from _exclusive(facts, last)
         case "sub":
             yield from _without_own(facts, last)
+        case "mul":
+            yield from _gated(facts, last)
         case "tril" | "triu" | "matmul" | "mm" | "bmm":
             yield from _masked(facts, last)
         case _:
@@ -76,6 +79,29 @@ def _masked(facts: Facts, last: Op) -> Iterator[Found]:
     if masks:
         kind = key(masks[-1].fn).removesuffix("_embed")
         yield f"{kind}_matmul", frozenset({product.id, *(op.id for op in masks)}), "HEAVY"
+
+
+def _gated(facts: Facts, last: Op) -> Iterator[Found]:
+    """`silu(gate) * up`, with the cut of one product into both if nothing else reads it."""
+    if len(last.ins) != len(("gate", "up")):
+        return
+    for place, up in enumerate(reversed(last.ins)):
+        gate = _made(facts, last, place)
+        if gate is None or key(gate.fn) != "silu" or up not in facts.active:
+            continue
+        values = facts.trace.values
+        if values[up].shape != values[gate.outs[0]].shape:
+            continue
+        yield SILU_AND_MUL, frozenset({gate.id, last.id}), "EW"
+        cut = facts.trace.maker(up)
+        if cut is not None and cut == facts.trace.maker(gate.ins[0]) and _halves(facts, cut):
+            yield SILU_AND_MUL, frozenset({cut, gate.id, last.id}), "EW"
+
+
+def _halves(facts: Facts, op: int) -> bool:
+    """Whether an operation cuts a value into two."""
+    cut = facts.trace.op(op)
+    return key(cut.fn) in ("chunk", "split") and len(cut.outs) == len(("gate", "up"))
 
 
 def _made(facts: Facts, op: Op | None, place: int) -> Op | None:

@@ -57,6 +57,11 @@ class Flow:
         return {out: op for op in self.trace.ops for out in op.outs}
 
     @cached_property
+    def ops(self) -> frozenset[int]:
+        """Operations of the run."""
+        return frozenset(op.id for op in self.trace.ops)
+
+    @cached_property
     def work(self) -> frozenset[int]:
         """Operations that must be in a leaf: neither plumbing nor constants."""
         return frozenset(op.id for op in self.trace.ops if self._is_work(op))
@@ -71,7 +76,8 @@ class Flow:
         for op in self.trace.ops:
             makers = [self.makers.get(value) for value in op.ins]
             given = all(maker is not None and maker.id in constant for maker in makers)
-            if given and not op.is_stochastic:
+            is_factory = classify(self.trace, op) == "GEN"  # of a tensor it takes the shape
+            if (given or is_factory) and not op.is_stochastic:
                 constant.add(op.id)
         return frozenset(constant)
 
@@ -258,7 +264,8 @@ def kernels_in(flow: Flow, tree: Node, claims: Iterable[Claim]) -> Iterator[Viol
         owners = {owner.get(op, f"operation {op}") for op in claim.ops}
         if len(owners) > 1 and claim.node.id not in seen:
             seen.add(claim.node.id)
-            ops = "; ".join(describe(flow.trace.op(op)) for op in sorted(claim.ops)[:_MOST_NAMED])
+            known = sorted(op for op in claim.ops if op in flow.ops)
+            ops = "; ".join(describe(flow.trace.op(op)) for op in known[:_MOST_NAMED])
             kept = (
                 claim.node.opaque if claim.ops != flow.work else None
             )  # the whole is no piece of itself

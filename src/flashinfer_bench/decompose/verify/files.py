@@ -17,6 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
+from flashinfer_bench.decompose.model_errors import is_full
 from flashinfer_bench.decompose.verify.findings import Violation
 from flashinfer_bench.decompose.verify.rules import found
 
@@ -80,6 +81,22 @@ class _AnyGenerator(TorchFunctionMode):
         return func(*args, **{k: v for k, v in (kwargs or {}).items() if k != "generator"})
 
 
+@dataclass(frozen=True)
+class LoadedDecomposition:
+    """A decomposition's folder with its files, imported."""
+
+    layout: DecompositionFolder
+    files: Mapping[str, NodeFile]
+    """By node."""
+    steps: Mapping[str, Sequence[NodeFile]]
+    """By node, further files that claim to compute what it computes."""
+
+    @property
+    def root(self) -> NodeFile:
+        """The whole model's file."""
+        return self.files[self.layout.tree.root]
+
+
 def load_files(layout: DecompositionFolder) -> tuple[dict[str, NodeFile], list[Violation]]:
     """Import every node's file; those that fail are findings."""
     loaded: dict[str, NodeFile] = {}
@@ -125,7 +142,9 @@ def attempt(
         return call()
     except MemoryError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # the file's code may raise anything
+    except (Exception, SystemExit) as error:  # the file's code may raise anything
+        if is_full(error):
+            raise
         return raised(error, path, file, code, node)
 
 

@@ -1,22 +1,45 @@
-"""What a verification of a decomposition found: so far, and as a report."""
+"""What a verification of a decomposition is asked, and what it found: by stage, and as a report."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import Path
 
     from flashinfer_bench.decompose.grouping import Overrides
     from flashinfer_bench.decompose.model_file import ModelSource
-    from flashinfer_bench.decompose.verify.files import NodeFile
 
 
 Severity = Literal["error", "warning"]
 Verdict = Literal["pass", "fail", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What is verified, and how."""
+
+    folder: Path
+    seeds: int
+    model: Path | None = None
+    """The original's file where it is not in the folder."""
+    source: ModelSource | None = None
+    """The original where it was no file."""
+    memory_limit_bytes: int | None = None
+    allow_opaque: bool = False
+    """Whether leaves that say why they are kept whole are warnings."""
+    overrides: Overrides | None = None
+    """What a person asked for: other limits of what a kernel is; it allows opaque leaves."""
+    exports: bool = True
+    """Whether operations are counted by `torch.export` too; a second or more."""
+    may_change: bool = False
+    """Whether workloads on which a wrong kernel passes are written anew."""
+    quick: bool = False
+    """Whether values are compared on a smaller copy only; files' own tests and wrong kernels are left out."""
+    exact: bool = False
+    """Whether outputs must be equal in every bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,54 +112,35 @@ class VerifyReport:
         return 0 if self.passed else 1
 
 
-@dataclass
-class Verification:
-    """What a verification has found so far, and what it was asked for."""
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one stage found; it leaves out what it does not look at."""
 
-    folder: Path
-    seeds: int
-    source: ModelSource | None = None
-    """The original where it is not the file in the folder."""
-    memory_limit_bytes: int | None = None
-    allows_opaque: bool = False
-    """Whether leaves may be kept whole: then they are warnings."""
-    overrides: Overrides | None = None
-    """What a person asked for: other limits of what a kernel is."""
-    exports: bool = True
-    """Whether operations are counted by `torch.export` too; a second or more."""
-    exported: str = ""
-    """How the counts compare."""
-    findings: list[Violation] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    details: dict[str, str] = field(default_factory=dict)
-    """By stage, what was looked at; a stage without a word was not run."""
-    steps: dict[str, list[NodeFile]] = field(default_factory=dict)
-    """By node, the files of its steps."""
+    findings: tuple[Violation, ...] = ()
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+    """By rung, what was looked at; a rung without a word was not run."""
+    tolerated: tuple[tuple[float, str], ...] = ()
+    """Differences that were accepted, each with its place."""
+    calls: Mapping[str, int] = field(default_factory=dict)
     coverage: Coverage | None = None
-    calls: Counter[str] = field(default_factory=Counter)
-    worst: float = 0.0
-    worst_at: str = ""
-    is_compared: bool = False
     shrunk: str | None = None
+    stopped_on: Literal["", "meta", "values"] = ""
+    """What a file failed on, so that what it is part of could not be compared."""
+    allows_opaque: bool = False
+    """Whether leaves of several kernels keep the severity that they were found with."""
 
-    def report(self, finding: Violation) -> None:
-        """Keep a finding once; a leaf that was kept whole is an error unless it was asked for."""
-        if finding.code == "GRAPH-kernel" and not self.allows_opaque:
-            finding = replace(finding, severity="error")
-        if finding not in self.findings:
-            self.findings.append(finding)
 
-    def report_all(self, findings: Iterable[Violation]) -> None:
-        """Keep findings."""
-        for each in findings:
-            self.report(each)
-
-    def tolerate(self, apart: float, where: str) -> None:
-        """Remember the largest difference that was accepted, and where."""
-        if apart > self.worst:
-            self.worst, self.worst_at = apart, where
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether anything does not hold."""
-        return any(each.severity == "error" for each in self.findings)
+def joined(*results: StageResult) -> StageResult:
+    """Put together what stages found, in their order; a later word about a rung replaces an earlier one."""
+    return StageResult(
+        tuple(each for one in results for each in one.findings),
+        tuple(each for one in results for each in one.notes),
+        {rung: words for one in results for rung, words in one.details.items()},
+        tuple(each for one in results for each in one.tolerated),
+        next((one.calls for one in results if one.calls), {}),
+        next((one.coverage for one in results if one.coverage), None),
+        next((one.shrunk for one in results if one.shrunk), None),
+        next((one.stopped_on for one in results if one.stopped_on), ""),
+        any(one.allows_opaque for one in results),
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from flashinfer_bench.decompose.run_as import RunAs
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.errors import UsageError
 
@@ -75,6 +76,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
     model: str = ""
     original: Original | None = None
+    run_as: RunAs = RunAs()
 
 
 class Tree(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from flashinfer_bench.decompose.model_errors import is_full
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors, versions
 from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.decompose.verify.values import error, is_same, tolerance
@@ -97,17 +98,17 @@ class StoppedError(Exception):
 
 @dataclass
 class Recomposition:
-    """Runs nodes through their children, and reports what does not fit together."""
+    """Runs nodes through their children, and keeps what does not fit together."""
 
     files: Mapping[str, NodeFile]
     draws: Draws
     observe: Callable[[NodeCall], None]
-    report: Callable[[Violation], None]
-    tolerate: Callable[[float, str], None]
     steps: Mapping[str, Sequence[NodeFile]] = field(default_factory=dict)
     """Further files that claim to compute what a node computes."""
     compares: bool = True
     """Off on `meta`, where there are no values."""
+    findings: list[Violation] = field(default_factory=list)
+    tolerated: list[tuple[float, str]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     _models: dict[str, nn.Module] = field(default_factory=dict)
     _compared: set[tuple[str, str]] = field(default_factory=set)
@@ -172,8 +173,10 @@ class Recomposition:
             return call()
         except (StoppedError, MemoryError):
             raise
-        except Exception as fault:  # noqa: BLE001  # the file's code may raise anything
-            self.report(raised(fault, file.path, file.label, "FILE-fails", file.node.id))
+        except Exception as fault:  # the file's code may raise anything
+            if is_full(fault):
+                raise
+            self.findings.append(raised(fault, file.path, file.label, "FILE-fails", file.node.id))
             raise StoppedError from None
 
     def _check_writes(
@@ -183,7 +186,7 @@ class Recomposition:
         for name, old, new in zip(names, before, versions(args), strict=False):
             if old != new:
                 said = f"{file.node.id} writes into its input {name}"
-                self.report(
+                self.findings.append(
                     found("FILE-writes", file.node.file, said, node=file.node.id, tensor=name)
                 )
 
@@ -214,8 +217,10 @@ class Recomposition:
     ) -> None:
         if not self.compares:
             return
-        for fault, tensor in differences(got, expected, lambda apart: self.tolerate(apart, said)):
-            self.report(
+        for fault, tensor in differences(
+            got, expected, lambda apart: self.tolerated.append((apart, said))
+        ):
+            self.findings.append(
                 found(code, file.label, f"{said} {fault}", node=file.node.id, tensor=tensor)
             )
 

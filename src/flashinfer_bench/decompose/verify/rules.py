@@ -67,6 +67,14 @@ RULES: dict[str, VerificationRule] = {
             "Mend the file until `python FILE.py` prints PASS.",
         ),
         (
+            "FILE-test", FILES, "A file's own test passes.",
+            "Mend the file until `python FILE.py` prints PASS.",
+        ),
+        (
+            "FILE-weak", FILES, "On a workload, kernels that leave work out fail.",
+            "Give the workload inputs on which the answer depends: masks that hide something, numbers that differ.",
+        ),
+        (
             "FILE-shape", FILES, "A file's outputs have the shapes that it and the tree declare.",
             "Correct get_expected_output_shape() and the tree, or the computation.",
         ),
@@ -87,6 +95,10 @@ RULES: dict[str, VerificationRule] = {
         (
             "FILE-unused", FILES, "A node uses each of its inputs.",
             "Remove the input here, in the tree and where the node is called, or use it.",
+        ),
+        (
+            "FILE-constant", FILES, "A file's constants are those that its identity in the tree was made from.",
+            "Write the original's constant: one that is nearly right passes as a difference of rounding.",
         ),
         (
             "FILE-step", FILES, "A step's original.py and refactored.py compute what the node's file computes.",

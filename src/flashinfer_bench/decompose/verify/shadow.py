@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from flashinfer_bench.decompose.ir import Interface, Op, OpTrace, interface
+from flashinfer_bench.decompose.model_errors import is_full
 from flashinfer_bench.decompose.names import call
 from flashinfer_bench.decompose.verify.files import NodeFile, raised, tensors
 from flashinfer_bench.decompose.verify.recompose import differences
@@ -20,7 +21,7 @@ from flashinfer_bench.decompose.verify.rules import found
 from flashinfer_bench.decompose.verify.values import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flashinfer_bench.decompose.verify.findings import Violation
     from flashinfer_bench.decompose.verify.sources import Draws
@@ -68,8 +69,8 @@ class Shadow:
     trace: OpTrace
     places: list[LeafPlace]
     draws: Draws
-    report: Callable[[Violation], None]
-    tolerate: Callable[[float, str], None]
+    findings: list[Violation] = field(default_factory=list)
+    tolerated: list[tuple[float, str]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     _kept: dict[str, torch.Tensor] = field(default_factory=dict)
     _models: dict[str, nn.Module] = field(default_factory=dict)
@@ -131,16 +132,22 @@ class Shadow:
                 self.draws.counting(place.first_draw or 0),
             ):
                 got = tensors(self._model(place.file)(*given))
-        except Exception as fault:  # noqa: BLE001  # the file's code may raise anything
-            self.report(raised(fault, place.file.path, node.file, "FILE-fails", node.id))
+        except Exception as fault:  # the file's code may raise anything
+            if is_full(fault):
+                raise
+            self.findings.append(raised(fault, place.file.path, node.file, "FILE-fails", node.id))
             got = expected
         self.draws.ordinal, self.draws.is_on = before, was_on
         self.done[node.id] += 1
         for said_of, tensor in differences(
-            got, expected, lambda apart: self.tolerate(apart, f"{node.id} at {place.path}")
+            got,
+            expected,
+            lambda apart: self.tolerated.append((apart, f"{node.id} at {place.path}")),
         ):
             said = f"{node.id} at {place.path}, given the original's tensors, makes {said_of}"
-            self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
+            self.findings.append(
+                found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor)
+            )
         if node.id not in self._scaled:
             self._scaled.add(node.id)
             for factor in SCALES:
@@ -167,7 +174,9 @@ class Shadow:
         for said_of, tensor in differences(got, expected, lambda _: None):
             node = place.file.node
             said = f"{node.id} at {place.path}, given the original's tensors times {factor:g}, makes {said_of}"
-            self.report(found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor))
+            self.findings.append(
+                found("SHADOW-differs", node.file, said, node=node.id, tensor=tensor)
+            )
 
     def _is_scaled(self, value: str) -> bool:
         kind = self.trace.values[value].kind

@@ -1,4 +1,4 @@
-"""A model too big for memory, on a smaller batch: as long as it does the same operations."""
+"""A model too big for memory, or for a quick look, on smaller sizes: as long as it does the same operations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from flashinfer_bench.decompose.capture import probe, same_stream
+from flashinfer_bench.decompose.costs import trace_cost
 from flashinfer_bench.decompose.names import tensors_in
 from flashinfer_bench.decompose.verify import TooBigError
 
@@ -25,6 +26,9 @@ _BASE_BYTES = 600 << 20
 _COPIES = 5
 """How often the largest set of living activations is held: by the original, its pieces, and what is compared."""
 _SMALLEST = 2
+_QUICK_FLOPS = 100e6
+_QUICK_BYTES = 50e6
+"""Of one run of the original; a verification runs about forty times as much."""
 _FACTORIES = frozenset({
     "rand", "randn", "randint", "zeros", "ones", "empty", "full", "arange", "randperm", "normal", "bernoulli",
 })  # fmt: skip
@@ -151,29 +155,56 @@ def _bytes(value: Value) -> int:
     return count * dtype.itemsize
 
 
-def shrunk(source: ModelSource, trace: OpTrace, limit_bytes: int | None) -> Shrunk | None:
-    """Halve batch-like sizes until a run fits; none if it fits as it is.
+def shrunk(
+    source: ModelSource, trace: OpTrace, limit_bytes: int | None, *, is_quick: bool = False
+) -> Shrunk | None:
+    """Halve batch-like sizes until a run fits, and is `quick` if asked; none if it is so already.
 
-    Raises `UsageError` where it does not fit however small.
+    Raises `UsageError` where it does not fit however small; as quick as it gets is quick enough.
     """
-    if limit_bytes is None or needed_bytes(trace) <= limit_bytes:
+    if _fits(trace, limit_bytes) and not (is_quick and is_long(trace)):
         return None
     sizes: dict[int, int] = {}
     smaller = trace
     for size in _batch_like(trace):
-        while sizes.get(size, size) >= 2 * _SMALLEST:
-            tried = {**sizes, size: sizes.get(size, size) // 2}
-            run = _probed(source, trace, tried)
+        for tried in _smaller(size, is_quick=is_quick):
+            run = _probed(source, trace, {**sizes, size: tried})
             if run is None:
+                if tried == _SMALLEST and is_quick:
+                    continue
                 break
-            sizes, smaller = tried, run
-            if needed_bytes(smaller) <= limit_bytes:
+            sizes, smaller = {**sizes, size: tried}, run
+            is_done = _fits(smaller, limit_bytes) and not (is_quick and is_long(smaller))
+            if is_done:
                 return Shrunk(source, sizes, _shapes(trace, sizes))
+            if tried == _SMALLEST:
+                break
+    if is_quick and _fits(smaller, limit_bytes):
+        return Shrunk(source, sizes, _shapes(trace, sizes)) if sizes else None
     needed = needed_bytes(smaller)
     raise TooBigError(
         f"the model needs about {needed / (1 << 30):.1f} GiB to be verified, even on a smaller batch: "
         "raise --memory-limit"
     )
+
+
+def _smaller(size: int, *, is_quick: bool) -> Iterator[int]:
+    """Sizes to try in turn: for a quick run the smallest first, then one half after the other."""
+    if is_quick and size >= 2 * _SMALLEST:
+        yield _SMALLEST
+    while size >= 2 * _SMALLEST:
+        size //= 2
+        yield size
+
+
+def _fits(trace: OpTrace, limit_bytes: int | None) -> bool:
+    return limit_bytes is None or needed_bytes(trace) <= limit_bytes
+
+
+def is_long(trace: OpTrace) -> bool:
+    """Whether a run has more arithmetic or traffic than a quick verification is for."""
+    cost = trace_cost(trace)
+    return cost.flops > _QUICK_FLOPS or cost.bytes_moved > _QUICK_BYTES
 
 
 def _probed(source: ModelSource, trace: OpTrace, sizes: Mapping[int, int]) -> OpTrace | None:

@@ -19,7 +19,7 @@ from flashinfer_bench.decompose.commands.options import (
 )
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.kernelbench.batch import BatchReport, MergeReport, totals_of
-from flashinfer_bench.kernelbench.library import DEFAULT_LIBRARY, LEVELS, files_of
+from flashinfer_bench.kernelbench.library import ALL_LEVELS, DEFAULT_LIBRARY, LEVELS, files_of
 from flashinfer_bench.kernelbench.screens.batch import batch_page, row_line
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class BatchOptions:
 
 @click.command(
     cls=Command,
+    document={"batch": "flashinfer_bench.kernelbench.batch:BatchReport"},
     examples=[
         "flashinfer-bench decompose batch --level 3 --start 0 --count 10",
         "flashinfer-bench decompose batch --dataset examples/kernelbench --output out --resume",
@@ -62,7 +63,7 @@ class BatchOptions:
     "--level",
     "levels",
     cls=ManyOption,
-    type=click.IntRange(1, 3),
+    type=click.IntRange(ALL_LEVELS[0], ALL_LEVELS[-1]),
     metavar="N...",
     help="Levels to take.  [default: 1 2 3]",
 )

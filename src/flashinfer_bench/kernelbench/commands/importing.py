@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.command(
     "kernelbench",
     cls=Command,
+    document={"output": "str", "definitions": "list[str]", "left_out": "dict[str, str]"},
     examples=[
         "flashinfer-bench import kernelbench examples/kernelbench/level1 --output problems",
         "flashinfer-bench import kernelbench my_model.py --output one_problem --json",

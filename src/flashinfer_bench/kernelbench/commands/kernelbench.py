@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashinfer_bench.bench.run_settings import known_settings
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.options import json_option, log_level_option
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.text.tables import Page
 
 _HELPS = {
-    "rtol": "Relative tolerance.  [default: 0.01, or less: see above]",
-    "atol": "Absolute tolerance.  [default: 0.01, or less: see above]",
+    name: f"{word} tolerance.  [default: {known_settings()[name].default_text}, or less: see above]"
+    for name, word in (("rtol", "Relative"), ("atol", "Absolute"))
 }
 
 
@@ -39,6 +40,7 @@ def kernelbench() -> None:
 
 @kernelbench.command(
     cls=Command,
+    document={"fetch": "flashinfer_bench.kernelbench.fetching:Fetched"},
     examples=[
         "flashinfer-bench kernelbench fetch data/kernelbench",
         "flashinfer-bench kernelbench fetch data/kernelbench --revision v0.1",
@@ -98,6 +100,7 @@ def fetched_page(fetched: Fetched) -> Page:
 @kernelbench.command(
     "eval",
     cls=Command,
+    document={"eval": "flashinfer_bench.kernelbench.results:EvalReport"},
     examples=[
         "flashinfer-bench kernelbench eval 1/19 model_new.py",
         "flashinfer-bench kernelbench eval examples/kernelbench/level1/13_Swish.py model_new.py --device cpu",

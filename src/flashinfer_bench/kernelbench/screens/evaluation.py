@@ -40,7 +40,7 @@ def eval_page(report: EvalReport) -> Page:
     right = sum(sample.correctness for sample in report.samples)
     total = count_text(len(report.samples), "candidate")
     blocks = [heading(f"{right} of {total} correct, on {report.hardware}")]
-    columns = (*_COLUMNS[:5], *(Column(f"against {name} [95%]", is_number=True) for name in names))
+    columns = (*_COLUMNS[:5], *(Column(f"against {name} (95%)", is_number=True) for name in names))
     rows = [(*_head(each), *_speedups(each, names), *_tail(each)) for each in report.samples]
     if rows:
         blocks.append(table((*columns, *_COLUMNS[5:]), rows))

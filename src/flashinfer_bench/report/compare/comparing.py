@@ -23,8 +23,10 @@ from flashinfer_bench.report.compare.ratios import (
     widened,
     width,
 )
+from flashinfer_bench.report.compare.remarks import remarks
 from flashinfer_bench.report.compare.result import (
     ACROSS,
+    BY_CHANCE,
     Change,
     ChangedJob,
     ComparedJob,
@@ -44,8 +46,13 @@ from flashinfer_bench.stats.between_runs import (
     logarithm,
     mean_of_parts,
     repeats,
+    scale_of,
+    scaled_by,
     spread,
+    usual_assumed,
+    usual_errors,
 )
+from flashinfer_bench.stats.student import beyond, discoveries
 from flashinfer_bench.stats.verdicts import THRESHOLD, Verdict, verdict
 
 if TYPE_CHECKING:
@@ -56,8 +63,12 @@ if TYPE_CHECKING:
 
     _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
-_LEAST_OBSERVED = 6
-"""Observations of how runs differ, below which a remark asks for more."""
+_DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+_TO_BE_SURE = 1.4
+"""How many times its reach an interval lies from the threshold that is clear of it in four of five cases."""
+_LEAST_DISTANCE = 1e-3
+_MANY = 10
+"""Processes, of which one that changed says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,7 @@ def compare(
 ) -> ComparisonReport:
     """Set two sides against each other, job by job and over all; `by` None takes the better basis."""
     key_of = _KEYS[kind]
+    bare = dict.fromkeys(each.name for each in (old, new) if not traces_by_job(each, key_of))
     if kind is Kind.DATASETS:
         old, new = without_shared(old, new, key_of)
     before, after = traces_by_job(old, key_of), traces_by_job(new, key_of)
@@ -108,10 +120,14 @@ def compare(
         overall=tuple(overall),
         jobs=tuple(job for _, jobs in found for job in jobs),
         changes=_changes(before, after, twins),
-        remarks=_remarks(
-            overall,
-            [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
-            {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
+        remarks=(
+            *(f"{name} has no traces: `flashinfer-bench run` records them" for name in bare),
+            *remarks(
+                overall,
+                [_newest(pair) for pair in pairs if pair.old.rows and pair.new.rows],
+                {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
+                threshold,
+            ),
         ),
     )
 
@@ -192,18 +208,50 @@ def _on(
 ) -> tuple[Overall, list[ComparedJob]]:
     """Compare what was measured on one kind of hardware; how its runs vary is for all its intervals."""
     controls = _controls(group)
-    known = {basis: _between_runs(group, controls, basis) for basis in Basis}
-    pairs = [_chosen(pair, known) for pair in group]
-    jobs = [_compared(pair, threshold) for pair in pairs]
-    few = [pair.ratio for pair in pairs if pair.ratio.source in OF_FEW_RUNS]
-    observed = min((known[ratio.basis].observed for ratio in few), default=0)
+    known = {
+        process: {basis: _between_runs(group, controls, basis, process) for basis in Basis}
+        for process in _judged_by_others(group)
+    }
+    pairs = [_chosen(pair, known.get(pair.process, known[""])) for pair in group]
+    jobs = _without_chance([_compared(pair, threshold) for pair in pairs], threshold)
+    few = [pair.ratio for pair in pairs if pair.ratio.source in OF_FEW_RUNS and pair.ratio.interval]
+    observed = min((known[""][ratio.basis].observed for ratio in few), default=0)
     between = [ratio.between for ratio in few if ratio.between is not None]
     return replace(
         _overall(hardware, pairs, jobs, threshold),
         between_runs=math.expm1(statistics.median(between)) if between else None,
         between_runs_observed=observed,
         reference_ratio=_mean_reference(controls),
+        shows_beyond=math.expm1(_reach(few)) if few else None,
+        runs_to_decide=_runs_to_decide(jobs, threshold),
     ), jobs
+
+
+def _runs_to_decide(jobs: Sequence[ComparedJob], threshold: float) -> int | None:
+    """Say how many runs of each side would decide half of the undecided jobs; None where none could be.
+
+    An interval of n times the runs reaches 1/√n as far. It has to keep clear of the threshold, and its middle, which
+    differs as well, to stay there in four of five cases.
+    """
+    found = []
+    for job in jobs:
+        if job.verdict is Verdict.UNDECIDED and job.source in OF_FEW_RUNS and job.interval:
+            reach = math.log(job.interval[1] / job.interval[0]) / 2
+            distance = abs(abs(math.log(job.ratio or 1.0)) - math.log1p(threshold))
+            runs = min(job.old_runs, job.new_runs)
+            found.append(runs * (_TO_BE_SURE * reach / max(distance, _LEAST_DISTANCE)) ** 2)
+    return max(2, math.ceil(statistics.median(found))) if found else None
+
+
+def _reach(ratios: Sequence[JobRatio]) -> float:
+    """Say how far the interval of the middle job reaches, as a logarithm."""
+    return statistics.median(map(width, ratios)) / 2
+
+
+def _judged_by_others(group: Sequence[_Pair]) -> set[str]:
+    """Name processes whose own jobs do not tell how runs differ: of few, one that changed would hide itself."""
+    processes = {pair.process for pair in group}
+    return {"", *processes} if len(processes) <= _MANY else {""}
 
 
 def _chosen(pair: _Pair, known: Mapping[Basis, BetweenRuns]) -> _Pair:
@@ -213,7 +261,14 @@ def _chosen(pair: _Pair, known: Mapping[Basis, BetweenRuns]) -> _Pair:
         basis: widened((pair.old, pair.new), ratio, known[basis], is_chosen=is_chosen)
         for basis, ratio in pair.ratios.items()
     }
-    return replace(pair, ratios=ratios, chosen=min(ratios, key=lambda each: width(ratios[each])))
+    chosen = min(ratios, key=lambda each: width(ratios[each]) + width(pair.ratios[each]))
+    return replace(pair, ratios=ratios, chosen=chosen)
+
+
+def _probability(job: ComparedJob, threshold: float) -> float:
+    if not job.interval or not job.ratio or job.freedom is None:
+        return 1.0
+    return beyond(job.ratio, job.interval, job.freedom, threshold)
 
 
 def _controls(group: Sequence[_Pair]) -> list[RunDifference]:
@@ -228,9 +283,12 @@ def _controls(group: Sequence[_Pair]) -> list[RunDifference]:
 
 
 def _between_runs(
-    group: Sequence[_Pair], controls: Sequence[RunDifference], basis: Basis
+    group: Sequence[_Pair], controls: Sequence[RunDifference], basis: Basis, judged: str
 ) -> BetweenRuns:
-    """Ask repeated runs, all jobs together, and references; what the machine did to all cancels of speedups alone."""
+    """Ask repeated runs, jobs that are not judged by it, and references.
+
+    What the machine did to all cancels of speedups alone.
+    """
     again = [
         observation
         for pair in group
@@ -238,22 +296,29 @@ def _between_runs(
         for observation in repeats(
             [recorded(row, basis) for row in side.rows if is_timed(row, basis)],
             f"{pair.process} {name}",
+            pair.ratios[basis].assumed if basis in pair.ratios else None,
         )
     ]
     jobs = [
-        RunDifference(*known, pair.process)
+        RunDifference(*known, pair.process, assumed=pair.ratios[basis].assumed)
         for pair in group
         if basis in pair.ratios and pair.ratios[basis].source in OF_FEW_RUNS
         if (known := _pair_logarithm(pair, basis))
     ]
-    shown = spread(around_centre(controls))
+    errors = usual_errors(jobs)
+    usual = statistics.median(errors.values()) if errors else 0.0
+    own = errors.get(judged, usual)
+    others = [each for each in jobs if each.process != judged]
+    shown = spread(around_centre(scaled_by(controls, usual_errors(controls), usual)))
     timed = 2 if basis is Basis.SPEEDUP else 1  # a speedup has two times that differ
     times = [replace(each, value=-each.value) for each in jobs]  # a speed is a time's inverse
     return BetweenRuns(
-        repeats=spread(again),
-        jobs=spread(around_centre(jobs)),
-        is_centred=has_centre(jobs),
+        repeats=spread(scaled_by(again, {}, 0.0)),
+        jobs=spread(around_centre(scaled_by(others, errors, usual))),
+        is_centred=has_centre(others),
         references=replace(shown, variance=timed * shown.variance),
+        scale=scale_of(own, usual),
+        usual=usual_assumed(others or jobs),
         moved=common_part(controls, times) if basis is Basis.LATENCY else 0.0,
     )
 
@@ -295,6 +360,18 @@ def _compared(pair: _Pair, threshold: float) -> ComparedJob:
     )
 
 
+def _without_chance(jobs: Sequence[ComparedJob], threshold: float) -> list[ComparedJob]:
+    """Leave undecided what one of so many jobs shows by chance."""
+    asked = [_probability(job, threshold) for job in jobs]
+    most = discoveries(asked)
+    return [
+        replace(job, verdict=Verdict.UNDECIDED, reason=BY_CHANCE.format(len(jobs)))
+        if job.verdict in _DIFFERENT and probability > most
+        else job
+        for job, probability in zip(jobs, asked, strict=True)
+    ]
+
+
 def _overall(
     hardware: str,
     pairs: Sequence[_Pair],
@@ -318,6 +395,8 @@ def _overall(
         between_runs=None,
         between_runs_observed=0,
         reference_ratio=None,
+        shows_beyond=None,
+        runs_to_decide=None,
     )
 
 
@@ -352,57 +431,3 @@ def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
 
 def _status(entry: JobTraces | None) -> str | None:
     return None if entry is None else entry.newest.status
-
-
-def _remarks(
-    overall: Sequence[Overall], pairs: Sequence[tuple[TraceRow, TraceRow]], by_latency: set[str]
-) -> tuple[str, ...]:
-    """Say what else differs; `pairs` are the newest traces of each job, `by_latency` hardware compared by latency."""
-    found = [*_moved_machines(overall, by_latency), *_changed_conditions(pairs)]
-    known = [each for each in overall if each.between_runs is not None]
-    return (*found, *dict.fromkeys(map(_between_runs_text, known)))
-
-
-def _between_runs_text(overall: Overall) -> str:
-    """Say what the intervals of few runs know of how runs differ, and what would narrow them."""
-    share = f"{100 * (overall.between_runs or 0.0):.2g}%"
-    seen = (
-        f"two runs of the same code differ by about {share} here"
-        if overall.between_runs_observed >= _LEAST_OBSERVED
-        else f"two runs of the same code are taken to differ by about {share}: few jobs show it"
-    )
-    return f"{seen}; four runs of each side, or `flashinfer-bench ab`, give narrower intervals"
-
-
-def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[str]:
-    found = []
-    for each in overall:
-        if each.reference_ratio and abs(each.reference_ratio - 1) > THRESHOLD:
-            off = "and ratios of them" if each.hardware in by_latency else "alone"
-            found.append(
-                f"on {each.hardware} the references, the same code on both sides, took "
-                f"{1 / each.reference_ratio:.2f} times as long on the new side: latencies {off} are off by that"
-            )
-    return found
-
-
-def _changed_conditions(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> list[str]:
-    """Name what else differs between the two traces of a job: any of it may be why a time does."""
-    libraries, threads, definitions = set[str](), set[str](), set[str]()
-    for old, new in pairs:
-        shared = old.libs.keys() & new.libs.keys()
-        libraries |= {
-            f"{name} {old.libs[name]} -> {new.libs[name]}"
-            for name in shared
-            if old.libs[name] != new.libs[name]
-        }
-        if None not in {old.threads, new.threads} and old.threads != new.threads:
-            threads.add(f"{old.threads} -> {new.threads}")
-        if None not in {old.definition_hash, new.definition_hash}:
-            definitions |= {old.definition} if old.definition_hash != new.definition_hash else set()
-    named = {
-        "other libraries": libraries,
-        "other numbers of threads": threads,
-        "definitions that changed": definitions,
-    }
-    return [f"{what}: {', '.join(sorted(found))}" for what, found in named.items() if found]

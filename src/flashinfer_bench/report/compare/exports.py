@@ -46,7 +46,7 @@ def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> 
     if rest:
         lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
         lines += [*_table(columns, rest), "", "</details>"]
-    between = f"Differences up to {100 * comparison.threshold:.3g}% count as none."
+    between = f"Differences up to {100 * comparison.threshold:.3g}% are treated as equal."
     return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in comparison.remarks)])
 
 
@@ -56,10 +56,11 @@ def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> byt
     for gate in gates:
         for breach in gate.breaches:
             if breach.place is not None:
-                broken.setdefault(id(breach.place), []).append(f"{gate.gate}: {breach.what}")
+                broken.setdefault(id(breach.place), []).append(_joined(gate.gate, breach.what))
     suite = ET.Element("testsuite", name=_xml(f"{comparison.old} -> {comparison.new}"))
     for job in comparison.jobs:
-        about = f"{job.verdict}: {ratio_text(job, comparison.threshold)} {job.reason}".strip()
+        ratio = ratio_text(job, comparison.threshold).removeprefix(NOTHING)
+        about = _joined(job.verdict, _joined(ratio, job.reason))
         _case(suite, job.place, about, broken.get(id(job.place), []) or _slower(job))
     for change in comparison.changes:
         about = f"{change.change}: {change.old_status or NOTHING} -> {change.new_status or NOTHING}"
@@ -72,6 +73,11 @@ def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> byt
     suite.set("errors", "0")
     ET.indent(suite)
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _joined(what: str, more: str) -> str:
+    """Put a colon between two texts that are there."""
+    return ": ".join(text for text in (what, more) if text)
 
 
 def _slower(job: ComparedJob) -> list[str]:

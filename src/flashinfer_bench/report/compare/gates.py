@@ -7,8 +7,8 @@
           | "missing"                 a job of the old side has no trace on the new one
           | "undecided"               a job's interval allows no verdict
 
-`slower` asks many intervals at once, and of a hundred 95% intervals some lie off by chance. So each is taken at a
-confidence of 1 - 5% / intervals (Bonferroni): where nothing changed, the gate breaks in 5% of comparisons at most.
+`slower` asks many intervals at once, and of a hundred 95% intervals some lie off by chance. So they are asked together
+(Benjamini and Hochberg): where nothing changed, the gate breaks in 5% of comparisons at most.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare.result import Change
-from flashinfer_bench.stats.between_runs import scaled, student_quantile
-from flashinfer_bench.stats.intervals import CONFIDENCE
+from flashinfer_bench.report.compare.result import Change, ComparedJob
+from flashinfer_bench.stats.student import beyond, discoveries
 from flashinfer_bench.stats.verdicts import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.report.compare.result import (
         ChangedJob,
-        ComparedJob,
         ComparisonReport,
         JobIdentity,
         Overall,
@@ -112,29 +110,28 @@ def _breaches(comparison: ComparisonReport, gate: Gate) -> tuple[Breach, ...]:
 
 def _slower(comparison: ComparisonReport, share: float) -> tuple[Breach, ...]:
     several = [each for each in comparison.overall if sum(each.verdicts.values()) > 1]
-    asked = len(comparison.jobs) + len(several)
-    found = [
-        Breach(job.place, slower_text(job.ratio))
-        for job in comparison.jobs
-        if _is_slower(job, share, asked)
-    ]
-    for each in comparison.overall:
-        if _is_slower(each, share, asked):
-            where = f"{_OVERALL} on {each.hardware}" if each.hardware else _OVERALL
-            found.append(Breach(None, f"{where}: {slower_text(each.ratio)}"))
-    return tuple(found)
-
-
-def _is_slower(found: ComparedJob | Overall, share: float, asked: int) -> bool:
-    """Tell whether one of so many intervals, each as much longer as that takes, lies beyond."""
-    if found.interval is None or found.ratio is None or found.freedom is None:
-        return False
-    each, one = (
-        student_quantile(confidence, found.freedom)
-        for confidence in (1 - (1 - CONFIDENCE) / asked, CONFIDENCE)
+    asked: list[ComparedJob | Overall] = [*comparison.jobs, *several]
+    probabilities = [_probability(each, share) for each in asked]
+    most = discoveries(probabilities)
+    return tuple(
+        _breach(each)
+        for each, probability in zip(asked, probabilities, strict=True)
+        if probability <= most and verdict(each.interval, threshold=share) is Verdict.SLOWER
     )
-    interval = scaled(found.ratio, found.interval, each / one)
-    return verdict(interval, threshold=share) is Verdict.SLOWER
+
+
+def _probability(found: ComparedJob | Overall, share: float) -> float:
+    """Say how probable a ratio so far off is by chance; 1 where nothing tells."""
+    if found.interval is None or found.ratio is None or found.freedom is None:
+        return 1.0
+    return beyond(found.ratio, found.interval, found.freedom, share)
+
+
+def _breach(found: ComparedJob | Overall) -> Breach:
+    if isinstance(found, ComparedJob):
+        return Breach(found.place, slower_text(found.ratio))
+    where = f"{_OVERALL} on {found.hardware}" if found.hardware else _OVERALL
+    return Breach(None, f"{where}: {slower_text(found.ratio)}")
 
 
 def slower_text(ratio: float | None) -> str:

@@ -103,7 +103,7 @@ def _about(comparison: ComparisonReport) -> list[str]:
             "by latency: old time over new; by speedup: both against the reference that was timed beside them; "
         ),
     }.get(frozenset(bases), "")
-    between = f"differences up to {100 * comparison.threshold:.3g}% count as none"
+    between = f"differences up to {100 * comparison.threshold:.3g}% are treated as equal"
     return [f"{by}{between}", *comparison.remarks]
 
 
@@ -123,11 +123,11 @@ def _ratio_text(ratio: float | None, interval: Interval | None, threshold: float
     if interval is None or interval[0] == interval[1]:  # that of a trace and itself
         return speedup_text(ratio)
     for decimals in range(1, _MOST_DECIMALS):
-        text = speedup_text(ratio, interval, least_decimals=decimals)
+        text = speedup_text(ratio, interval, least_decimals=decimals, knows_processes=True)
         low, high = map(float, text[text.index("[") + 1 : -1].split(", "))
         if verdict((low, high), threshold=threshold) is verdict(interval, threshold=threshold):
             return text
-    return speedup_text(ratio, interval, least_decimals=_MOST_DECIMALS)
+    return speedup_text(ratio, interval, least_decimals=_MOST_DECIMALS, knows_processes=True)
 
 
 def _job_columns(threshold: float, *, names_basis: bool) -> list[RowColumn[ComparedJob]]:

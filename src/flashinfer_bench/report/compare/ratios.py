@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.compare.sides import identity
-from flashinfer_bench.stats.between_runs import Part, mean_of_parts
+from flashinfer_bench.stats.between_runs import Part, assumed_on_device, mean_of_parts
 from flashinfer_bench.stats.intervals import CONFIDENCE, series_interval
 from flashinfer_bench.stats.shifts import quotient, series_shift, shift
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.between_runs import BetweenRuns, Uncertain
     from flashinfer_bench.stats.intervals import Interval
 
+_ON_DEVICE = frozenset({"call", "device"})
 _USUAL_BLOCKS = 12
 _LEAST_BLOCKS = 6
 
@@ -63,6 +64,8 @@ class JobRatio:
     """Part of the interval's reach that jobs timed by the same processes may have in common."""
     common: float = 0.0
     """Part of it that all jobs have in common."""
+    assumed: float | None = None
+    """The variance that runs are taken to have before anything tells, where times were taken on a device."""
     between: float | None = None
     """By how much two runs of the same code are taken to differ, as a logarithm's deviation."""
 
@@ -88,7 +91,9 @@ def job_ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
         return JobRatio(1.0, (1.0, 1.0), basis, Source.SAME_TRACE)
     unlike = _unlike(old.newest, new.newest)
     found = _ratio(old, new, basis)
-    return replace(found, interval=None, source=None, reason=unlike) if unlike else found
+    if unlike:
+        return replace(found, interval=None, source=None, reason=unlike)
+    return replace(found, assumed=_assumed(new.newest, basis))
 
 
 def possible_bases(old: Timed, new: Timed) -> tuple[Basis, ...]:
@@ -124,6 +129,7 @@ def widened(
         ratio.interval,
         share=statistics.mean(1 / len(each.rows) for each in pair),
         confidence=(1 + CONFIDENCE) / 2 if is_chosen else CONFIDENCE,
+        assumed=ratio.assumed,
     )
     return replace(
         ratio,
@@ -159,6 +165,14 @@ def _ratio(old: Timed, new: Timed, basis: Basis) -> JobRatio:
     bare = [name for name, each in (("old", old), ("new", new)) if _is_bare(each.newest, basis)]
     whose = " and ".join(bare) or "one"
     return JobRatio(value, None, basis, None, f"{whose}: neither samples nor an interval")
+
+
+def _assumed(row: TraceRow, basis: Basis) -> float | None:
+    """Say what is assumed of how runs differ, where that does not depend on blocks."""
+    if row.latency_kind not in _ON_DEVICE or not row.latency_ms:
+        return None
+    beside = row.reference_latency_ms if basis is Basis.SPEEDUP else None
+    return assumed_on_device(row.latency_ms, beside)
 
 
 def _is_bare(row: TraceRow, basis: Basis) -> bool:
@@ -201,8 +215,8 @@ def _block_speeds(row: TraceRow, kept: Mapping[str, Samples], basis: Basis) -> l
     """Give a speed for each block of a run that kept its samples, in the order of time."""
     samples = kept.get(row.trace_id or "", {})
     count = row.block_count or _USUAL_BLOCKS
-    solution = _block_medians(samples.get("solution", []), count)
-    reference = _block_medians(samples.get("reference", []), count)
+    solution = _block_quartiles(samples.get("solution", []), count)
+    reference = _block_quartiles(samples.get("reference", []), count)
     if basis is Basis.LATENCY:
         reference = [1.0] * len(solution)
     if len(reference) != len(solution):
@@ -211,12 +225,16 @@ def _block_speeds(row: TraceRow, kept: Mapping[str, Samples], basis: Basis) -> l
     return [ref / sol for ref, sol in pairs if ref > 0 and sol > 0]
 
 
-def _block_medians(samples: Sequence[float], count: int) -> list[float]:
-    """Cut samples into blocks of nearly equal size, as they were taken, and give each one's median."""
+def _block_quartiles(samples: Sequence[float], count: int) -> list[float]:
+    """Cut samples into blocks of nearly equal size, as they were taken, and give each one's first quartile.
+
+    What else the machine does only ever lengthens calls: of a block that was disturbed in part it shows the rest.
+    """
     if len(samples) < count:
         return list(samples)
     ends = [round(index * len(samples) / count) for index in range(count + 1)]
-    return [statistics.median(samples[begin:end]) for begin, end in itertools.pairwise(ends)]
+    blocks = [sorted(samples[begin:end]) for begin, end in itertools.pairwise(ends)]
+    return [block[len(block) // 4] for block in blocks]
 
 
 def _unlike(old: TraceRow, new: TraceRow) -> str:

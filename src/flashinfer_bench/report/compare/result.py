@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.verdicts import Verdict
 
 ACROSS = "its interval reaches across the threshold"
+BY_CHANCE = "one of {} jobs lies so far off by chance"
 
 
 class Kind(enum.StrEnum):
@@ -102,6 +103,10 @@ class Overall:
     """By how much two runs of the same code are taken to differ, as a share; None where whole runs are compared."""
     between_runs_observed: int
     """How many observations that rests on; without any it is assumed."""
+    shows_beyond: float | None
+    """How far the interval of the middle job reaches, as a share; None where whole runs are compared."""
+    runs_to_decide: int | None
+    """How many runs of each side would decide half of the undecided jobs; None where there are none."""
     reference_ratio: float | None
     """How many times faster the references were, where they are the same code on both sides."""
 

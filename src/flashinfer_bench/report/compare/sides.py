@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.standing import instant, of_present_code
+from flashinfer_bench.data.wording import instant
+from flashinfer_bench.report.standing import of_present_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from flashinfer_bench.text.numbers import NOTHING
+
 _TABLE = re.compile(r'<table class="data".*?</table>', re.DOTALL)
 _ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
 _CELL = re.compile(r"<(t[hd])\b.*?</\1>", re.DOTALL)
@@ -14,7 +16,7 @@ _CHOICES = re.compile(r'data-choices="([\d ]+)"')
 def without_empty_columns(page: str) -> str:
     """Leave out columns of data tables in which no row says anything.
 
-    >>> without_empty_columns('<table class="data"><tr><th>a</th><th>b</th></tr><tr><td>1</td><td> </td></tr></table>')
+    >>> without_empty_columns('<table class="data"><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>-</td></tr></table>')
     '<table class="data"><tr><th>a</th></tr><tr><td>1</td></tr></table>'
     """
     return _TABLE.sub(lambda found: _filled(found[0]), page)
@@ -36,7 +38,7 @@ def _filled(table: str) -> str:
 
 
 def _says_something(cell: str) -> bool:
-    return "<svg" in cell or bool(_TAG.sub("", cell).strip())
+    return "<svg" in cell or _TAG.sub("", cell).strip() not in {"", NOTHING}
 
 
 def _without(row: str, empty: set[int]) -> str:

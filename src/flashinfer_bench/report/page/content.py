@@ -119,7 +119,7 @@ class Content:
         }
 
     def left_out(self, job: RecordedJob) -> str | None:
-        """Say why a job counts nowhere; None where it does."""
+        """Say why rankings leave a job out; None where they do not."""
         row = job.row
         if row.interpreted:
             return "interpreted"

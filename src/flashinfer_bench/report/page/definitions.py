@@ -35,6 +35,10 @@ class SolutionLine:
     """The highest share of the roofline over workloads."""
     max_absolute_error: float | None
     max_relative_error: float | None
+    peak_memory_bytes: int | None
+    build_ms: float | None
+    """The longest build."""
+    """Largest over workloads."""
     passed: int
     attempted: int
     statuses: Mapping[str, int]
@@ -149,11 +153,10 @@ def _line(
 ) -> SolutionLine:
     rows = list(tally.passed.values())
     times = sorted(row.latency_ms for row in rows if row.latency_ms)
-    fractions = [
-        job.performance.sol_fraction
-        for job in jobs
-        if job.row.solution == chart.solution and job.performance and job.performance.sol_fraction
+    known = [
+        job.performance for job in jobs if job.row.solution == chart.solution and job.performance
     ]
+    fractions = [each.sol_fraction for each in known if each.sol_fraction]
     statuses: dict[str, int] = {}
     for row in tally.failed:
         statuses[row.status] = statuses.get(row.status, 0) + 1
@@ -167,6 +170,8 @@ def _line(
         sol_fraction=max(fractions, default=None),
         max_absolute_error=largest([row.max_absolute_error for row in rows]),
         max_relative_error=largest([row.max_relative_error for row in rows]),
+        peak_memory_bytes=max((each.peak_memory_bytes or 0 for each in known), default=0) or None,
+        build_ms=max((each.build_ms or 0.0 for each in known), default=0.0) or None,
         passed=len(rows),
         attempted=tally.workload_count,
         statuses=dict(sorted(statuses.items())),

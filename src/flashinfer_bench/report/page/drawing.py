@@ -54,12 +54,13 @@ def speedup_bars(chart: DefinitionChart, best: str | None) -> Bars | None:
         title="Speedup over the reference",
         finding=findings.of_speedups(drawn),
         description=f"One bar for each of {count_text(len(drawn), 'solution')}, the fastest first; "
-        "the line across its end is the 95% interval. Above 1x a solution is faster than the reference.",
+        "the dashed line across its end is the 95% interval within one pair of processes. "
+        "Above 1x a solution is faster than the reference.",
         x_name="geometric mean over workloads; dashed: the reference",
         bars=tuple(_speedup_bar(each, scale, best) for each in drawn),
         x_ticks=scale.ticks(lambda value: f"{value:g}x"),
         numbers=Numbers(
-            ("solution", "speedup [95%]", "workloads"),
+            ("solution", "speedup (95%)", "workloads"),
             tuple(
                 (
                     each.solution,
@@ -347,7 +348,9 @@ def _cells(times_ms: Sequence[float], scale: Scale) -> tuple[float, ...]:
 
 
 def _sample_text(times_ms: Sequence[float]) -> str:
-    return f"median {latency_text(statistics.median(times_ms))} of {len(times_ms)}"
+    return (
+        f"median {latency_text(statistics.median(times_ms))}, {count_text(len(times_ms), 'sample')}"
+    )
 
 
 def _quantiles(times_ms: Sequence[float]) -> tuple[str, ...]:

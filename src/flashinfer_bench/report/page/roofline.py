@@ -158,7 +158,7 @@ def _memory_plot(
         rules=tuple(_roofs(roofs, lambda _: 0.0, y)),
         remark=_remark(
             reached,
-            "Ceilings: measured on this device. No roof of arithmetic: the definition declares no operations.",
+            "Ceilings: measured on this device. No compute roof: the definition declares no operation count.",
         ),
     )
 

@@ -221,6 +221,7 @@ _FILTERS = {
     "latency": numbers.latency_text,
     "line_numbers": line_numbers,
     "percent": numbers.percent_text,
+    "size": numbers.size_text,
     "slug": slug,
     "utc_minute": utc_minute,
     "speedup": numbers.speedup_text,

@@ -15,6 +15,8 @@ from flashinfer_bench.stats.intervals import Interval
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flashinfer_bench.report.scores.times import GivenTime
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadAttempt:
@@ -28,6 +30,8 @@ class WorkloadAttempt:
     latency_ms: float | None = None
     latency_interval_ms: Interval | None = None
     sol_fraction: float | None = None
+    given: GivenTime | None = None
+    """Times that somebody else determined."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -81,6 +85,37 @@ def _sol_gap(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Valu
     return fmean(value for value, _ in pairs), measures.arithmetic_interval(pairs)
 
 
+def _sol_execbench(attempts: Sequence[WorkloadAttempt], _: ScoreName, __: int) -> Value | str:
+    """Average over workloads; who is faster than light is not scored: the bound is wrong, or the kernel cheats."""
+    best: dict[tuple[str, str], Value] = {}
+    for each in attempts:
+        assert each.given is not None
+        at_sol = each.given.sol_ms
+        if each.latency_ms is not None and each.latency_ms < at_sol:
+            return (
+                f"{each.solution} took {each.latency_ms:.4g} ms on workload {each.workload} of {each.definition}, "
+                f"below the speed of light, {at_sol:.4g} ms: the bound is wrong, or the kernel cheats"
+            )
+        best[each.key] = max(
+            best.get(each.key, (0.0, (0.0, 0.0))), _sol_value(each), key=lambda value: value[0]
+        )
+    return fmean(value for value, _ in best.values()), measures.arithmetic_interval(
+        list(best.values())
+    )
+
+
+def _sol_value(attempt: WorkloadAttempt) -> Value:
+    if attempt.latency_ms is None or attempt.given is None:  # it failed
+        return 0.0, (0.0, 0.0)
+    times = attempt.given.baseline_ms, attempt.given.sol_ms
+    ends = attempt.latency_interval_ms
+    low_high = ends and (
+        measures.sol_score(ends[1], *times),
+        measures.sol_score(max(ends[0], times[1]), *times),
+    )
+    return measures.sol_score(attempt.latency_ms, *times), low_high
+
+
 def _fast_p(attempts: Sequence[WorkloadAttempt], name: ScoreName, _: int) -> Value | str:
     return _share(grouped_attempts(attempts, name), name.thresholds[-1], name.beyond)
 
@@ -107,6 +142,7 @@ FORMULAS: dict[Family, Callable[[Sequence[WorkloadAttempt], ScoreName, int], Val
     Family.COVERAGE: _coverage,
     Family.SOL: _sol,
     Family.SOL_GAP: _sol_gap,
+    Family.SOL_EXECBENCH: _sol_execbench,
     Family.FAST_P: _fast_p,
     Family.WIN: _win,
     Family.PASS: _pass,

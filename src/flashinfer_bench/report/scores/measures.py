@@ -171,17 +171,27 @@ def mean_sol_fraction(fractions: Sequence[float | None]) -> float:
 def closed_gap(latency: float, compared_with: float, fraction: float) -> float:
     """Say how much of the way to the roofline is gone: 0.5 as fast as what it is compared with, 1 at it.
 
-    1 / (1 + (T - T_roofline) / (T_compared - T_roofline)), where T_roofline = fraction · T. Faster than either
-    counts as 1; what is slower than a thing already at the roofline counts as 0.
+    `sol_score` with the roofline at fraction · T, or at T where that is beyond it.
 
     >>> closed_gap(2.0, 2.0, 0.5), closed_gap(1.0, 2.0, 1.0), round(closed_gap(1.0, 2.0, 0.5), 3)
     (0.5, 1.0, 0.75)
     """
-    at_roofline = min(fraction, 1.0) * latency
-    left, gap = latency - at_roofline, compared_with - at_roofline
-    if left <= 0:
-        return 1.0
-    return gap / (gap + left) if gap > 0 else 0.0
+    return sol_score(latency, compared_with, min(fraction, 1.0) * latency)
+
+
+def sol_score(time: float, baseline: float, at_sol: float) -> float:
+    """Score as SOL-ExecBench does, where `time` is not below the speed of light.
+
+    1 / (1 + (T - L) / (B - L)): 0.5 as fast as the baseline, 1 at the speed of light. Where the baseline is no
+    slower than the speed of light, 1 at it and 0 else.
+
+    >>> sol_score(2.0, 2.0, 1.0), sol_score(1.0, 2.0, 1.0), sol_score(3.0, 1.0, 1.0)
+    (0.5, 1.0, 0.0)
+    """
+    gap = baseline - at_sol
+    if gap <= 0:
+        return float(time <= at_sol)
+    return gap / (gap + (time - at_sol))
 
 
 def places(values: Sequence[float], intervals: Sequence[Interval | None]) -> list[str]:

@@ -4,7 +4,7 @@
 
     score := "arithmetic" | "geometric" | "coverage" | "sol" | "sol-gap"
            | "fast_p" (">" | ">=") NUMBER | "win@" NUMBER | "pass@" COUNT
-           | "kernelbench" | "flashinfer-bench"
+           | "kernelbench" | "flashinfer-bench" | "sol-execbench"
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Family(enum.StrEnum):
     COVERAGE = "coverage"
     SOL = "sol"
     SOL_GAP = "sol-gap"
+    SOL_EXECBENCH = "sol-execbench"
     FAST_P = "fast_p"
     WIN = "win"
     PASS = "pass"  # noqa: S105  # pass@k

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.scores import measures
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.scores.ranking import AuthorRank
+    from flashinfer_bench.report.scores.times import GivenTimes
     from flashinfer_bench.report.standing import Tallies, Tally
     from flashinfer_bench.stats.intervals import Interval
 
-BASELINE, REFERENCE, NOTHING_ELSE = "baseline", "reference", "nothing"
+BASELINE, REFERENCE, NOTHING_ELSE, GIVEN = "baseline", "reference", "nothing", "given times"
 _RATIOS = frozenset({Family.ARITHMETIC, Family.GEOMETRIC, Family.COVERAGE})
 
 
@@ -56,7 +57,7 @@ class ScoreTable:
 
     score: str
     against: str
-    """`baseline`, `reference`, or `nothing` where the score compares with neither."""
+    """`baseline`, `reference`, `given times`, or `nothing` where the score compares with none."""
     lines: tuple[ScoreLine, ...]
     unscored: dict[str, str]
     """Authors without this score, and why."""
@@ -68,8 +69,12 @@ def score_tables(
     name: ScoreName,
     *,
     baseline_author: str,
+    times: GivenTimes | None = None,
+    hardware: str = "",
 ) -> tuple[ScoreTable, ...]:
     """Score authors against the baseline, and against the reference where there is no baseline."""
+    if name.family is Family.SOL_EXECBENCH:
+        return _against_given(tallies, name, times, hardware)
     if name.family is Family.ARITHMETIC:
         found = rankings(tallies, baselines, baseline_author=baseline_author)
         pairs = ((BASELINE, found.by_baseline), (REFERENCE, found.by_reference))
@@ -86,6 +91,21 @@ def score_tables(
         REFERENCE: _attempts(alone, lambda _: None),
     }
     return _tables(name, groups)
+
+
+def _against_given(
+    tallies: Tallies, name: ScoreName, times: GivenTimes | None, hardware: str
+) -> tuple[ScoreTable, ...]:
+    """Compare with times that were given; those of one device say nothing of another."""
+    found = _attempts(tallies, lambda _: None)
+    if times is None or times.device != hardware:
+        why = f"the times are of {times.device}" if times else "no times were given"
+        return (ScoreTable(name.text, GIVEN, (), dict.fromkeys(sorted(found), why)),)
+    known = {
+        author: [replace(each, given=times.by_workload.get(each.key)) for each in attempts]
+        for author, attempts in found.items()
+    }
+    return _tables(name, {GIVEN: known})
 
 
 def _of_ranks(name: ScoreName, against: str, ranks: Sequence[AuthorRank]) -> ScoreTable:
@@ -184,6 +204,8 @@ def _table(
 
 def _is_usable(attempt: WorkloadAttempt, name: ScoreName) -> bool:
     """Whether a score can take an attempt: one that passed and was compared with nothing has no ratio."""
+    if name.family is Family.SOL_EXECBENCH:
+        return attempt.given is not None
     is_compared = attempt.ratio is None or not math.isnan(attempt.ratio)
     return is_compared or name.family is Family.PASS
 
@@ -222,6 +244,7 @@ def score_blocks(score: str, found: Sequence[ScoreTable], baseline_author: str) 
         against = {
             BASELINE: f" against the baseline ({baseline_author})",
             REFERENCE: " against the reference",
+            GIVEN: " against the given times",
         }.get(each.against, "")
         blocks.append(paragraph("", f"Authors by {score}{against}:"))
         if each.lines:
@@ -232,7 +255,7 @@ def score_blocks(score: str, found: Sequence[ScoreTable], baseline_author: str) 
 
 def _columns(found: ScoreTable) -> list[RowColumn[ScoreLine]]:
     thresholds = found.lines[0].by_threshold
-    interval = " [95%]" if any(line.interval for line in found.lines) else ""
+    interval = " (95%)" if any(line.interval for line in found.lines) else ""
     family = parse_score(found.score).family
 
     def share_beyond(name: str) -> Callable[[ScoreLine], str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.command(
     "sol-execbench",
     cls=Command,
+    document={"output": "str", "export": "flashinfer_bench.sol_execbench.writing:ExportSummary"},
     examples=["flashinfer-bench export sol-execbench --local my_dataset --output sol_problems"],
 )
 @output_option
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 def write(output: Path, local: tuple[str, ...], as_json: bool) -> None:
     """Write a dataset as SOL-ExecBench's problems.
 
-    Writes definitions, workloads and solutions; the format has no traces. What the format cannot say is left out
-    and named. Every workload carries the tolerance that is in force here. There, FLASHINFER_TRACE_DIR has to name
-    the folder that is written.
+    Writes definitions, workloads, solutions, and traces as `traces.jsonl`, without intervals and notes. What the
+    format cannot say is left out and named. Every workload carries the tolerance that is in force here. There,
+    FLASHINFER_TRACE_DIR has to name the folder that is written.
     """
     from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
     from flashinfer_bench.sol_execbench import writing  # noqa: PLC0415  # pydantic

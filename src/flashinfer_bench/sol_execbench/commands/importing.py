@@ -15,9 +15,14 @@ from flashinfer_bench.sol_execbench.commands.results import output_option, requi
 @click.command(
     "sol-execbench",
     cls=Command,
+    document={
+        "output": "str",
+        "import": "flashinfer_bench.sol_execbench.folder_import:ImportSummary",
+    },
     examples=[
         "flashinfer-bench import sol-execbench sol_problems --output my_dataset",
         "flashinfer-bench import sol-execbench sol_problems/L1/softmax --output one --json",
+        "flashinfer-bench import sol-execbench sol_problems --traces results --output my_dataset",
     ],
 )
 @click.argument("folder", metavar="PATH", type=click.Path(path_type=Path))
@@ -28,15 +33,30 @@ from flashinfer_bench.sol_execbench.commands.results import output_option, requi
     type=click.Path(path_type=Path),
     help="Folder of stored tensors, as FLASHINFER_TRACE_DIR names it there.  [default: that variable]",
 )
+@click.option(
+    "--traces",
+    "results",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="File of results, or a folder with `traces*.json*` below it. May be repeated.",
+)
 @json_option
 @log_level_option
-def bring(folder: Path, output: Path, trace_dir: Path | None, as_json: bool) -> None:
+def bring(
+    folder: Path,
+    output: Path,
+    trace_dir: Path | None,
+    results: tuple[Path, ...],
+    as_json: bool,
+) -> None:
     """Make a dataset of SOL-ExecBench's problems.
 
     PATH is a folder of problems, each with `definition.json` and `workload.jsonl`, or a file of the hub's rows
     (.jsonl, .json, .parquet). What cannot be brought is named and left out: a problem, or just its workload or
     solution. The problem's own function makes inputs of type `custom` once, in a process of its own, and they
-    are stored.
+    are stored. Results (`traces*.json*` beside a problem, and --traces) become traces with the note
+    `sol_execbench`: they were measured and judged there.
     """
     from flashinfer_bench.data import settings  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.appending import new_folder, require_outside  # noqa: PLC0415  # pydantic
@@ -46,7 +66,7 @@ def bring(folder: Path, output: Path, trace_dir: Path | None, as_json: bool) -> 
     with new_folder(output) as staging:
         named = trace_dir or settings.flashinfer_trace_dir()
         with problem_rows.unpacked(folder) as problems:
-            brought = folder_import.import_problems(problems, staging, named)
+            brought = folder_import.import_problems(problems, staging, named, results)
         require_something(brought)
     for note in brought.notes:
         log.warn(note)

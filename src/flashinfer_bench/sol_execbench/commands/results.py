@@ -42,11 +42,13 @@ def show(what: str, output: Path, result: ImportSummary | ExportSummary, *, as_j
         count_text(result.workloads, "workload"),
         count_text(len(result.solutions), "solution"),
     ]
+    if result.traces:
+        counts.append(count_text(result.traces, "trace"))
     screen.show((heading(f"{', '.join(counts)} in {output}"),))
 
 
 def _lines(left_out: Sequence[LeftOutThere]) -> list[str]:
-    """Name what was left out; workloads of a problem that share a reason are one line."""
+    """Name what was left out; workloads, or results, of a problem that share a reason are one line."""
     counts = Counter((each.problem, each.kind, _without_place(each)) for each in left_out)
     lines = []
     for each in left_out:
@@ -63,4 +65,6 @@ def _lines(left_out: Sequence[LeftOutThere]) -> list[str]:
 
 def _without_place(left: LeftOutThere) -> str:
     """Give the reason without file, line and column."""
-    return left.reason.partition(": ")[2] if left.kind == "workload" else left.name
+    if left.kind not in {"workload", "trace"}:
+        return left.name
+    return left.reason.partition(": ")[2] or left.reason

@@ -42,6 +42,7 @@ INPUTS = [torch.ones(4)]
 _SEED_OF_CALL_0 = 1 << 50
 _BATCHES = range(-1_999_999, -999_999)
 _LEAST_SILENCE_S = 0.002
+_FIRST_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ class FakeLink:
     machine: Machine
     numbers: Numbers = HONEST
     of_batches: Numbers | None = None
+    at_first: Numbers | None = None
+    """For its first four samples: the one that opens the trial, and warm-up calls."""
     is_reference: bool = False
     is_timed: bool = True
     takes_outputs: bool = False
@@ -122,6 +125,8 @@ class FakeLink:
     ending: Decision | None = None
     spin_noise_ns: Callable[[int], int] = lambda _: 0
     """By how much later the answer to its n-th spin is heard."""
+    ring: int | None = None
+    """In how many buffers its outputs lie by turns; None: each in its own."""
     asked: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -151,6 +156,8 @@ class FakeLink:
             self.cpu.busy()
             is_batch = request.seed - _SEED_OF_CALL_0 in _BATCHES
             self._now = self.of_batches if is_batch and self.of_batches else self.numbers
+            if self.at_first is not None and self._samples < _FIRST_SAMPLES:
+                self._now = self.at_first
             self._count = request.count
 
     def hear(self, request: Any, expected: type) -> Any:
@@ -161,11 +168,18 @@ class FakeLink:
             case Go() | Spin():
                 return self._ran(request, expected)
             case Inspect():
-                return Inspected(request.id, None, shares_buffers=False, strided_elements=0)
+                return Inspected(
+                    request.id, None, shares_buffers=self.overwritten > 0, strided_elements=0
+                )
             case Keep():
                 return Kept(request.id, fingerprint(INPUTS), 1 << 20)
             case _:
                 return Done(request.id)
+
+    @property
+    def overwritten(self) -> int:
+        """How many of a sample's outputs do not survive it."""
+        return 0 if self.ring is None else max(0, self._count - self.ring)
 
     def _end_if_told(self) -> None:
         self._samples += 1
@@ -195,7 +209,7 @@ class FakeLink:
         if expected is Committed:
             self.machine.now_ns += now.committing_ns
             return Committed(request.id, None)
-        return QuickChecked(request.id, is_clear=True)
+        return QuickChecked(request.id, is_clear=self.overwritten == 0)
 
 
 class FakeOracle:

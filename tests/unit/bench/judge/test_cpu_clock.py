@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -57,11 +58,30 @@ def test_children_count_once_they_were_looked_for(started: list[subprocess.Popen
     try:
         while not is_seen and time.monotonic() < deadline:
             clock.look_for_children()
-            is_seen = used_in(clock, 0.2) > 0.02 and len(clock._clocks) > 1
+            is_seen = used_in(clock, 0.2) > 0.02 and len(clock._seen) > 1
     finally:
         subprocess.run(["pkill", "-KILL", "-P", str(started[0].pid)], check=False)
 
     assert is_seen
+
+
+def test_a_child_that_ends_does_not_take_its_time_with_it() -> None:
+    script = f"import time\nuntil = time.time() + 0.3\nwhile time.time() < until: pass\n{IDLE}"
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    clock = CpuClock(os.getpid(), lambda _: [child.pid])
+    clock.look_for_children()
+    before_ns = clock.read_ns()
+
+    child.kill()
+    child.wait()
+    time.sleep(0.05)
+    ended_ns = clock.read_ns()
+    clock.look_for_children()
+
+    assert ended_ns - before_ns >= 50_000_000  # taken to have been busy since it was last seen
+    assert clock.read_ns() >= ended_ns
 
 
 def test_a_process_that_ended_counts_no_more() -> None:

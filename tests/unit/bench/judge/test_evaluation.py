@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+import torch
 
 from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.participant import Participant
@@ -33,6 +34,8 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.tensors.conditions import Conditions
 from tests.unit.bench.judge.fake_links import (
     HONEST,
+    RIGHT,
+    WRONG,
     FakeLink,
     FakeOracle,
     FakeShared,
@@ -329,6 +332,30 @@ def test_a_wrong_output_of_a_timed_call_is_a_failed_audit(
     assert codes(found) == ["failed_audit"]
 
 
+@pytest.mark.parametrize("ring", [1, 4, 8, 20, 40])
+def test_outputs_in_a_ring_of_buffers_are_right_until_they_are_overwritten(
+    ring: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches have more calls than samples: of a ring that a sample does not fill, outputs may be gone there."""
+    reference, candidate = pair()
+    candidate.ring = ring
+
+    class Shared(FakeShared):
+        def read(self, slot: int, device: Any) -> list[torch.Tensor]:
+            return [WRONG if slot < candidate.overwritten else RIGHT]
+
+    found = evaluate(
+        reference,
+        candidate,
+        rules=quick_rules(num_trials=8),
+        shared=Shared,
+        monkeypatch=monkeypatch,
+    )
+
+    assert isinstance(found, Passed), found
+    assert [each.code for each in found.notes] == ["reused_buffer"]
+
+
 @pytest.mark.parametrize(
     ("ending", "looked_at"),
     [
@@ -382,6 +409,22 @@ def test_a_disturbed_block_is_timed_again_on_other_inputs(monkeypatch: pytest.Mo
     assert found.machine.disturbed == {"heat": 1}
     seeds = [each.seed for each in links[1].asked if isinstance(each, Prepare)]
     assert len(set(seeds)) == len(seeds)
+
+
+def test_blocks_of_too_few_calls_are_forgotten_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, quick = replace(HONEST, call_ns=400_000), replace(HONEST, call_ns=2_000)
+    machine = Machine()
+    links = [
+        FakeLink("reference-1", machine, quick, is_reference=True, at_first=slow),
+        FakeLink(CANDIDATE, machine, quick, at_first=slow),
+    ]
+
+    found = evaluate(*links, monkeypatch=monkeypatch)
+
+    assert isinstance(found, Passed)
+    assert found.machine.begun_again == 1
+    assert all(each.calls_per_sample > 1 for each in found.samples)
+    assert all(len(each.blocks_ns) == 10 for each in found.samples)
 
 
 def test_opponents_are_both_judged_and_the_first_fault_names_its_participant(

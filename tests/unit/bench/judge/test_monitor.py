@@ -47,6 +47,8 @@ class PlainParticipant:
     def link(self) -> Any:
         return SimpleNamespace(cpu=self.clock, is_timed=self.is_timed, now_ns=lambda: 0)
 
+    def settle(self) -> None: ...
+
     def sample(self, trial: int, call: CallId, count: int, **options: object) -> Sample:
         del trial, call
         self.spins.append(options.get("spin"))
@@ -117,3 +119,27 @@ def test_what_a_candidate_computes_while_trusted_batches_run_is_no_excuse() -> N
         excesses.append({high.excess_ns - low.excess_ns for low, high in pairs})
 
     assert excesses == [{0.0}, {-500_000.0}]
+
+
+def test_what_a_candidate_computes_while_the_control_is_looked_at_is_no_excuse() -> None:
+    excesses = []
+    for step_ns in (0, 500_000):
+        participant, reference = PlainParticipant(clock=Clock(step_ns)), PlainParticipant()
+        monitored = monitor(participant, control=reference)
+        monitored.add_block(cast("Participant", participant), 0, samples_of(2, 4))
+        (seen,) = monitored.observations(cast("Participant", participant)).controls
+        excesses.append({each.excess_ns for each in seen})
+
+    assert excesses == [{0.0}, {-500_000.0}]
+
+
+def test_what_a_candidate_uses_while_the_reference_is_timed_stands_beside_its_samples() -> None:
+    participant, reference = PlainParticipant(clock=Clock(700)), PlainParticipant()
+    monitored = monitor(participant, control=reference)
+
+    with monitored.others_idle(cast("Participant", reference)):
+        pass
+    monitored.add_block(cast("Participant", reference), 0, samples_of(2, 4))
+
+    kept = monitored.observations(cast("Participant", participant))
+    assert (len(kept.peers), kept.stirred) == (1, [700])

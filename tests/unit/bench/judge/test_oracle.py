@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
+from flashinfer_bench.bench.judge.oracle import Oracle, ReferenceFailedError, UnusualDraw
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Judge, Tolerance
 from flashinfer_bench.judging.judges import judge_for
@@ -52,6 +52,21 @@ def oracle_for(source: str, folder: Path) -> tuple[Oracle, Judge]:
     device = open_device("cpu")
     oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=folder)
     return oracle, judge_for(definition, {})
+
+
+def test_a_call_of_the_reference_ends_in_time_and_says_where_it_was(tmp_path: Path) -> None:
+    source = "def run(x):\n    while True:\n        x = x + 0\n"
+    oracle, _ = oracle_for(source, tmp_path)
+    oracle.limit_s = 0.3
+
+    with pytest.raises(ReferenceFailedError) as caught:
+        oracle.expected_of_first(0)
+
+    first, second, *where = str(caught.value).splitlines()
+    assert first == "the reference did not return within 0.3 s (--timeout)"
+    assert second == "it was here (the last call is the last line):"
+    assert len([line for line in where if line.startswith("  File ")]) == 1
+    assert "in run" in where[0]
 
 
 def drawn(oracle: Oracle, judge: Judge) -> UnusualDraw:

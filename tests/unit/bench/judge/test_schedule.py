@@ -194,6 +194,16 @@ def test_samples_with_less_than_half_of_their_calls_are_taken_again(
     assert made.calls_per_sample == (4 if takes else 1)
 
 
+def test_who_says_how_many_calls_to_take_gets_as_many() -> None:
+    made = schedule(calls_per_sample=1)
+    made.choose_calls_per_sample([30_000.0], sample_ns=SAMPLE_NS)
+    made.open_trial(0, now_s=0.0)
+    made.next_block([30_000.0])
+
+    assert not made.takes_more_calls([SHORT_NS])
+    assert made.calls_per_sample == 1
+
+
 @pytest.mark.parametrize("trial", [0, 1, 2])
 def test_blocks_that_are_taken_again_are_as_many_as_were_taken(trial: int) -> None:
     made = schedule()

@@ -1,4 +1,4 @@
-"""How the judge finds out that a task is weak: a run of the reference or two, once a workload."""
+"""How the judge finds out that a task is weak: two runs of the reference on each of three draws, once a workload."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.oracle import Oracle
 from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.judging import Tolerance
+from flashinfer_bench.judging import Judge, Tolerance
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.devices import open_device
 
@@ -28,19 +29,38 @@ def run(x):
 """
 
 
-def found(folder: Path, source: str, **changes: Any) -> dict[str, str]:
+ONE_BIT = """
+def run(x):
+    return torch.zeros_like(x) + (x.sum() > 0)
+"""
+FEW_ARE_LARGE = """
+def run(x):
+    return x * (x > 2.2)
+"""
+ZERO_IN_THE_FIRST_CALL = """
+def run(x):
+    runs.append(1)
+    return x + 1 if len(runs) > 1 else x * 0
+"""
+
+
+def subject(folder: Path, source: str, *, key: int = 0, **changes: Any) -> tuple[Oracle, Judge]:
     definition = Definition(
         name="subject",
         op_type="op",
         axes={"n": {"type": "var"}},
         inputs={"x": {**ROW, **changes}},
         outputs={"y": ROW},
-        reference=source,
+        reference=f"import torch\n{source}",
     )
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
-    oracle = Oracle(definition, workload, files=None, device=device, key=0, cache_root=folder)
-    notes = task_notes(oracle, judge_for(definition, {}), TOLERANCE)
+    oracle = Oracle(definition, workload, files=None, device=device, key=key, cache_root=folder)
+    return oracle, judge_for(definition, {})
+
+
+def found(folder: Path, source: str, **changes: Any) -> dict[str, str]:
+    notes = task_notes(*subject(folder, source, **changes), TOLERANCE)
     return {each.code: each.evidence for each in notes}
 
 
@@ -68,6 +88,29 @@ def test_one_element_that_tells_calls_apart_is_not_enough(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("source", [ONE_BIT, FEW_ARE_LARGE], ids=["one bit", "few are large"])
+def test_the_same_task_gets_the_same_notes_whatever_the_key_of_a_job(
+    tmp_path: Path, source: str
+) -> None:
+    notes = [found(tmp_path, source, key=key) for key in range(12)]
+
+    assert notes == notes[:1] * 12
+
+
+def test_what_one_draw_in_three_shows_is_no_note(tmp_path: Path) -> None:
+    assert found(tmp_path, "runs = []\n\n" + ZERO_IN_THE_FIRST_CALL) == {}
+
+
+def test_the_inputs_of_a_job_are_its_own_again_after_the_look(tmp_path: Path) -> None:
+    oracle, judge = subject(tmp_path, SOUND, key=5)
+    inputs, expected = oracle.inputs_of(0, 0)[0][0].clone(), oracle.expected_of_first(0)
+
+    tuple(task_notes(oracle, judge, TOLERANCE))
+
+    assert torch.equal(oracle.inputs_of(0, 0)[0][0], inputs)
+    assert oracle.expected_of_first(0) is expected
+
+
 def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     definition = Definition(
         name="counted",
@@ -87,4 +130,4 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
     oracle.use_key(7)
 
     assert Checker(oracle, ResolvedEvalConfig()).task_notes() == first != ()
-    assert len(runs) == count <= 2
+    assert len(runs) == count <= 6

@@ -14,7 +14,8 @@ from flashinfer_bench.bench.outcomes import (
     Passed,
     Samples,
 )
-from flashinfer_bench.bench.parent.pool import FinishedJob, Progress
+from flashinfer_bench.bench.parent.events import Progress
+from flashinfer_bench.bench.parent.pool import FinishedJob
 from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from tests.flow.kernels import HONEST, solution

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 import flashinfer_bench as fib
+from flashinfer_bench.bench.timing.wall import WallClock
 from flashinfer_bench.bench.tools import quick
 from flashinfer_bench.bench.tools.quick import _speedup
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.stats.verdicts import Ratio
+from flashinfer_bench.tensors.conditions import CpuConditions, Undisturbed
 
 
 def spin(duration_ns: int) -> None:
@@ -205,3 +207,32 @@ def test_an_interval_that_says_nothing_is_not_printed() -> None:
     ratio = Ratio(7.0, (7.0, 4552.0), fib.Verdict.FASTER)
 
     assert _speedup(ratio) == "7.00x (too noisy for an interval)"
+
+
+class Busy(Undisturbed):
+    """A machine on which others compute."""
+
+    def has_company(self) -> bool:
+        """See them."""
+        return True
+
+
+@pytest.mark.usefixtures("told")
+def test_programs_that_slow_all_blocks_alike_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No block stands out, so that blocks do not tell."""
+    said = "other programs computed meanwhile, times may be longer than alone: measure once more"
+
+    monkeypatch.setattr(quick, "_machine", lambda _: Undisturbed())
+    quiet = fib.compare({"one": lambda: 2e6, "two": lambda: 4e6}, samples=24)
+    monkeypatch.setattr(quick, "_machine", lambda _: Busy())
+    busy = fib.compare({"one": lambda: 2e6, "two": lambda: 4e6}, samples=24)
+    alone = fib.measure(lambda: 2e6, samples=24)
+
+    assert said in str(busy)
+    assert said in str(alone)
+    assert alone.to_dict()["had_company"] is True
+    assert "other programs" not in str(quiet)
+
+
+def test_a_processor_is_watched_where_it_is_what_is_timed() -> None:
+    assert isinstance(quick._machine(WallClock()), CpuConditions)

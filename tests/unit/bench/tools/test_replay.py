@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.bench.config import BenchmarkConfig, EvalConfig
+from flashinfer_bench.bench.outcomes import NotBuilt, TimedOut
 from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import record
 from flashinfer_bench.bench.tools.replay import recorded_device, replay_of
@@ -90,3 +91,28 @@ def test_a_workloads_tolerance_is_replayed_as_it_was_in_force(config: BenchmarkC
 
     assert found.has_recorded_settings
     assert found.config.resolve_eval_config(INCREMENT, strict).rtol == planned.config.rtol
+
+
+@pytest.mark.parametrize(
+    ("outcome", "own", "limits"),
+    [
+        (TimedOut("the kernel did not return within 2.5 s (--timeout)\n"), {}, (2.5, 300)),
+        (
+            TimedOut("the kernel did not return within 2 s (--timeout)"),
+            {"timeout_seconds": 9},
+            (9, 300),
+        ),
+        (NotBuilt("the build took longer than 7 s (--build-timeout)"), {}, (300, 7)),
+        (passed(), {}, (300, 300)),
+    ],
+    ids=["its own limit", "one that is typed", "of the build", "of none"],
+)
+def test_the_limit_that_ended_a_job_is_that_of_its_replay(
+    outcome: Any, own: dict[str, Any], limits: tuple[float, float]
+) -> None:
+    trace = record(finished(outcome, job()), RUN)
+    assert trace is not None
+
+    found = replay_of(trace, INCREMENT, job().solution, CPU, own).config
+
+    assert (found.timeout_seconds, found.build_timeout_seconds) == limits

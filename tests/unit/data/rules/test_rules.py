@@ -276,8 +276,8 @@ def test_the_bundled_dataset_has_neither_errors_nor_warnings() -> None:
 @pytest.mark.parametrize(
     ("code", "path", "line", "message"),
     [
-        ("DEF-01", DEFINITION, 29, "Definition.inputs.x.dtype: Input should be"),
-        ("WKL-02", WORKLOADS, 1, "Trace.workload.axes: Input should be"),
+        ("DEF-01", DEFINITION, 29, "Definition.inputs.x.dtype: must be"),
+        ("WKL-02", WORKLOADS, 1, "Trace.workload.axes: must be"),
         ("WKL-06", WORKLOADS, 1, "has no axis 'row'; did you mean 'rows'?"),
         ("WKL-07", WORKLOADS, 1, "an axis of length 0 in 1 of 2 workloads"),
         ("WKL-14", WORKLOADS, 2, "input 'x': no file './blob/"),
@@ -289,7 +289,7 @@ def test_the_bundled_dataset_has_neither_errors_nor_warnings() -> None:
         ("WKL-24", WORKLOADS, 2, "input 'x' is bfloat16, the tensor float16"),
         ("WKL-25", WORKLOADS, 2, "rows=4 violates 'rows % 8 == 0'"),
         ("WKL-32", WORKLOADS, 2, "min_bytes is -1 with rows=4"),
-        ("TRC-02", TRACES, 3, "Trace.definition: Input should be a valid string"),
+        ("TRC-02", TRACES, 3, "Trace.definition: must be a string"),
         ("TRC-05", TRACES, 1, "did you mean 'alice_rowsum'?"),
         ("LAY-17", WORKLOADS, 3, "was cut short"),
         ("SOL-12", ALICE, None, "does not take 2 arguments: 'x', 'alpha'"),
@@ -335,6 +335,7 @@ def test_the_remedy_for_random_indices_is_what_their_name_says(
         ("kv_indptr", "used", "used == kv_indptr[-1].item()"),
         ("kv_indices", "num_pages", None),
         ("seq_lens", "max_seq_len", None),
+        ("positions", "max_seq_len", None),
     ],
 )
 def test_the_remedy_names_the_axis_that_limits_an_index(
@@ -349,6 +350,18 @@ def test_the_remedy_names_the_axis_that_limits_an_index(
     found = [finding for finding in good.findings() if finding.code == "WKL-31"]
 
     assert f'"{axis}"}}' in found[0].remedy
+
+
+def test_no_distribution_is_named_for_numbers_that_hold_several(good: Dataset) -> None:
+    _with_indices(good, "topk_ids", {"type": "random"})
+    said = "Packed routing: bits[31:16] = expert, bits[15:0] = weight."
+    good.edit(DEFINITION, lambda read: read["inputs"]["topk_ids"].update(description=said))
+
+    found = [finding for finding in good.findings() if finding.code == "WKL-31"]
+
+    assert found[0].remedy == (
+        "store its values in a file: its description says that they are packed"
+    )
 
 
 def test_missing_files_are_one_line_for_each_file_of_workloads(good: Dataset) -> None:

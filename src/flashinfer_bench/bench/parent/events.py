@@ -1,0 +1,48 @@
+"""What a pool tells of while it works, beside the jobs that end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.plan import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A device began a job."""
+
+    device: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A device is in use by another benchmark."""
+
+    device: str
+    holder: str = ""
+    """Who that is, as a clause; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """Solutions are compiled ahead; none when that is over for now."""
+
+    solutions: tuple[str, ...]
+    left: int = 0
+    """How many more are to be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A device does no more jobs of this run; others do what it left."""
+
+    device: str
+    reason: str
+    is_fault: bool = True
+    """Whether the device failed at its jobs; False where its machine left."""
+
+
+Progress = Started | Waiting | Building | Lost

@@ -1,0 +1,93 @@
+"""The batches of a run, handed to devices; what a device could not finish goes to another with the same target."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.bench.parent.launcher import Cancelled
+from flashinfer_bench.errors import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from flashinfer_bench.bench.plan import Job, Target
+
+_POLL_S = 0.05
+
+
+@dataclass(eq=False, slots=True)
+class Handed:
+    """A batch that a device works at: the job it does, and those it has still to do."""
+
+    target: Target | None
+    left: deque[Job]
+
+
+class OpenBatches:
+    """What is left to do. Any thread may ask; a device that names no target takes whatever is left."""
+
+    def __init__(self, batches: Iterable[Sequence[Job]]) -> None:
+        self._todo: dict[Target | None, deque[deque[Job]]] = {}
+        self._out: Counter[Target | None] = Counter()
+        self._failed: set[int] = set()
+        self._changed = threading.Condition()
+        for batch in batches:
+            self._todo.setdefault(batch[0].target, deque()).append(deque(batch))
+
+    def take(self, target: Target | None) -> Handed | None:
+        """Give the next batch for a target; None where none is left now."""
+        with self._changed:
+            for key in self._keys(target):
+                if self._todo.get(key):
+                    self._out[key] += 1
+                    return Handed(key, self._todo[key].popleft())
+        return None
+
+    def await_batch(self, target: Target | None, is_stopping: threading.Event) -> Handed | None:
+        """Give the next batch, perhaps one that another device gives back; None when no more will come."""
+        while True:
+            if is_stopping.is_set():
+                raise Cancelled
+            handed = self.take(target)
+            if handed is not None:
+                return handed
+            with self._changed:
+                if not any(self._out[key] or self._todo.get(key) for key in self._keys(target)):
+                    return None
+                self._changed.wait(_POLL_S)
+
+    def finish(self, handed: Handed) -> None:
+        """Note that nothing is left of a batch."""
+        with self._changed:
+            self._out[handed.target] -= 1
+            self._changed.notify_all()
+
+    def give_back(self, handed: Handed) -> None:
+        """Put what is left of a batch behind all others; its device does no more."""
+        with self._changed:
+            if handed.left:
+                self._todo[handed.target].append(handed.left)
+            self._out[handed.target] -= 1
+            self._changed.notify_all()
+
+    def require_none_left(self, lost: Mapping[str, str]) -> None:
+        """Refuse to end as if all were done where every device for a job was lost; `lost` gives their reasons."""
+        count = sum(len(batch) for batches in self._todo.values() for batch in batches)
+        if count:
+            reasons = "; ".join(f"{device}: {reason}" for device, reason in lost.items())
+            raise WorkerError(
+                f"{count} jobs are left, and every device for them was lost: {reasons}"
+            )
+
+    def note_failure(self, job: Job) -> bool:
+        """Note that a device failed at a job; tell whether another had failed at it before."""
+        with self._changed:
+            was_known = id(job) in self._failed
+            self._failed.add(id(job))
+        return was_known
+
+    def _keys(self, target: Target | None) -> Sequence[Target | None]:
+        return tuple(self._todo) if target is None else (target, None)

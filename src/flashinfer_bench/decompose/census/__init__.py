@@ -1,0 +1,1 @@
+"""Every registered architecture of a library, tiny and with random weights, taken apart and verified."""

@@ -1,0 +1,84 @@
+"""Prefill and decode of a language model are taken apart, verified, and the same in every run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data.profile import Profile
+from tests.commands import call
+
+from .language_models.models import write
+
+pytest.importorskip("transformers", reason="its models are taken apart")
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    files = sorted(each for each in folder.rglob("*") if each.is_file())
+    return {str(each.relative_to(folder)): each.read_bytes() for each in files}
+
+
+@pytest.mark.full
+def test_both_phases_are_verified_and_count_their_calls(tmp_path: Path) -> None:
+    file = write("Llama", tmp_path)
+    how = ("--phases", "prefill,decode", "--dtype", "bfloat16", "--emit", "fusions", "--json")
+
+    done = call("decompose", file, "--output", tmp_path / "out", *how)
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    phases = [document["decomposition"], *document["further_phases"]]
+    assert [(each["model"], each["verified"]) for each in phases] == [
+        ("llama_prefill", "pass"),
+        ("llama_decode", "pass"),
+    ]
+    for phase, rows, lengths in (("prefill", 48, {"seq_len"}), ("decode", 2, {"kv_len"})):
+        folder = tmp_path / "out" / f"llama_{phase}"
+        dataset = TraceSet.from_path(folder / "dataset")
+        tree = json.loads((folder / "decomposition_tree.json").read_text())
+        assert set(tree["metadata"]["axes"]) == {"batch_size", *lengths}
+        sizes = [each.workload.axes for each in dataset.workloads["rmsnorm_h64"]]
+        assert sizes == [{"batch_size": rows}]
+        profile = Profile.load(folder / f"dataset/profiles/PyTorch/llama_{phase}.json")
+        counts = {use.kernel.definition: use.count for use in profile.kernels}  # type: ignore[union-attr]
+        assert counts["rmsnorm_h64"] == 3
+    (update,) = [name for name in dataset.definitions if name.startswith("cache_update")]
+    assert "kv_len_and_1" in dataset.definitions[update].axes
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_a_phase_is_the_same_in_every_run(cache: str, tmp_path: Path) -> None:
+    file = write("Llama", tmp_path)
+    how = ("--phases", "decode", "--cache", cache, "--no-verify")
+
+    for folder in ("one", "two"):
+        done = call("decompose", file, "--output", tmp_path / folder, *how)
+        assert done.returncode == 0, done.stderr
+
+    assert _bytes(tmp_path / "one") == _bytes(tmp_path / "two")
+
+
+@pytest.mark.full
+def test_a_model_of_transformers_is_read_in_evaluation_mode_and_it_is_said(tmp_path: Path) -> None:
+    file = write("Llama", tmp_path, attention_dropout=0.5)
+    file.write_text(file.read_text().replace(".eval()", ""))
+    said = "read in evaluation mode, as models of transformers are served"
+
+    served = call("decompose", file, "--output", tmp_path / "out", "--no-verify")
+    trained = call("decompose", file, "--output", tmp_path / "out", "--no-verify", "--train")
+
+    assert said in served.stdout
+    assert said not in trained.stdout
+
+
+def test_an_unknown_phase_is_refused(tmp_path: Path) -> None:
+    file = write("Llama", tmp_path)
+
+    done = call("decompose", file, "--output", tmp_path / "out", "--phases", "prefil")
+
+    assert done.returncode == 2
+    assert "no phase 'prefil': choose of prefill, decode" in done.stderr

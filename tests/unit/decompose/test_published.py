@@ -1,0 +1,99 @@
+"""Pieces that are kernels of engines have the published definitions' names, shapes and order."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.decompose import decompose
+
+
+class _Norm(nn.Module):
+    def __init__(self, width: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.to(torch.float32)
+        size = torch.rsqrt(wide.pow(2).mean(self.dim, keepdim=True) + 1e-5)
+        return self.weight * (wide * size).to(x.dtype)
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int = 16, dim: int = -1) -> None:
+        super().__init__()
+        self.norm, self.up = _Norm(width, dim), nn.Linear(width, 48)
+        self.down, self.last = nn.Linear(24, width), nn.Linear(width, width)
+        self.more = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = x + self.last(x)
+        gate, up = self.up(self.norm(total)).chunk(2, dim=-1)
+        out = total + self.down(nn.functional.silu(gate) * up)
+        for each in self.more:
+            out = each(out)
+        return out
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> TraceSet:
+    folder = tmp_path_factory.mktemp("block") / "out"
+    found = decompose(_Block().to(torch.bfloat16), (torch.randn(2, 5, 16).bfloat16(),))
+    found.write(folder, levels=("kernel", "fusion"))
+    assert found.verify(folder).passed
+    return TraceSet.from_path(folder / "dataset")
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "rows"),
+    [
+        ("rmsnorm_h16", "hidden_states weight → output", "batch_size"),
+        (
+            "fused_add_rmsnorm_h16",
+            "hidden_states residual weight → output residual_out",
+            "batch_size",
+        ),
+        ("silu_and_mul_i24", "gate_up → output", "num_tokens"),
+    ],
+)
+def test_a_piece_has_the_published_form(
+    dataset: TraceSet, name: str, tensors: str, rows: str
+) -> None:
+    definition = dataset.definitions[name]
+
+    assert definition.op_type == name.rpartition("_")[0]
+    assert f"{' '.join(definition.inputs)} → {' '.join(definition.outputs)}" == tensors
+    assert [each.workload.axes for each in dataset.workloads[name]] == [{rows: 10}]
+
+
+def test_the_sum_is_the_second_output_and_the_older_term_the_residual(dataset: TraceSet) -> None:
+    definition = dataset.definitions["fused_add_rmsnorm_h16"]
+    module: dict[str, object] = {}
+    exec(definition.reference, module)
+    new, residual = torch.randn(3, 16).bfloat16(), torch.randn(3, 16).bfloat16()
+    weight = torch.ones(16).bfloat16()
+
+    normed, total = module["run"](new, residual, weight)  # type: ignore[operator]
+
+    assert torch.equal(total, new + residual)
+    assert torch.allclose(normed.float().pow(2).mean(-1), torch.ones(3), atol=0.05)
+    assert definition.inputs["residual"].description == "the model's input x"
+
+
+def test_a_norm_over_another_dimension_than_the_last_keeps_its_own_form() -> None:
+    found = decompose(_Block(dim=1).to(torch.bfloat16), (torch.randn(2, 16, 16).bfloat16(),))
+
+    names = {piece.definition for piece in found.pieces.all}
+
+    assert not any(name.startswith(("rmsnorm_h", "fused_add_rmsnorm_h")) for name in names)
+
+
+def test_another_dtype_than_the_published_one_is_named() -> None:
+    found = decompose(_Block(), (torch.randn(2, 5, 16),))
+
+    names = {piece.definition for piece in found.pieces.all}
+
+    assert {"rmsnorm_h16_f32", "fused_add_rmsnorm_h16_f32", "silu_and_mul_i24_f32"} <= names

@@ -32,7 +32,8 @@ def left_to_do(
     """Give the jobs no trace answers, and the newest status of each that one does."""
     if resume is None:
         return jobs, []
-    wanted = {_resume_key(job): job.workload for job in jobs}
+    keys = [_resume_key(job) for job in jobs]
+    wanted = {key: job.workload for key, job in zip(keys, jobs, strict=True)}
     answers = [
         answer
         for name in {job.definition.name for job in jobs}
@@ -45,8 +46,8 @@ def left_to_do(
         for key, status in newest.items()
         if status == PASSED or not resume.retries_failed
     }
-    left = [job for job in jobs if _resume_key(job) not in done]
-    return left, [done[key] for key in map(_resume_key, jobs) if key in done]
+    left = [job for key, job in zip(keys, jobs, strict=True) if key not in done]
+    return left, [done[key] for key in keys if key in done]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -115,10 +116,19 @@ def free_bytes(folder: Path) -> int | None:
         return None
 
 
-def is_writable(folder: Path) -> bool:
-    """Tell whether files can be put into a folder, which may have to be made first."""
-    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), None)
-    return there is not None and there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+def why_unwritable(folder: Path) -> str | None:
+    """Say why no file can be put into a folder, which may have to be made first; None where one can.
+
+    It is tried: permissions say yes to the administrator, who cannot write into /proc either.
+    """
+    there = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    try:
+        tempfile.TemporaryDirectory(prefix=".flashinfer-bench-", dir=there).cleanup()
+    except OSError as error:
+        return f"{there} is not writable ({error.strerror})"
+    return None
 
 
 def _processors_used(process: psutil.Process) -> float:

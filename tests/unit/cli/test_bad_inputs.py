@@ -203,7 +203,7 @@ BAD: dict[str, BadInput] = {
         nothing,
         ("run", "--device", "cpu", "--output", "/proc/x"),
         2,
-        "/proc is not writable, so traces cannot be recorded there (",
+        "/proc is not writable (",
     ),
     "unknown solution": BadInput(nothing, ("show", "gemm_n8_bop"), 2, "did you mean 'gemm_n8_bob'?"),
     "unknown score": BadInput(

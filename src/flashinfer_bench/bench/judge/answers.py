@@ -71,15 +71,19 @@ def replaced(right: Sequence[torch.Tensor], index: int, answer: torch.Tensor) ->
 
 
 def task_notes(oracle: Oracle, judge: Judge, tolerance: Tolerance) -> Iterator[JobNote]:
-    """Say how a task is weak: what two draws show, or two of three, which are the same in every run.
+    """Say how a task is weak: what the first draw and a second show, or most of three, the same ones in every run.
 
+    A task whose first draw shows nothing is sound: each draw takes two runs of the reference.
     What is drawn and judged by how often it comes cannot be told from few answers: there, only inputs are looked at.
     """
     if oracle.has_empty_axis:
         yield JobNote(EMPTY_AXIS, "an axis has length 0: judged for correctness only")
         return
     with oracle.under_key(_KEY):
-        draws = [_draw(oracle, judge, tolerance, trial) for trial in range(2)]
+        draws = [_draw(oracle, judge, tolerance, 0)]
+        if draws[0].shows_nothing:
+            return
+        draws.append(_draw(oracle, judge, tolerance, 1))
         if draws[0].places != draws[1].places:
             draws.append(_draw(oracle, judge, tolerance, 2))
     passing = _in_most([draw.passing for draw in draws])
@@ -101,6 +105,11 @@ class _Draw:
     """Answers without work that pass, by output and number of the answer."""
     alike: dict[int, str]
     """In what way the two calls are too much alike, by output."""
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether nothing speaks against the task."""
+        return not (self.has_same_inputs or self.passing or self.alike)
 
     @property
     def places(self) -> tuple[object, ...]:

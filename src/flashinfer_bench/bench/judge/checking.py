@@ -104,8 +104,7 @@ class Checker:
             sample = participant.sample(
                 0, _REPEATED, count, slots=tuple(range(count)), repeat=len(returned)
             )
-            if sample.shares_buffers and count > 1:  # only the last of these outputs survived
-                participant.findings.shares_buffers = True
+            if sample.has_lost_outputs:
                 continue
             returned += sample.outputs
         if returned:

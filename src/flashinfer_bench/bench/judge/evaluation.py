@@ -278,12 +278,10 @@ class JobEvaluation:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
         for call, sample in monitor.run_batches(participant, trial, most=self._slot_count):
-            if sample.shares_buffers and sample.observed.count > 1:
-                participant.findings.shares_buffers = True  # a ring that a sample does not fill
-            if (
-                sample.has_whole_outputs
-            ):  # how many calls a batch has follows from how fast they were
-                kept.append(replace(participant.keep(trial, call, sample), is_recorded=False))
+            if sample.has_whole_outputs:
+                found = participant.keep(trial, call, sample)
+                # How many calls a batch has follows from how fast they were: no two runs record the same.
+                kept.append(replace(found, is_recorded=False))
         self._checker.check(participant, kept)
 
     def _warm_up(self, participant: Participant, trial: int) -> None:
@@ -353,8 +351,7 @@ class JobEvaluation:
                 count, (slots, pause_s) = schedule.calls_per_sample, coins[call]
                 sample = participant.sample(trial, call, count, slots=slots, pause_s=pause_s)
                 samples.append(sample)
-                if sample.shares_buffers and count > 1:  # only the last of these outputs survived
-                    participant.findings.shares_buffers = True
+                if sample.has_lost_outputs:
                     schedule.take_single_calls()
                     coins = self._toss(audit, participant, trial, block)
                 else:

@@ -77,6 +77,11 @@ class Sample:
     """What was copied of the outputs in `slots`, for the case that they are kept."""
 
     @property
+    def has_lost_outputs(self) -> bool:
+        """Whether its calls wrote into one buffer, so that only the last output survived."""
+        return self.shares_buffers and self.observed.count > 1
+
+    @property
     def has_whole_outputs(self) -> bool:
         """Whether outputs were copied and are those of their calls: of a buffer used again only the last survive."""
         is_last = self.slots == (self.observed.count - 1,)
@@ -233,7 +238,7 @@ class Participant:
         if not is_here:
             outputs = [self._read(slot, committed.missing) for slot in slots]
         self._hear(returned, committed, inspected, observed)
-        return Sample(
+        sample = Sample(
             returned.elapsed_ns,
             returned.host_ns,
             inspected.shares_buffers,
@@ -241,6 +246,8 @@ class Participant:
             slots,
             outputs,
         )
+        self.findings.shares_buffers |= sample.has_lost_outputs
+        return sample
 
     def _read(self, slot: int, missing: tuple[int, ...]) -> list[torch.Tensor | None]:
         """Copy what one call gave back; None for an output that may be missing, and is."""

@@ -59,12 +59,17 @@ def is_confirmed(suspicions: Sequence[Suspect]) -> bool:
 
 
 def confirmed(suspicions: Sequence[Suspect]) -> Outcome:
-    """What looked like a lie in every attempt is one; the last attempt is recorded."""
+    """What looked like a lie in every attempt is one; the last attempt is recorded.
+
+    What only the last attempt shows is noise where something else was seen each time: it is left out.
+    """
     last = suspicions[-1]
+    each_time = set.intersection(*({v.code for v in each.violations} for each in suspicions))
+    repeated = tuple(v for v in last.violations if v.code in each_time)
     wrong = Wrong(
         last.errors,
         f"seen in each of {len(suspicions)} attempts at the job, each in a fresh process",
-        last.violations,
+        repeated or last.violations,
         last.notes,
         log=reasons_of(suspicions) + last.log,
         participant=last.participant,

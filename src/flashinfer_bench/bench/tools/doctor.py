@@ -191,7 +191,13 @@ def _folders(dataset: Path | None) -> tuple[Folder, ...]:
         "shared memory": Path("/dev/shm"),  # noqa: S108  # looked at, not written
     }
     return tuple(
-        Folder(purpose, str(path), path.is_dir(), system.is_writable(path), system.free_bytes(path))
+        Folder(
+            purpose,
+            str(path),
+            path.is_dir(),
+            system.why_unwritable(path) is None,
+            system.free_bytes(path),
+        )
         for purpose, path in folders.items()
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +104,7 @@ def _replay(options: ReplayOptions) -> int:
     solution = solution_of(trace_set, trace)
     if options.reproducer is not None:
         _require_seed(trace)
-        _require_folder(Path(options.reproducer))
+        _require_place(Path(options.reproducer))
     step, plan = _run(trace_set, trace, definition, solution, options)
     report = _report(trace, step, _warnings(trace_set, trace, definition, solution, plan), options)
     if options.reproducer is not None:
@@ -240,10 +239,13 @@ def _reproducer(
     return reproducer(subject, failing=failing_call(said, recorded.log))
 
 
-def _require_folder(path: Path) -> None:
+def _require_place(path: Path) -> None:
     """Refuse before anything runs what could not be written."""
-    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        reason = "it is a folder" if path.is_dir() else f"no folder {path.parent} to write into"
+    from flashinfer_bench.tensors.system import why_unwritable  # noqa: PLC0415  # psutil
+
+    reason = f"no folder {path.parent}" if not path.parent.exists() else why_unwritable(path.parent)
+    reason = "it is a folder" if path.is_dir() else reason
+    if reason is not None:
         raise UsageError(f"cannot write {path}: {reason}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -298,17 +297,14 @@ def _targets(trace_set: TraceSet) -> tuple[Path, ...]:
 
 def _require_writable(folder: Path) -> None:
     """Refuse to start when what is measured could not be recorded."""
-    traces = folder / "traces"
-    nearest = next(path for path in (traces, *traces.resolve().parents) if path.exists())
-    if not nearest.is_dir():
-        raise UsageError(f"{nearest} is not a folder; traces cannot be recorded there")
-    try:
-        tempfile.TemporaryDirectory(prefix=".flashinfer-bench-", dir=nearest).cleanup()
-    except OSError as error:
+    from flashinfer_bench.tensors.system import why_unwritable  # noqa: PLC0415  # psutil
+
+    reason = why_unwritable(folder / "traces")
+    if reason is not None:
         raise UsageError(
-            f"{nearest} is not writable, so traces cannot be recorded there ({error.strerror}); "
+            f"{reason}, so traces cannot be recorded there; "
             "use --output DIR to record them elsewhere, or --no-save-results"
-        ) from None
+        )
 
 
 def _next_command(options: RunOptions) -> str:

@@ -191,9 +191,7 @@ def _inside(dataset: Snapshot, folder: Path) -> Iterator[str]:
     for fault in links.leaving:
         path = _relative(dataset, str(fault.path))
         dataset.leaving_links.append((path, fault.message))
-    if (
-        folder != Layout(dataset.root).blob
-    ):  # of stored tensors only those are read that workloads name
+    if folder != Layout(dataset.root).blob:  # of tensors only those that workloads name are read
         dataset.linked_folders += [_relative(dataset, path) for path in links.folders]
 
 

@@ -30,8 +30,8 @@ def cpu_workload(definition: Definition, full: Workload) -> Workload | None:
 
     Numbers that are stored, and integers, may mean a size: then only sizes that they do not have are halved.
     """
-    whole = _run(definition, full.axes)
-    if whole is None or not _keeps_meaning(full):
+    whole = _run(definition, full.axes) if _keeps_meaning(full) else None
+    if whole is None:
         return None
     axes = dict(full.axes)
     fixed = _fixed(definition, full)

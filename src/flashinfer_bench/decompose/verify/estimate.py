@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.capture import capture
@@ -27,17 +28,10 @@ def estimated_seconds(directory: Path, model: Path | None = None) -> tuple[float
     trace = capture(load_model_file(model or directory / "original.py")).trace
     cost = trace_cost(trace)
     weights = sum(
-        4 * _count(each.shape)
+        4 * math.prod(each.shape)
         for each in trace.values.values()
         if each.kind not in ("input", "inter")
     )
     fixed = _BASE_S + _OPERATION_S * len(trace.ops) + _WEIGHTS * weights / _BYTES_EACH_S
     once = cost.flops / _FLOPS_EACH_S + cost.bytes_moved / _BYTES_EACH_S
     return fixed + _RUNS * once, fixed
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

@@ -126,6 +126,20 @@ def test_what_was_suspect_in_every_attempt_is_wrong_and_the_log_says_why_each_ti
     ]
 
 
+def test_what_one_attempt_alone_shows_is_not_held_against_a_solution() -> None:
+    once = JobNote("unclaimed_cpu_time", "a processor was busy")
+    last = suspect(3)
+    noisy = replace(last, violations=(*last.violations, once))
+
+    wrong = confirmed([suspect(1), suspect(2), noisy])
+    each_another = confirmed([suspect(1), replace(last, violations=(once,))])
+
+    assert isinstance(wrong, Wrong)
+    assert isinstance(each_another, Wrong)
+    assert [note.code for note in wrong.violations] == ["implausible"]
+    assert each_another.violations == (once,)
+
+
 def test_what_is_confirmed_of_the_opponent_is_the_opponents_failure() -> None:
     failed = confirmed([suspect(1), suspect(2, is_opponents=True)])
 

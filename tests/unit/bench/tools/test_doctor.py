@@ -173,4 +173,6 @@ def test_free_space_is_that_of_the_nearest_folder(tmp_path: Path) -> None:
     assert system.free_bytes(tmp_path / "not" / "there") == pytest.approx(
         system.free_bytes(tmp_path), rel=0.1
     )
-    assert system.is_writable(tmp_path / "not" / "there")
+    assert system.why_unwritable(tmp_path / "not" / "there") is None
+    assert "not writable" in (system.why_unwritable(Path("/proc/x")) or "")
+    assert "is not a folder" in (system.why_unwritable(Path(__file__) / "x") or "")

@@ -149,7 +149,9 @@ def _time_limit(seconds: float) -> Iterator[None]:
     end_s = time.process_time() + seconds
 
     def interrupt(*_: object) -> None:
-        if time.process_time() >= end_s:  # the timer counts in ticks; on a busy machine it runs ahead
+        if (
+            time.process_time() >= end_s
+        ):  # the timer counts in ticks; on a busy machine it runs ahead
             raise OutOfTimeError
 
     before = signal.signal(signal.SIGPROF, interrupt)

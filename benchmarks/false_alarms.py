@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from flashinfer_bench.bench.benchmark import Step
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.jobs import Job
 
 SETTINGS = {**QUICK, "warmup_runs": 10, "iterations": 10, "num_trials": 1}
 RESULT = FOLDER / "false_alarms.json"

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 from generate_traces import REFERENCE, trace, write
 
 from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.jobs import Job, Target
 from flashinfer_bench.bench.parent.work import Handed, Work
-from flashinfer_bench.bench.plan import Job, Plan, Target, plan
+from flashinfer_bench.bench.plan import Plan, plan
 from flashinfer_bench.bench.resuming import Resume
 from flashinfer_bench.data import Trace, TraceSet
 

@@ -26,6 +26,7 @@ PARENT_MODULES = [
     "flashinfer_bench.bench.benchmark",
     "flashinfer_bench.bench.channel",
     "flashinfer_bench.bench.config",
+    "flashinfer_bench.bench.jobs",
     "flashinfer_bench.bench.parent.launcher",
     "flashinfer_bench.bench.plan",
     "flashinfer_bench.bench.parent.pool",

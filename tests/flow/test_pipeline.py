@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.bench.benchmark import Step, benchmark
+from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
@@ -33,7 +34,7 @@ from flashinfer_bench.bench.outcomes import (
 from flashinfer_bench.bench.parent.events import Progress, Started, Waiting
 from flashinfer_bench.bench.parent.holders import ourselves, write_holder
 from flashinfer_bench.bench.parent.pool import FinishedJob
-from flashinfer_bench.bench.plan import Job, Selection
+from flashinfer_bench.bench.plan import Selection
 from flashinfer_bench.data import (
     Definition,
     Evaluation,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)

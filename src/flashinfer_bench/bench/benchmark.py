@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.jobs import Target
 from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Skipped
 from flashinfer_bench.bench.parent.events import Lost
 from flashinfer_bench.bench.parent.pool import (
@@ -18,7 +19,6 @@ from flashinfer_bench.bench.parent.pool import (
 from flashinfer_bench.bench.plan import (
     Plan,
     Selection,
-    Target,
     jobs_for,
     plan_for_all,
     skip_reason,
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.parent.pool import FinishedJob
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Trace, Workload
 
 

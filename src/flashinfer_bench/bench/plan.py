@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
+from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
 from flashinfer_bench.data import layout
 from flashinfer_bench.data.wording import axes_text, did_you_mean
@@ -16,6 +17,7 @@ from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flashinfer_bench.bench.jobs import Target
     from flashinfer_bench.bench.resuming import Resume
     from flashinfer_bench.data import Definition, Solution, TraceSet, Workload
     from flashinfer_bench.data.workload import WorkloadTolerance
@@ -61,29 +63,6 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One solution on one workload; with an opponent, two solutions timed against each other."""
-
-    definition: Definition
-    solution: Solution
-    workload: Workload
-    config: ResolvedEvalConfig
-    config_hash: str
-    opponent: Solution | None = None
-    calls_per_sample: int | None = None
-    """As many as an earlier job had; chosen by how long a call takes when not given."""
-    key: int | None = None
-    """The key an earlier job had; each attempt draws its own when not given."""
-    target: Target | None = None
-    """Where it is to run; any device where not given."""
-
-    @property
-    def label(self) -> str:
-        """Short text for progress and logs."""
-        return f"{self.solution.name} on {axes_text(self.workload.axes)}"
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The jobs of a run in order, those that cannot run here, and what a resume left out."""
 
@@ -106,24 +85,6 @@ class Plan:
             key = (job.definition.name, job.solution.name, job.target)
             batches.setdefault(key, []).append(job)
         return tuple(tuple(batch) for batch in batches.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What kind of device jobs will run on, as far as the plan must know; devices with equal ones share jobs."""
-
-    kind: str
-    hardware: str
-    threads: int
-    clock: str = field(default="")
-    """Name of the clock, where it is not left to the settings."""
-    arch: str | None = None
-    """GPU architecture to compile for, when one was asked for."""
-
-    @property
-    def workload_class(self) -> str:
-        """Class of workloads that is the default on this kind of device."""
-        return "full" if self.kind == "cuda" else "small"
 
 
 def plan(

@@ -10,7 +10,7 @@ from flashinfer_bench.data.wording import instant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from flashinfer_bench.bench.plan import Job, Target
+    from flashinfer_bench.bench.jobs import Job, Target
     from flashinfer_bench.data import TraceSet, Workload
     from flashinfer_bench.data.rows import TraceRow
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.bench import BenchmarkConfig
+from flashinfer_bench.bench.jobs import Target
 from flashinfer_bench.bench.outcomes import Crashed, Outcome
 from flashinfer_bench.bench.plan import (
     Plan,
     Selection,
-    Target,
     is_stand_in,
     jobs_for,
     plan,

@@ -8,9 +8,10 @@ from hypothesis import settings
 
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.jobs import Job, Target
 from flashinfer_bench.bench.outcomes import Errors, JobNote, Outcome, Passed, Samples
 from flashinfer_bench.bench.parent.pool import FinishedJob
-from flashinfer_bench.bench.plan import Job, Target, jobs_for
+from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.protocol import Opened
 from flashinfer_bench.bench.record import Run
 from flashinfer_bench.data import Solution, Workload

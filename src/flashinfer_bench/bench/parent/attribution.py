@@ -25,7 +25,7 @@ from flashinfer_bench.tensors.memory import is_about_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.jobs import Job
 
 ATTEMPTS = 3
 """A job is attempted so often before what looked like a lie each time is held against a solution."""

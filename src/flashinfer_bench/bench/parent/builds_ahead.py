@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.sandbox.policy import Sandbox
     from flashinfer_bench.data import Definition, Solution
 

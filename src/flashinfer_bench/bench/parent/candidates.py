@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.build_copies import BuildCopy
     from flashinfer_bench.bench.parent.launcher import Launcher, Worker
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.protocol import Phase
     from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.data import Definition, Solution

@@ -16,11 +16,11 @@ import msgspec
 
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig
+from flashinfer_bench.bench.jobs import Job, Target
 from flashinfer_bench.bench.outcomes import Outcome
 from flashinfer_bench.bench.parent.builds_ahead import BuildsAhead
 from flashinfer_bench.bench.parent.launcher import remove_tree
 from flashinfer_bench.bench.parent.pool import LocalPool, hardware_of
-from flashinfer_bench.bench.plan import Job, Target
 from flashinfer_bench.bench.protocol import Opened
 from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.data import Definition, Solution, Workload, settings

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.jobs import Job, Target
     from flashinfer_bench.bench.outcomes import Outcome
     from flashinfer_bench.bench.parent.builds_ahead import KnownFailure
-    from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.bench.protocol import Opened
     from flashinfer_bench.data import Solution
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.jobs import Job, Target
     from flashinfer_bench.bench.parent.pool import Batch
-    from flashinfer_bench.bench.plan import Job, Target
 
 _PACKAGE = "flashinfer-bench"
 _POLL_S = 0.5

@@ -84,8 +84,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.attempts import Keys
     from flashinfer_bench.bench.config import BenchmarkConfig
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.builds_ahead import KnownFailure
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.data import Definition, Solution
 
 _OPEN_DEADLINE_S = 120.0

@@ -13,7 +13,7 @@ from flashinfer_bench.errors import WorkerError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from flashinfer_bench.bench.plan import Job, Target
+    from flashinfer_bench.bench.jobs import Job, Target
 
 _POLL_S = 0.05
 

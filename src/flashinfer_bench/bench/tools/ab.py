@@ -24,10 +24,10 @@ from flashinfer_bench.stats.intervals import median_ratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.outcomes import Errors
     from flashinfer_bench.bench.parent.events import Progress
     from flashinfer_bench.bench.parent.pool import FinishedJob, Pool
-    from flashinfer_bench.bench.plan import Job
     from flashinfer_bench.bench.timing.stopping import Reason
     from flashinfer_bench.data import Solution, Workload
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
+from flashinfer_bench.bench.jobs import Target
 from flashinfer_bench.bench.parent.events import Waiting
 from flashinfer_bench.bench.parent.pool import LocalPool, hardware_of
-from flashinfer_bench.bench.plan import Target, jobs_for
+from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import status_and_log
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from flashinfer_bench.bench.tools.quick import compare

@@ -15,8 +15,8 @@ from flashinfer_bench.data import EvaluationStatus, TraceSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from flashinfer_bench.bench.jobs import Job, Target
     from flashinfer_bench.bench.parent.events import Progress
-    from flashinfer_bench.bench.plan import Job, Target
     from flashinfer_bench.data import Definition, Evaluation, Solution, Trace
 
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.jobs import Job
+    from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.bench.sandbox.policy import Level
     from flashinfer_bench.data import Definition, Solution, Workload
 

@@ -18,8 +18,9 @@ from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.benchmark import Benchmark
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.events import Progress
-    from flashinfer_bench.bench.plan import Job, Plan
+    from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.bench.tools.ab import Blocks, Ended, Limits, Round
     from flashinfer_bench.data import Definition, Solution
     from flashinfer_bench.stats.verdicts import Ratio

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.live import Live
 
-    from flashinfer_bench.bench.plan import Job
+    from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.report.jobs import JobResult
 
 _REFRESH_S = 0.5

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
+    from flashinfer_bench.bench.jobs import Job, Target
     from flashinfer_bench.bench.parent.events import Lost, Progress
-    from flashinfer_bench.bench.plan import Job, Plan, Target
+    from flashinfer_bench.bench.plan import Plan
     from flashinfer_bench.cli.measure.progress import ProgressView
     from flashinfer_bench.data import Definition, Solution, Trace, TraceSet
 

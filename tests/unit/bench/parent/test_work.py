@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from flashinfer_bench.bench.jobs import Target
 from flashinfer_bench.bench.parent.launcher import Cancelled
 from flashinfer_bench.bench.parent.work import OpenBatches
-from flashinfer_bench.bench.plan import Target
 from flashinfer_bench.errors import WorkerError
 from tests.unit.bench.values import CPU, job
 

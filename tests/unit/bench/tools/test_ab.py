@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
@@ -16,7 +17,6 @@ from flashinfer_bench.bench.outcomes import (
 )
 from flashinfer_bench.bench.parent.events import Progress
 from flashinfer_bench.bench.parent.pool import FinishedJob
-from flashinfer_bench.bench.plan import Job
 from flashinfer_bench.bench.tools.ab import Ended, Limits, Round, run_ab
 from tests.flow.kernels import HONEST, solution
 from tests.unit.bench.values import OPENED, job

@@ -1,0 +1,53 @@
+"""A job: one solution on one workload, and the kind of device it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashinfer_bench.data.wording import axes_text
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.config import ResolvedEvalConfig
+    from flashinfer_bench.data import Definition, Solution, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What kind of device jobs will run on, as far as the plan must know; devices with equal ones share jobs."""
+
+    kind: str
+    hardware: str
+    threads: int
+    clock: str = field(default="")
+    """Name of the clock, where it is not left to the settings."""
+    arch: str | None = None
+    """GPU architecture to compile for, when one was asked for."""
+
+    @property
+    def workload_class(self) -> str:
+        """Class of workloads that is the default on this kind of device."""
+        return "full" if self.kind == "cuda" else "small"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One solution on one workload; with an opponent, two solutions timed against each other."""
+
+    definition: Definition
+    solution: Solution
+    workload: Workload
+    config: ResolvedEvalConfig
+    config_hash: str
+    opponent: Solution | None = None
+    calls_per_sample: int | None = None
+    """As many as an earlier job had; chosen by how long a call takes when not given."""
+    key: int | None = None
+    """The key an earlier job had; each attempt draws its own when not given."""
+    target: Target | None = None
+    """Where it is to run; any device where not given."""
+
+    @property
+    def label(self) -> str:
+        """Short text for progress and logs."""
+        return f"{self.solution.name} on {axes_text(self.workload.axes)}"

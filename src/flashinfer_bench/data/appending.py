@@ -7,7 +7,9 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +25,17 @@ if TYPE_CHECKING:
 
 _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 _BLOCK_BYTES = 65_536
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def append(blocks: Mapping[str, bytes]) -> None:
-    """Append whole lines to each file, or nothing to any; in the order given."""
+    """Append whole lines to each file, or nothing to any; in the order given.
+
+    An interrupt is held back until they are on disk: others may have read them, and what ended is not lost.
+    """
     with contextlib.ExitStack() as stack:
         files = {path: stack.enter_context(_locked(path)) for path in sorted(blocks)}
+        stack.enter_context(_interrupts_held_back())
         try:
             for path, block in blocks.items():
                 files[path].write(block)
@@ -36,6 +43,25 @@ def append(blocks: Mapping[str, bytes]) -> None:
             for file in files.values():
                 file.undo()
             raise
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait until the block is over; only the main thread is ever interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: dict[int, None] = {}
+    handlers = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: held.setdefault(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for caught in held:
+            signal.raise_signal(caught)
 
 
 @dataclass(slots=True)

@@ -10,10 +10,15 @@ import pytest
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.data.profile import Profile
 from tests.commands import call
+from tests.marks import mostly_full
 
 from .language_models.models import write
 
 pytest.importorskip("transformers", reason="its models are taken apart")
+
+
+OWN_CACHES = Path(__file__).parent / "language_models" / "own_caches"
+CACHES = ("dynamic", "static", "by_hand", "paged")
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -47,6 +52,28 @@ def test_both_phases_are_verified_and_count_their_calls(tmp_path: Path) -> None:
         assert counts["rmsnorm_h64"] == 3
     (update,) = [name for name in dataset.definitions if name.startswith("cache_update")]
     assert "kv_len_and_1" in dataset.definitions[update].axes
+
+
+@pytest.mark.parametrize(
+    ("cache", "phase"),
+    mostly_full(
+        [(cache, phase) for cache in CACHES for phase in ("prefill", "decode")],
+        ("by_hand", "decode"),  # its position has the numbers of two sums that it is in
+    ),
+)
+def test_pieces_are_the_model_with_every_kind_of_cache(
+    cache: str, phase: str, tmp_path: Path
+) -> None:
+    is_own = cache in ("by_hand", "paged")
+    file = OWN_CACHES / f"{cache}.py" if is_own else write("Llama", tmp_path)
+    how = ("--phases", phase, *(() if is_own else ("--cache", cache)), "--json")
+
+    done = call("decompose", file, "--output", tmp_path / "out", *how)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["decomposition"]
+    assert (found["verified"], found["coverage"]) == ("pass", 1.0)
+    assert found["equality"] == "bit-equal"
 
 
 @pytest.mark.full

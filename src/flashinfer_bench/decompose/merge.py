@@ -81,7 +81,9 @@ class _Book:
         for definition in source.definitions.values():
             names[definition.name] = self._entered(source, definition, merged)
             for trace in source.workloads.get(definition.name, []):
-                merged.workloads += self._add_workload(path, trace.workload, names[definition.name])
+                merged.workloads += self._take_workload(
+                    path, trace.workload, names[definition.name]
+                )
         for file in map(Path, files_under(Layout(path).profiles, ".json")):
             profile = Profile.load(file)
             merged.models.append(profile.model)
@@ -119,11 +121,13 @@ class _Book:
             self._changed[known.name] = None
         return _Names(definition, known)
 
-    def _add_workload(self, path: Path, workload: Workload, names: _Names) -> int:
-        """Add a workload unless it is there; 1 if it was not."""
+    def _take_workload(self, path: Path, workload: Workload, names: _Names) -> int:
+        """Note what a workload is called, and add it unless it is there; 1 if it was not."""
         there = self._target.workloads.setdefault(names.new.name, [])
         translated = names.workload(workload)
-        if any(is_same(each.workload, translated) for each in there):
+        known = (each.workload for each in there if is_same(each.workload, translated))
+        names.workloads[workload.uuid] = next(known, translated)
+        if names.workloads[workload.uuid] is not translated:
             return 0
         self._copy_blobs(path, workload, translated)
         there.append(Trace(definition=names.new.name, workload=translated))
@@ -153,10 +157,12 @@ class _Book:
 
 @dataclass(frozen=True)
 class _Names:
-    """How a definition's tensors and axes are called in the dictionary: the same ones, by position."""
+    """How a definition's tensors, axes and workloads are called in the dictionary: tensors and axes by position."""
 
     old: Definition
     new: Definition
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    """By uuid, what the dictionary has for each."""
 
     def axes(self, values: Mapping[str, int]) -> dict[str, int]:
         """Call axes as the dictionary does."""
@@ -177,6 +183,20 @@ class _Names:
             size_class=workload.size_class,
             weak=[self._said(each) for each in workload.weak],
         )
+
+    def reference(self, kernel: KernelReference) -> KernelReference:
+        """Write what a profile counts with the dictionary's names.
+
+        The workload is always named where it is known: another model may bring one with the same lengths.
+        """
+        axes = self.axes(kernel.axes)
+        meant = [
+            there.uuid
+            for uuid, there in self.workloads.items()
+            if uuid == kernel.workload or (kernel.workload is None and there.axes == axes)
+        ]
+        workload = meant[0] if len(meant) == 1 else None
+        return KernelReference(definition=self.new.name, axes=axes, workload=workload)
 
     def _said(self, weakness: str) -> str:
         """Say what a wrong kernel does with the dictionary's names: `ignores mask`."""
@@ -203,8 +223,7 @@ def _renamed_profile(profile: Profile, names: Mapping[str, _Names]) -> Profile:
     uses = []
     for use in profile.kernels:
         if isinstance(use.kernel, KernelReference) and use.kernel.definition in names:
-            known = names[use.kernel.definition]
-            kernel = KernelReference(definition=known.new.name, axes=known.axes(use.kernel.axes))
+            kernel = names[use.kernel.definition].reference(use.kernel)
             uses.append(KernelUse(kernel=kernel, count=use.count))
         else:
             uses.append(use)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from flashinfer_bench.data import (
     AxisVar,
     BuildSpec,
@@ -20,6 +22,7 @@ from flashinfer_bench.data import (
     save_json_file,
     save_jsonl_file,
 )
+from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.data.folders import unpack
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.rules import Level, check, take
@@ -36,6 +39,7 @@ def _dataset(  # one kernel of one model
     axis: str = "rows",
     size: int = 4,
     count: int = 1,
+    scale: float | None = None,
 ) -> Path:
     layout = Layout(root)
     code = "import torch\n\n\ndef run(x):\n    return torch.relu(x)\n"
@@ -49,7 +53,8 @@ def _dataset(  # one kernel of one model
         outputs={"output": TensorSpec(shape=[axis], dtype="float32", description="y")},
         reference=code,
     )
-    inputs = {"x": RandomInput(type="random")}
+    drawn = None if scale is None else Normal(type="normal", std=scale)
+    inputs = {"x": RandomInput(type="random", distribution=drawn)}
     workload = Workload(
         axes={axis: size}, inputs=inputs, uuid=uuid_of("relu_f32", {axis: size}, inputs)
     )
@@ -67,7 +72,10 @@ def _dataset(  # one kernel of one model
         spec=spec,
         sources=sources,
     )
-    use = KernelUse(kernel=KernelReference(definition="relu_f32", axes={axis: size}), count=count)
+    reference = KernelReference(
+        definition="relu_f32", axes={axis: size}, workload=workload.uuid if scale else None
+    )
+    use = KernelUse(kernel=reference, count=count)
     save_json_file(definition, layout.definition_file(definition))
     save_jsonl_file(
         [Trace(definition="relu_f32", workload=workload)], layout.workload_file(definition)
@@ -126,6 +134,28 @@ def test_another_kernel_of_the_same_name_gets_a_piece_of_its_identity(tmp_path: 
     book = TraceSet.from_path(tmp_path / "all")
     assert set(book.definitions) == {"relu_f32", "relu_f32_bbbbbb"}
     assert book.get_solution("relu_f32_bbbbbb_baseline") is not None
+
+
+@pytest.mark.parametrize("scales", [(None, 3.0), (3.0, None), (2.0, 3.0), (3.0, 3.0)])
+def test_each_profile_names_the_workload_that_its_model_has(
+    scales: tuple[float | None, float | None], tmp_path: Path
+) -> None:
+    one = _dataset(tmp_path / "one", "One", axis="rows", scale=scales[0])
+    two = _dataset(tmp_path / "two", "Two", axis="tokens", scale=scales[1])
+
+    merge([one], tmp_path / "all")
+    merge([two], tmp_path / "all")
+
+    there = {
+        each.workload.uuid: each.workload
+        for each in TraceSet.from_path(tmp_path / "all").workloads["relu_f32"]
+    }
+    assert len(there) == len(set(scales))
+    for model, scale in zip(("One", "Two"), scales, strict=True):
+        profile = Profile.load(tmp_path / f"all/profiles/PyTorch/{model}.json")
+        [kernel] = [use.kernel for use in profile.kernels]
+        drawn = there[kernel.workload].inputs["x"].distribution
+        assert (drawn.std if drawn else None) == scale
 
 
 def test_merging_again_changes_no_byte(tmp_path: Path) -> None:

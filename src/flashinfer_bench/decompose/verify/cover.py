@@ -81,6 +81,14 @@ class Flow:
                 constant.add(op.id)
         return frozenset(constant)
 
+    def seen_of(self, ops: frozenset[int]) -> frozenset[str]:
+        """Values that operations make, and views of them."""
+        seen: set[str] = set()
+        for op in self.trace.ops:
+            if op.id in ops or (op.id not in self.work and not seen.isdisjoint(op.ins)):
+                seen.update(op.outs)
+        return frozenset(seen)
+
     def between(self, out: str, borders: frozenset[str]) -> tuple[frozenset[int], str | None]:
         """Operations from a value back to the borders, and a value beyond them that is reached."""
         ops: set[int] = set()
@@ -167,7 +175,7 @@ def _extended(
     extended = []
     for claim, (given, values) in zip(claims, alternatives, strict=True):
         ops = claim.ops
-        free = {out for op in flow.work - claimed for out in flow.trace.op(op).outs}
+        free = flow.seen_of(flow.work - claimed)
         for value, borders in itertools.product(values, (given, given - free)):
             reached, leak = flow.between(value, borders)
             more = reached & flow.work - ops

@@ -12,7 +12,7 @@ from flashinfer_bench.apply.config import ApplyConfig, ApplyConfigRegistry, regi
 from flashinfer_bench.apply.dispatcher import Dispatcher, Means
 from flashinfer_bench.apply.kernels import Kernels
 from flashinfer_bench.apply.stats import ApplyStats
-from flashinfer_bench.apply.table import tables_here
+from flashinfer_bench.apply.table import rivals_of, tables_here
 from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
 from flashinfer_bench.intercept.catalogue import Catalogue
 from flashinfer_bench.intercept.chain import no_fallback
@@ -58,7 +58,7 @@ class ApplyRuntime:
             {
                 name: each
                 for name, each in trace_set.definitions.items()
-                if self.configs.get(name) is not None and trace_set.solutions.get(name)
+                if self.configs.get(name) is not None and rivals_of(trace_set, name)
             }
         )
         self._lock = threading.RLock()

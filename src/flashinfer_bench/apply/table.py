@@ -180,8 +180,18 @@ def _usable(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[Tra
         yield row
 
 
+def rivals_of(trace_set: TraceSet, name: str) -> list[Solution]:
+    """Give the solutions that are not the reference itself: to answer with that is what the program does already."""
+    reference = trace_set.definitions[name].reference
+    return [
+        each
+        for each in trace_set.solutions.get(name, ())
+        if [source.content for source in each.sources] != [reference]
+    ]
+
+
 def _admitted(trace_set: TraceSet, name: str, config: ApplyConfig) -> Iterator[Solution]:
-    for solution in trace_set.solutions.get(name, ()):
+    for solution in rivals_of(trace_set, name):
         has_state = solution.spec.prepare is not None or solution.spec.plan is not None
         if config.static_inputs_never_change or not has_state:
             yield solution
@@ -198,7 +208,7 @@ def _reuses(trace_set: TraceSet, name: str, index: int) -> bool:
     return evaluation is not None and any(note.code == REUSED_BUFFER for note in evaluation.notes)
 
 
-_VERSION = 1
+_VERSION = 2
 _DECIDING = ("max_atol", "max_rtol", "allow_reused_buffers", "static_inputs_never_change")
 """Settings that decide which traces count."""
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flashinfer_bench.decompose.forms import Along, Form
@@ -34,6 +35,20 @@ def identity(trace: OpTrace, form: Form, parts: Iterable[tuple[str, Sequence[int
     divided = [[name, [order[op] for op in ops]] for name, ops in parts]
     if divided:
         content["parts"] = divided
+    return _hashed(content)
+
+
+def identity_by_rows(
+    trace: OpTrace, form: Form, inputs: Iterable[str], outputs: Iterable[str]
+) -> str:
+    """Hash what a part does to each row, however many dimensions rows have: the same in prefill and in decode."""
+    content = canonical(trace, replace(form, inputs=tuple(inputs), outputs=tuple(outputs)))
+    for *_, sizes in (*content["inputs"], *content["outputs"]):
+        del sizes[:-1]
+    return _hashed(content)
+
+
+def _hashed(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

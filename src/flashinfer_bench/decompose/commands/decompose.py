@@ -13,6 +13,7 @@ from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.decompose.commands.census import census
 from flashinfer_bench.decompose.commands.options import (
     limit_options,
+    merge_option,
     overrides_option,
     run_as_options,
     writing_options,
@@ -79,7 +80,7 @@ decompose.add_command(census)
         "flashinfer-bench decompose examples/kernelbench/level3/13_GPTBlock.py --output out",
         "flashinfer-bench decompose model.py --output out --emit all --measure",
         "flashinfer-bench decompose file model.py --output out --no-verify --json",
-        "flashinfer-bench decompose llama.py --output out --dtype bfloat16 --phases prefill,decode",
+        "flashinfer-bench decompose llama.py --output out --phases prefill,decode --merge dataset",
     ],
 )
 @click.argument("file", metavar="MODEL.py", type=click.Path(path_type=Path))
@@ -100,6 +101,7 @@ decompose.add_command(census)
     help="Time the kernels on this machine and say what each is worth.",
 )
 @overrides_option("Changes to the grouping, by rule or by name")
+@merge_option("all phases")
 @limit_options(
     memory="What the process that runs the file may take; a model that does not fit is verified on a smaller copy.",
     time="How long that process may take.",
@@ -129,6 +131,11 @@ def decompose_file(**options: Any) -> None:
         reports.append(_taken_apart(request, limits))
         if options["is_measured"]:
             worths += _measured(request.directory / "dataset", options["device"])
+    if options["merge"]:
+        from flashinfer_bench.decompose.merge import merge  # noqa: PLC0415  # with the command
+
+        with_kernels = [each["directory"] for each in reports if each["definitions"]]
+        merge([Path(each) / "dataset" for each in with_kernels], options["merge"])
     _show(reports, worths, as_json=options["as_json"])
     is_wrong = any(report["verified"] == "fail" for report in reports)
     click.get_current_context().exit(1 if is_wrong else 0)

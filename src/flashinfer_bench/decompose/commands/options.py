@@ -1,4 +1,4 @@
-"""Options that the commands of `decompose` share: what becomes definitions, what is grouped otherwise, limits."""
+"""Options that the commands of `decompose` share: what becomes definitions, where, what is grouped otherwise, limits."""
 
 from __future__ import annotations
 
@@ -68,6 +68,16 @@ def _phases(names: str | None) -> tuple[Phase, ...]:
     if unknown:
         raise click.BadParameter(f"no phase {unknown[0]!r}: choose of {', '.join(PHASES)}")
     return tuple(each for each in PHASES if each in wanted)
+
+
+def merge_option(whose: str) -> Callable[[Decorated], Decorated]:
+    """Make `--merge`."""
+    return click.option(
+        "--merge",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DATASET",
+        help=f"Collect the kernels of {whose} in one dataset, equal ones once, with counts by model.",
+    )
 
 
 def overrides_option(what: str) -> Callable[[Decorated], Decorated]:

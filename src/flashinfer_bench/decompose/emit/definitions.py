@@ -10,7 +10,7 @@ from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.classes import TABLE, key
 from flashinfer_bench.decompose.emit.code import Body, definition, summary
 from flashinfer_bench.decompose.forms import Along
-from flashinfer_bench.decompose.identity import is_weight, snake
+from flashinfer_bench.decompose.identity import identity_by_rows, is_weight, snake
 from flashinfer_bench.decompose.variables import Names
 
 if TYPE_CHECKING:
@@ -101,11 +101,14 @@ def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[st
             description=words,
         )
 
+    by_rows = identity_by_rows(
+        pieces.trace, piece.form, known.inputs.values(), known.outputs.values()
+    )
     return Definition(
         name=piece.definition,
         op_type=known.op_type,
         description=summary(piece),
-        tags=[*tags, f"level:{piece.node.level}", identity_tag(piece.identity)],
+        tags=[*tags, f"level:{piece.node.level}", identity_tag(by_rows)],
         axes={known.rows: rows, **widths},
         inputs={
             name: spec(value, _input_words(pieces, piece, value))

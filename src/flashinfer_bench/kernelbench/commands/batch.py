@@ -14,6 +14,7 @@ from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.decompose.commands.options import (
     limit_options,
+    merge_option,
     overrides_option,
     writing_options,
 )
@@ -105,12 +106,7 @@ class BatchOptions:
     is_flag=True,
     help="Leave out files that DIR holds already, taken apart from the same source with the same options.",
 )
-@click.option(
-    "--merge",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DATASET",
-    help="Collect the kernels of all models in one dataset, equal ones once, with counts by model.",
-)
+@merge_option("all models")
 @json_option
 @log_level_option
 def batch(**options: Any) -> None:

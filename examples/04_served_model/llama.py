@@ -1,15 +1,15 @@
 """A small Llama of transformers with random weights, in the form that `flashinfer-bench decompose` reads.
 
-One thing is as engines have it and transformers does not: the activation of the MLP is one function, `silu_and_mul`.
+Two operations are functions of their own, as engines have them, so that others can be put in their place.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
-from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 
-BATCH, PROMPT = 8, 64
+BATCH, PROMPT = 32, 16
 SIZES = {
     "vocab_size": 2048,
     "hidden_size": 128,
@@ -22,8 +22,18 @@ SIZES = {
 }
 
 
+def rms_norm(x, weight):
+    mean_square = x.pow(2).mean(-1, keepdim=True)
+    return weight * (x * torch.rsqrt(mean_square + SIZES["rms_norm_eps"]))
+
+
 def silu_and_mul(gate, up):
     return F.silu(gate) * up
+
+
+class RMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        return rms_norm(x, self.weight)
 
 
 class MLP(LlamaMLP):
@@ -35,8 +45,8 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.model = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
-        for layer in self.model.model.layers:
-            layer.mlp.__class__ = MLP
+        for each in self.model.modules():
+            each.__class__ = {LlamaRMSNorm: RMSNorm, LlamaMLP: MLP}.get(type(each), type(each))
 
     def forward(self, tokens):
         return self.model(input_ids=tokens, use_cache=False).logits

@@ -8,6 +8,9 @@ Every step but the last is a command of `flashinfer-bench`, shown as it runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import itertools
 import json
 import os
 import shlex
@@ -16,36 +19,46 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import llama  # noqa: E402  # torch reads the number of threads when it is loaded
-import torch  # noqa: E402
-from transformers import DynamicCache  # noqa: E402
+import llama  # torch reads the number of threads when it is loaded
+import torch
+from transformers import DynamicCache
 
-import flashinfer_bench as fib  # noqa: E402
-from flashinfer_bench.intercept import Call, register_adapter  # noqa: E402
+import flashinfer_bench as fib
 
 HERE = Path(__file__).resolve().parent
 PHASES = ("prefill", "decode")
+Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 TOLERANCE = 1e-4  # of the largest score: sums in another order
 POINTS = 3.0
-MOST_STEP_MS = 40.0  # steps are repeated within a sample until it takes about so long
+SAMPLE_MS = 10.0  # steps are repeated within a sample until it takes about so long
 
 
-def read_silu_and_mul(gate: torch.Tensor, up: torch.Tensor) -> Call:
-    """Say how a call of the model's function reads: rows of tokens, as the definition has them."""
-    rows = tuple(each.reshape(-1, each.shape[-1]) for each in (gate, up))
-    return Call(
-        rows,
-        op_types=frozenset({"silu_and_mul"}),
-        give_back=lambda out: out.view(gate.shape),
-        outputs_of=lambda whole: whole.reshape(rows[0].shape),
-    )
+def answered(name: str, function: Function) -> Function:
+    """Make a function of rows of tokens that a dataset's definition answers, where apply is enabled."""
+    of_rows = fib.apply(name)(function)
+
+    def by_rows(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        width = x.shape[-1]
+        return of_rows(x.view(-1, width), other.view(-1, width) if other.dim() > 1 else other).view(
+            x.shape
+        )
+
+    return by_rows
+
+
+PLAIN = {"rms_norm": llama.rms_norm, "silu_and_mul": llama.silu_and_mul}
+DEFINITIONS = {
+    "rms_norm": f"rmsnorm_h{llama.SIZES['hidden_size']}_f32",
+    "silu_and_mul": f"silu_and_mul_split_i{llama.SIZES['intermediate_size']}_f32",
+}
+ANSWERED = {name: answered(DEFINITIONS[name], PLAIN[name]) for name in PLAIN}
 
 
 class Measured(NamedTuple):
@@ -71,11 +84,10 @@ def main() -> None:
     told = json.loads(command("report", "model", "--local", dataset, "--json", shows=False))
     worths = {each["model"].rpartition("_")[2]: each for each in told["models"]}
 
-    register_adapter("llama:silu_and_mul", read_silu_and_mul)  # LlamaRMSNorm has one already
     model = llama.Model().model.requires_grad_(False)
     steps = {"prefill": prefill_of(model), "decode": decode_of(model)}
     found = {phase: measure(steps[phase], options, dataset) for phase in PHASES}
-    costs_ms = call_costs_ms(model, dataset, worths["decode"])
+    costs_ms = call_costs_ms(dataset, worths["decode"])
     apart = [show(phase, worths[phase], found[phase], costs_ms) for phase in PHASES]
     if max(each.difference for each in found.values()) > TOLERANCE:
         sys.exit("error: the applied model computes something else")
@@ -85,9 +97,13 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=41, help="pairs of samples, plain and applied")
+    parser.add_argument(
+        "--rounds", type=int, default=151, help="pairs of samples, plain and applied"
+    )
     parser.add_argument("--run", default="", help="more options of `flashinfer-bench run`")
-    parser.add_argument("--decompose", default="", help="more options of `flashinfer-bench decompose`")
+    parser.add_argument(
+        "--decompose", default="", help="more options of `flashinfer-bench decompose`"
+    )
     parser.add_argument("--check", action="store_true", help=f"exit 1 beyond {POINTS:g} points")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="folder that takes it all")
     return parser.parse_args()
@@ -147,23 +163,23 @@ def measure(
 ) -> Measured:
     """Sample in turns, plain, applied, applied, plain, so that a machine that changes its pace changes it for both."""
     expected = step()
-    repeats = max(1, round(MOST_STEP_MS / sample_ms(step, 3)))
-    runtime = fib.enable_apply(dataset)
-    scores = step()
-    before = runtime.stats().hits
-    step()
-    hits = runtime.stats().hits - before
-    runtime.stop()
+    repeats = max(1, round(SAMPLE_MS / sample_ms(step, 5)))
+    with fib.enable_apply(dataset) as runtime, put_in(ANSWERED):
+        scores = step()
+        before = runtime.stats().hits
+        step()
+        hits = runtime.stats().hits - before
     plain, applied = [], []
     for at in range(options.rounds):
         for is_applied in (False, True) if at % 2 else (True, False):
-            if is_applied:
-                runtime.start()
-            (applied if is_applied else plain).append(sample_ms(step, repeats))
-            if is_applied:
-                runtime.stop()
+            with contextlib.ExitStack() as stack:
+                if is_applied:
+                    stack.enter_context(runtime)
+                    stack.enter_context(put_in(ANSWERED))
+                step()  # what was put in or taken out is in the caches from here on
+                (applied if is_applied else plain).append(sample_ms(step, repeats))
     gains = sorted(1 - after / before for before, after in zip(plain, applied, strict=True))
-    drifts = [abs(1 - after / before) for before, after in zip(plain, plain[1:])]
+    drifts = [abs(1 - after / before) for before, after in itertools.pairwise(plain)]
     return Measured(
         plain_ms=statistics.median(plain),
         applied_ms=statistics.median(applied),
@@ -183,20 +199,29 @@ def sample_ms(step: Callable[[], object], repeats: int) -> float:
     return (time.thread_time() - started_s) * 1e3 / repeats
 
 
+@contextlib.contextmanager
+def put_in(functions: dict[str, Function]) -> Iterator[None]:
+    """Put functions in the place of the model's."""
+    vars(llama).update(functions)
+    try:
+        yield
+    finally:
+        vars(llama).update(PLAIN)
+
+
 @torch.inference_mode()
-def call_costs_ms(model: torch.nn.Module, dataset: Path, decode: dict) -> dict[str, float]:
-    """Time what an applied call of each kernel takes beyond the kernel: of one token, in a loop."""
-    norm = model.model.layers[0].input_layernorm
-    hidden = torch.randn(1, 1, llama.SIZES["hidden_size"])
-    wide = torch.randn(1, 1, llama.SIZES["intermediate_size"])
-    calls = {"rmsnorm": lambda: norm(hidden), "silu_and_mul": lambda: llama.silu_and_mul(wide, wide)}
+def call_costs_ms(dataset: Path, decode: dict) -> dict[str, float]:
+    """Time what an applied call of each kernel takes beyond the kernel: at the size of a decode step, in a loop."""
+    hidden = torch.randn(llama.BATCH, 1, llama.SIZES["hidden_size"])
+    wide = torch.randn(llama.BATCH, 1, llama.SIZES["intermediate_size"])
+    inputs = {"rms_norm": (hidden, hidden[0, 0].clone()), "silu_and_mul": (wide, wide)}
+    best_ms = {each["kernel"]: each["best_ms"] for each in decode["kernels"] if each["best"]}
     costs = {}
     with fib.enable_apply(dataset):
-        for each in decode["kernels"]:
-            name = next((name for name in calls if each["kernel"].startswith(name)), None)
-            if name is not None and each["best"]:
-                found = statistics.median(sample_ms(calls[name], 1000) for _ in range(9))
-                costs[each["kernel"]] = max(0.0, found - each["best_ms"])
+        for name, definition in DEFINITIONS.items():
+            call = functools.partial(ANSWERED[name], *inputs[name])
+            found = statistics.median(sample_ms(call, 1000) for _ in range(9))
+            costs[definition] = max(0.0, found - best_ms.get(definition, found))
     return costs
 
 
@@ -217,7 +242,9 @@ def show(phase: str, worth: dict, found: Measured, costs_ms: dict[str, float]) -
     points = abs(predicted - found.gain) * 100
     low, high = found.interval
     print(f"\n{phase}: batch of {llama.BATCH}, {llama.PROMPT} tokens of prompt, one thread")
-    print(f"  one step, plain and applied      {found.plain_ms:7.2f} ms → {found.applied_ms:.2f} ms")
+    print(
+        f"  one step, plain and applied      {found.plain_ms:7.2f} ms → {found.applied_ms:.2f} ms"
+    )
     print(f"  predicted gain, kernels alone    {alone:7.1%}")
     print(f"  predicted gain, with calls' cost {predicted:7.1%}")
     print(f"  measured gain                    {found.gain:7.1%}  [{low:.1%}, {high:.1%}]")

@@ -8,7 +8,7 @@ from flashinfer_bench.data import Definition, Solution, Trace, TraceSet
 from flashinfer_bench.tensors.machine import processor_name
 
 HERE = processor_name()
-ADD = "def run(A, B):\n    return A + B\n"
+ADD = "def run(A, B):\n    return A.add(B)\n"
 
 
 def definition(name: str = "add", **changes: Any) -> Definition:

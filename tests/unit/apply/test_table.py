@@ -9,9 +9,10 @@ import pytest
 from flashinfer_bench.apply.config import ApplyConfig
 from flashinfer_bench.apply.table import ApplyKey, Choice, Winner, WinnerTable, merged, tables_of
 from flashinfer_bench.data import Solution, Trace
-from tests.unit.apply.datasets import HERE, dataset, definition, marked, solution, trace
+from tests.unit.apply.datasets import ADD, HERE, dataset, definition, marked, solution, trace
 
 FAST, SLOW = marked("fast", 7), marked("slow", 5)
+ITSELF = solution("itself", ADD)
 
 
 def key(**axes: int) -> ApplyKey:
@@ -118,11 +119,20 @@ def test_those_with_most_wins_are_built_first_and_the_best_of_the_definition_is_
         trace("fast", {"M": 2}, solution_hash="v1-of-other-code"),
         trace("unknown", {"M": 2}),
         trace("fast", {}),
+        trace("itself", {"M": 2}),
     ],
-    ids=["failed", "interpreted", "reuses its buffer", "other code", "no such solution", "no size"],
+    ids=[
+        "failed",
+        "interpreted",
+        "reuses its buffer",
+        "other code",
+        "no such solution",
+        "no size",
+        "the reference itself",
+    ],
 )
 def test_a_trace_that_says_nothing_about_this_code_here_makes_no_winner(unusable: Trace) -> None:
-    assert winners([FAST, SLOW], [unusable]) == {}
+    assert winners([FAST, SLOW, ITSELF], [unusable]) == {}
 
 
 def test_other_notes_and_the_right_hash_do_not_exclude_a_trace() -> None:

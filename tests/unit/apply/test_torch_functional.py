@@ -103,6 +103,15 @@ def test_linear_without_bias_is_a_gemm_of_its_rows(shape: tuple[int, ...]) -> No
     assert applied == [False, True, True]
 
 
+def test_a_dataset_that_holds_only_the_reference_itself_patches_nothing() -> None:
+    itself = solution("itself", GEMM.reference, of=GEMM.name)
+    traces = [trace("itself", {"M": 6}, of=GEMM.name)]
+    original = torch.nn.functional.linear
+
+    with ApplyRuntime(dataset([itself], traces, [GEMM])):
+        assert torch.nn.functional.linear is original
+
+
 def test_linear_with_bias_is_a_definition_with_three_inputs() -> None:
     layer = nn.Linear(8, 4)
     described = of(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 from torch import nn
 
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.decompose import decompose
+from flashinfer_bench.decompose.catalogue import identity_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class _Norm(nn.Module):
@@ -81,6 +87,18 @@ def test_the_sum_is_the_second_output_and_the_older_term_the_residual(dataset: T
     assert torch.equal(total, new + residual)
     assert torch.allclose(normed.float().pow(2).mean(-1), torch.ones(3), atol=0.05)
     assert definition.inputs["residual"].description == "the model's input x"
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 16), (7, 16)])
+def test_a_published_piece_is_known_again_however_many_dimensions_its_rows_have(
+    dataset: TraceSet, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    found = decompose(_Block().to(torch.bfloat16), (torch.randn(shape).bfloat16(),))
+    found.write(tmp_path / "out", levels=("kernel", "fusion"))
+    other = TraceSet.from_path(tmp_path / "out" / "dataset")
+
+    for name in ("rmsnorm_h16", "fused_add_rmsnorm_h16", "silu_and_mul_i24"):
+        assert identity_of(other.definitions[name]) == identity_of(dataset.definitions[name])
 
 
 def test_a_norm_over_another_dimension_than_the_last_keeps_its_own_form() -> None:

@@ -1,4 +1,4 @@
-"""Options that the commands of `decompose` share: what becomes definitions, where, what is grouped otherwise, limits."""
+"""Options that the commands of `decompose` share: what is written, where, what is grouped otherwise, limits."""
 
 from __future__ import annotations
 

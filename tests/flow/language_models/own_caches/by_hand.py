@@ -1,7 +1,6 @@
 """A layer of attention whose cache is a block of rows that a step writes into at a position."""
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 WIDTH, HEADS, ROOM, BATCH, PROMPT = 32, 4, 24, 2, 11
@@ -30,7 +29,7 @@ class Model(nn.Module):
         keys.index_copy_(2, places, k)
         values.index_copy_(2, places, v)
         seen = visible(start, rows, keys.shape[2])
-        found = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+        found = nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
         return x + self.out(found.transpose(1, 2).reshape(x.shape)), keys, values
 
 

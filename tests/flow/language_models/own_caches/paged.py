@@ -1,7 +1,6 @@
 """A layer of attention whose cache is pages that a table of each sequence names."""
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 WIDTH, HEADS, PAGE, PAGES, BATCH, PROMPT = 32, 4, 4, 5, 2, 11
@@ -16,14 +15,18 @@ class Model(nn.Module):
 
     def forward(self, x, keys, values, table, start):
         batch, rows = x.shape[:2]
-        q, k, v = (each.view(batch, rows, HEADS, -1) for each in self.qkv(self.norm(x)).chunk(3, -1))
+        q, k, v = (
+            each.view(batch, rows, HEADS, -1) for each in self.qkv(self.norm(x)).chunk(3, -1)
+        )
         places = start + torch.arange(rows, device=x.device)
         page, slot = table[:, places // PAGE], (places % PAGE).expand(batch, rows)
         keys[page, slot] = k
         values[page, slot] = v
         past_k, past_v = (each[table].flatten(1, 2).transpose(1, 2) for each in (keys, values))
         seen = torch.arange(past_k.shape[2], device=x.device) <= places[:, None]
-        found = F.scaled_dot_product_attention(q.transpose(1, 2), past_k, past_v, attn_mask=seen)
+        found = nn.functional.scaled_dot_product_attention(
+            q.transpose(1, 2), past_k, past_v, attn_mask=seen
+        )
         return x + self.out(found.transpose(1, 2).reshape(x.shape)), keys, values
 
 

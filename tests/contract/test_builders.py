@@ -576,13 +576,52 @@ def test_cpp_sources_include_headers_and_link_with_each_other(tmp_path: Path) ->
     assert runnable.call_value_returning(torch.ones(1), 3.0).tolist() == [6.0]
 
 
-def test_a_symbol_that_is_declared_but_nowhere_defined_is_a_build_error(tmp_path: Path) -> None:
-    require_tools(TVM_FFI)
-    source = "int nowhere();\n"
-    source += 'extern "C" int __tvm_ffi_run(void*, void*, int, void*) { return nowhere(); }\n'
+NOWHERE = "int nowhere(int);\n"
+CALLED = 'extern "C" int __tvm_ffi_run(void*, void*, int, void*) {\n  return nowhere(2); }\n'
+ON_DEVICE = """\
+namespace of { template <typename T> __device__ T nowhere(T); }
+__global__ void kernel(float* y) {
+  y[0] = of::nowhere(1.0f);
+}
+"""
 
-    with pytest.raises(BuildError, match=r"undefined reference to `nowhere\(\)'"):
-        build(TVM_FFI.solution(source), SIGNATURE, cache_root=tmp_path)
+
+@pytest.mark.parametrize(
+    ("case", "source", "says"),
+    [
+        (TVM_FFI, NOWHERE + CALLED, "./main.cpp:3: undefined reference to `nowhere(int)'"),
+        (CUDA, NOWHERE + CALLED, "./main.cu:3: undefined reference to `nowhere(int)'"),
+        (CUDA, ON_DEVICE, "./main.cu:3: error: undefined reference to 'float of::nowhere<float>("),
+        (
+            TORCH,
+            NOWHERE + CPYTHON_EXTENSION.replace("return PyModule", "nowhere(2); return PyModule"),
+            "./main.cpp:19: error: undefined reference to 'nowhere(int)'",
+        ),
+    ],
+    ids=["cpp", "cuda-host", "cuda-device", "torch"],
+)
+def test_a_symbol_that_is_nowhere_defined_is_a_build_error_with_the_line_that_uses_it(
+    case: Case, source: str, says: str, tmp_path: Path
+) -> None:
+    require_tools(case)
+
+    with pytest.raises(BuildError) as caught:
+        build(case.solution(source), SIGNATURE, cache_root=tmp_path)
+
+    assert says in str(caught.value)
+    assert any(line.startswith(says) for line in caught.value.log.splitlines())
+
+
+@pytest.mark.parametrize(("flags", "keeps"), [([], False), (["-g"], True)])
+def test_a_binary_has_debug_information_only_where_a_solution_asks_for_it(
+    flags: list[str], keeps: bool, tmp_path: Path
+) -> None:
+    require_tools(TVM_FFI)
+    solution = TVM_FFI.solution(TVM_INTO, compile_options={"cflags": flags})
+
+    runnable = build(solution, SIGNATURE, cache_root=tmp_path)
+
+    assert (b".debug_info" in Path(runnable.metadata.misc["binary"]).read_bytes()) is keeps
 
 
 @pytest.mark.parametrize("case", [TVM_FFI, TORCH], ids=lambda case: case.label)

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.compile.undefined import undefined_in, with_place
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 COMPILED_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-Wl,-z,now")
+_LINE_FLAGS = ("-g1", "-Wl,--strip-debug")
+"""With them the linker names the line that uses what nothing defines; the binary is the same."""
 BUILD_LOG = "build.log"
 
 _CPU_FACTS = (
@@ -112,11 +116,20 @@ def compile_library(solution: Solution, folder: Path, output: str, recipe: Recip
     run_compiler(solution, [*require_compiler(), *_arguments(sources, output, recipe)], folder)
 
 
-def run_compiler(solution: Solution, command: list[str], folder: Path) -> None:
+def line_flags(recipe: Recipe) -> tuple[str, ...]:
+    """Give `_LINE_FLAGS`, unless the solution has its own word about debug information, for a profiler."""
+    options = (*recipe.compiler_flags, *recipe.nvcc_flags)
+    return () if any(flag.startswith("-g") for flag in options) else _LINE_FLAGS
+
+
+def run_compiler(
+    solution: Solution, command: list[str], folder: Path, *, may_lack: str | None = None
+) -> None:
     """Run a compiler in `folder`; its words become the build's log, or the error's.
 
     Paths are relative to the folder, so neither messages nor the binary name where the build
     happened. The compiler stays in this process's group: whoever kills the group kills it too.
+    Symbols that match `may_lack` may stay undefined, where the linker only warns of them.
     """
     # Temporary files in the build folder go away with it, even when the compiler is killed.
     environment = settings.environment_copy() | {"TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
@@ -131,14 +144,20 @@ def run_compiler(solution: Solution, command: list[str], folder: Path) -> None:
         encoding="utf-8",
         errors="replace",
     )
-    log = f"$ {' '.join(command)}\n{done.stdout}"
-    if done.returncode != 0:
-        raise BuildError(_failure(solution, done), log=log)
+    words = done.stdout.replace(f"{os.path.realpath(folder)}/./", "./")
+    is_lacking = may_lack is not None and any(
+        re.match(may_lack, name) is None for name in undefined_in(words)
+    )
+    if done.returncode != 0 or is_lacking:
+        words = with_place(solution, words.replace(": warning: undefined ", ": undefined "))
+        log = f"$ {' '.join(command)}\n{words}"
+        raise BuildError(_failure(solution, words, done.returncode), log=log)
+    log = f"$ {' '.join(command)}\n{words}"
     (folder / BUILD_LOG).write_text(log, encoding="utf-8")
 
 
 def _arguments(sources: Iterable[PurePosixPath], output: str, recipe: Recipe) -> list[str]:
-    arguments = [f"-std={recipe.standard}", *FLAGS, *recipe.compiler_flags]
+    arguments = [f"-std={recipe.standard}", *FLAGS, *line_flags(recipe), *recipe.compiler_flags]
     arguments += [f"-D{define}" for define in recipe.defines]
     arguments += ["-I.", *(f"-isystem{path}" for path in recipe.include_folders)]
     for source in sources:  # c++ takes .c files for C++ unless told
@@ -155,11 +174,10 @@ def find_sources(solution: Solution, suffixes: tuple[str, ...]) -> list[PurePosi
     return sorted(path for path in paths if path.suffix in suffixes)
 
 
-def _failure(solution: Solution, done: subprocess.CompletedProcess[str]) -> str:
-    lines = done.stdout.splitlines()
+def _failure(solution: Solution, words: str, status: int) -> str:
     marks = ("error", "undefined reference", "cannot find")
-    first = next((line for line in lines if any(mark in line for mark in marks)), "")
-    detail = first.strip() or f"the compiler ended with status {done.returncode}"
+    first = next((line for line in words.splitlines() if any(mark in line for mark in marks)), "")
+    detail = first.strip() or f"the compiler ended with status {status}"
     return f"solution {solution.name!r} does not compile: {detail}"
 
 

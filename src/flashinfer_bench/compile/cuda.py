@@ -16,6 +16,7 @@ from flashinfer_bench.compile.compiler import (
     Recipe,
     file_identity,
     find_sources,
+    line_flags,
     missing_compiler,
     require_compiler,
     run_compiler,
@@ -48,6 +49,8 @@ _LIBRARY_HEADERS = {
     "nvrtc": "nvrtc.h",
 }
 """CUDA's libraries that a toolkit may be without, each with its main header."""
+_OF_THE_DRIVER = r"cu(?:[A-Z]|blas)"
+"""Functions that may stay undefined where nothing is run."""
 _OF_ATEN = frozenset({"cublas", "cusolver", "cusparse"})
 _LIBRARY_NAMES = "|".join(_LIBRARY_HEADERS)
 _MISSING_HEADER = re.compile(rf"fatal error: ((?:{_LIBRARY_NAMES})\w*\.h): No such file")
@@ -148,6 +151,10 @@ def compile_cuda(
         f"-gencode=arch=compute_{gpu.code},code=sm_{gpu.code}",
         f"-ccbin={program}",
         *(f"-Xcompiler={option}" for option in (*options, *recipe.compiler_flags)),
+        *(
+            f"-Xcompiler={flag}".replace("-Xcompiler=-Wl,", "-Xlinker=")
+            for flag in line_flags(recipe)
+        ),
         *recipe.nvcc_flags,
         *(f"-D{define}" for define in recipe.defines),
         "-I.",
@@ -159,7 +166,7 @@ def compile_cuda(
         *_link_flags(recipe, toolkit),
     ]
     try:
-        run_compiler(solution, command, folder)
+        run_compiler(solution, command, folder, may_lack=_OF_THE_DRIVER)
     except BuildError as error:
         header = _MISSING_HEADER.search(error.log)
         if header is None:
@@ -200,9 +207,9 @@ def _link_flags(recipe: Recipe, toolkit: Toolkit) -> Iterator[str]:
     if blas is not None:
         yield f"-Xlinker=-rpath={blas.parent}"
     for flag in recipe.link_flags:
-        if flag == "-Wl,-z,defs" and driver is None:
-            continue  # the driver's functions come with a driver, and there is none here
         yield flag.replace("-Wl,", "-Xlinker=", 1)
+    if driver is None:  # its functions come with a driver, and there is none here
+        yield "-Xlinker=--warn-unresolved-symbols"
 
 
 def find_shared(folders: tuple[Path, ...], name: str) -> Path | None:

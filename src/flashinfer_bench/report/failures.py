@@ -19,7 +19,7 @@ _MISMATCH = re.compile(
 )
 _COMPILER = re.compile(
     r"^(?P<file>[^\s:()][^:()\n]*)[:(](?P<line>\d+)\)?(?::(?P<column>\d+))?\s*:\s*"
-    r"(?P<level>fatal error|error|warning): (?P<message>.+)$"
+    r"(?:(?P<level>fatal error|error|warning): (?P<message>.+)|(?P<linker>(?:undefined|multiple) .+))$"
 )
 _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, | in )(?:in )?(?P<function>.*)$'
@@ -144,8 +144,8 @@ def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
             file=each["file"].removeprefix("./"),
             line=int(each["line"]),
             column=int(each["column"]) if each["column"] else None,
-            level=each["level"],
-            message=each["message"],
+            level=each["level"] or "error",
+            message=each["message"] or each["linker"],
         )
         for each in found
     )

@@ -191,6 +191,11 @@ def job_result(trace: Trace, solution: Solution, *, device: str = "") -> JobResu
     )
 
 
+def with_log(result: JobResult, log: str) -> JobResult:
+    """Give a job another log, and the failure that it says."""
+    return replace(result, log=log, failure=failure_of(result.status, log, result.violations))
+
+
 def with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:
     """Keep the log of a failed build in the first job it failed; the others say where it is."""
     first: dict[tuple[str | None, str], JobResult] = {}

@@ -26,7 +26,7 @@ _LIBRARIES_TOO = re.compile(rf"{_OTHERS_FILES.pattern}|/(?:site|dist)-packages/|
 _NO_FUNCTION = re.compile(r"0x[0-9a-f]+$|_start$|__libc_start|__tvm_ffi_|_Py|Py[A-Z]")
 _NOISE = re.compile(r"^Extension modules: |^\d{4}-\d\d-\d\d .*\bINFO\b|^(?:Current t|T)hread 0x")
 _TELLING = re.compile(
-    r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b|: (?:fatal )?error:|^\s*error: |required from here"
+    r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b|: (?:fatal )?error:|^\s*error: |required from here|:\d+: undefined "
 )
 
 

@@ -1,5 +1,5 @@
-// expect: COMPILE_ERROR solution 'cpp_link' does not compile:
-// shows: undefined reference to `scale(float, float)'
+// expect: COMPILE_ERROR solution 'cpp_link' does not compile: ./cpp_link.cpp:9: undefined reference to `scale(float, float)'
+// shows: in function `run(tvm::ffi::TensorView, tvm::ffi::TensorView, tvm::ffi::TensorView)':
 #include <tvm/ffi/tvm_ffi.h>
 float scale(float, float);
 void run(tvm::ffi::TensorView x, tvm::ffi::TensorView w, tvm::ffi::TensorView y) {

@@ -52,6 +52,10 @@ def test_elements_that_differ_are_values() -> None:
             '/a/k.cu(12): error: identifier "x" is undefined',
             CompilerMessage("/a/k.cu", 12, None, "error", 'identifier "x" is undefined'),
         ),
+        (
+            "./bad.cpp:9: undefined reference to `scale(float)'",
+            CompilerMessage("bad.cpp", 9, None, "error", "undefined reference to `scale(float)'"),
+        ),
     ],
 )
 def test_lines_of_compilers_are_values(line: str, message: CompilerMessage) -> None:

@@ -40,7 +40,7 @@ from flashinfer_bench.data import settings as env
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
-from flashinfer_bench.report.jobs import with_logs_once
+from flashinfer_bench.report.jobs import with_log, with_logs_once
 from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _report(
     collected: Collected, options: CheckOptions, config: BenchmarkConfig, solution: Solution
 ) -> CheckReport:
     jobs = [
-        replace(each, log=with_paths(each.log, Path(options.kernel), solution))
+        with_log(each, with_paths(each.log, Path(options.kernel), solution))
         for each in collected.results
     ]
     return CheckReport(

@@ -20,6 +20,7 @@ from flashinfer_bench.compile.compiler import Recipe, missing_compiler
 from flashinfer_bench.compile.cuda import missing_toolkit, needs_nvcc
 from flashinfer_bench.compile.native import NotLoadableError, examined, find_toolchain, metadata_of
 from flashinfer_bench.compile.runnable import Runnable
+from flashinfer_bench.compile.undefined import with_place
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
@@ -182,8 +183,10 @@ def _load(solution: Solution, library: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except ImportError as error:
-        message = f"solution {solution.name!r}: the compiled extension does not load"
-        raise NotLoadableError(message, log=str(error)) from error
+        words = with_place(solution, str(error))
+        why = words.partition("\n")[0]
+        message = f"solution {solution.name!r} does not load: {why}"
+        raise NotLoadableError(message, log=words) from error
     return module
 
 

@@ -28,6 +28,7 @@ _HUNG = "it was here (the last call is the last line):"
 _EXCEPTION = re.compile(r"^(?P<type>[^\W\d][\w.]*)(?:: (?P<message>.*))?$")
 """The line below the frames, whatever the class is called."""
 _SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
+_MOST_MESSAGES = 20
 _RULES = {
     "INCORRECT_NUMERICAL": "tolerance",
     "INCORRECT_SHAPE": "shape",
@@ -92,6 +93,7 @@ class Failure:
     mismatches: tuple[Mismatch, ...]
     """The first elements that differ."""
     compiler: tuple[CompilerMessage, ...]
+    """The first messages that name a place."""
     exception: ReportedException | None
     signal: str | None
     """The signal that ended its process, such as SIGSEGV."""
@@ -138,7 +140,7 @@ def _number(text: str) -> float | bool:
 
 
 def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
-    found = [each for line in lines if (each := _COMPILER.match(line))]
+    found = [each for line in lines if (each := _COMPILER.match(line))][:_MOST_MESSAGES]
     return tuple(
         CompilerMessage(
             file=each["file"].removeprefix("./"),

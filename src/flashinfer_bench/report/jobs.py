@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
 from flashinfer_bench.report.failures import Failure, failure_of
-from flashinfer_bench.report.logs import headline
+from flashinfer_bench.report.logs import headline, log_excerpt
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
     ONE_PAIR_LEGEND,
@@ -86,6 +86,8 @@ class JobResult:
     """How long it took to build."""
     device: str = ""
     """The device that did it, as the run names it."""
+    trace_id: str | None = None
+    """Of the trace that was saved: `show` and `replay --trace-id` take it."""
 
     @property
     def is_unaccounted(self) -> bool:
@@ -151,13 +153,16 @@ class SolutionResult:
     hardware: str = ""
 
 
-def job_result(trace: Trace, solution: Solution, *, device: str = "") -> JobResult:
-    """Flatten a trace that was just recorded."""
+def job_result(
+    trace: Trace, solution: Solution, *, device: str = "", is_saved: bool = False
+) -> JobResult:
+    """Flatten a trace that was just made."""
     evaluation = trace.evaluation
     assert evaluation is not None
     correctness, performance = evaluation.correctness, evaluation.performance
     extra: dict[str, Any] = (correctness.extra if correctness else None) or {}
     violations = tuple(each["code"] for each in extra.get("violations", ()))
+    provenance = evaluation.provenance
     return JobResult(
         definition=trace.definition,
         solution=solution.name,
@@ -179,7 +184,7 @@ def job_result(trace: Trace, solution: Solution, *, device: str = "") -> JobResu
         notes=tuple(note.code for note in evaluation.notes),
         log=evaluation.log,
         disturbed=tuple((performance.blocks_disturbed if performance else None) or ()),
-        interpreted=evaluation.provenance is not None and evaluation.provenance.interpreted,
+        interpreted=provenance is not None and provenance.interpreted,
         note_evidence={note.code: note.evidence for note in evaluation.notes},
         task_notes=tuple(note.code for note in evaluation.task_notes),
         unaccounted_ms=performance.unaccounted_ms if performance else None,
@@ -188,6 +193,7 @@ def job_result(trace: Trace, solution: Solution, *, device: str = "") -> JobResu
         peak_memory_bytes=performance.peak_memory_bytes if performance else None,
         build_ms=performance.build_ms if performance else None,
         device=device,
+        trace_id=provenance.trace_id if is_saved and provenance is not None else None,
     )
 
 
@@ -196,7 +202,20 @@ def with_log(result: JobResult, log: str) -> JobResult:
     return replace(result, log=log, failure=failure_of(result.status, log, result.violations))
 
 
-def with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:
+def with_log_excerpt(result: JobResult, *, log_file: str | None = None) -> JobResult:
+    """Cut a job's log to what a document holds of it."""
+    whole = log_file or (result.trace_id and f"in trace {result.trace_id}")
+    return replace(result, log=log_excerpt(result.log, whole=whole))
+
+
+def for_document(
+    results: Sequence[JobResult], *, log_file: str | None = None
+) -> tuple[JobResult, ...]:
+    """Cut logs to what a document holds; that of a failed build stands in the first job it failed."""
+    return tuple(with_log_excerpt(each, log_file=log_file) for each in _with_logs_once(results))
+
+
+def _with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:
     """Keep the log of a failed build in the first job it failed; the others say where it is."""
     first: dict[tuple[str | None, str], JobResult] = {}
     found = []

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _MOST_LINES = 30
+_END_CHARACTERS = 4_000
 _MOST_TELLING = 10
 _TRACEBACK = "Traceback (most recent call last):"
 _GROUP_MARGIN = re.compile(r"^  (?:\| ?|\+ Exception Group (?=Traceback ))", re.MULTILINE)
@@ -75,6 +76,16 @@ def log_lines(log: str, *, whole: str | None = None) -> list[str]:
     if whole is not None and len(kept) < len(lines):
         shown += ["", f"all {len(lines)} lines: {whole}"]
     return shown
+
+
+def log_excerpt(log: str, *, whole: str | None) -> str:
+    """Cut a log for a document to its two ends; `whole` is where all of it is."""
+    surplus = len(log) - 2 * _END_CHARACTERS
+    if surplus <= 0:
+        return log
+    place = f"; the whole log: {whole}" if whole else ""
+    cut = f"\n[… {surplus} characters left out{place} …]\n"
+    return log[:_END_CHARACTERS] + cut + log[-_END_CHARACTERS:]
 
 
 def _worth_reading(lines: Sequence[str], others: re.Pattern[str]) -> Iterator[int]:

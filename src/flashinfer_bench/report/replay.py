@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.failures import Failure, failure_of
-from flashinfer_bench.report.logs import log_lines
+from flashinfer_bench.report.logs import log_excerpt, log_lines
 from flashinfer_bench.text.numbers import NOTHING, latency_text, speedup_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
@@ -62,6 +62,8 @@ class ReplayReport:
     """What the recorded log says, as values."""
     failure: Failure | None = None
     """What the log says now, as values."""
+    log_file: str | None = None
+    """Where all of the log now is, of a job that fails."""
 
 
 def compare_evaluations(
@@ -120,16 +122,30 @@ def replay_page(report: ReplayReport) -> Page:
     return (*blocks, heading("It ended as recorded"))
 
 
+def for_document(report: ReplayReport) -> ReplayReport:
+    """Cut the logs to what a document holds of them."""
+    return replace(
+        report,
+        recorded_log=log_excerpt(report.recorded_log, whole=_recorded_place(report)),
+        log=log_excerpt(report.log, whole=report.log_file),
+    )
+
+
+def _recorded_place(report: ReplayReport) -> str | None:
+    return f"in trace {report.trace_id}" if report.trace_id else None
+
+
 def _logs(report: ReplayReport, *, shows_both: bool) -> list[Block]:
     """Show what went wrong: once where both ends agree on it, else then and now."""
     if shows_both:
-        logs = [("Log then", report.recorded_log), ("Log now", report.log)]
+        then = ("Log then", report.recorded_log, _recorded_place(report))
+        logs = [then, ("Log now", report.log, report.log_file)]
     else:
-        logs = [("Log", report.log if report.has_failed else "")]
+        logs = [("Log", report.log if report.has_failed else "", report.log_file)]
     blocks: list[Block] = []
-    for title, text in logs:
+    for title, text, whole in logs:
         if text.strip():
-            blocks += [heading(title), paragraph(*log_lines(text))]
+            blocks += [heading(title), paragraph(*log_lines(text, whole=whole))]
     return blocks
 
 

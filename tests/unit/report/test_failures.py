@@ -65,6 +65,13 @@ def test_lines_of_compilers_are_values(line: str, message: CompilerMessage) -> N
     assert (failure.rule, failure.compiler) == ("builds", (message,))
 
 
+def test_a_flood_of_messages_is_cut() -> None:
+    failure = failure_of("COMPILE_ERROR", "./k.cpp:3:5: error: what?\n" * 500)
+
+    assert failure is not None
+    assert len(failure.compiler) == 20
+
+
 def test_an_exception_is_named_with_its_innermost_place() -> None:
     failure = failure_of("RUNTIME_ERROR", RAISED)
 

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import (
     JobResult,
+    for_document,
     job_line,
     note_legend,
     result_blocks,
     solution_results,
-    with_logs_once,
 )
 from flashinfer_bench.text.tables import page_text
 
@@ -103,11 +105,33 @@ def test_the_log_of_a_build_stands_once_in_a_document() -> None:
     other = replace(failed, solution_hash="b2")
     raised = replace(failed, status="RUNTIME_ERROR")
 
-    first, second, *rest = with_logs_once([*jobs, other, raised, raised])
+    first, second, *rest = for_document([*jobs, other, raised, raised])
 
     assert first == jobs[0]
     assert second.log == "no such file\n(the whole log: in the job with workload w1)\n"
     assert rest == [other, raised, raised]
+
+
+@pytest.mark.parametrize(
+    ("trace_id", "log_file", "place"),
+    [
+        (None, "k.log", "; the whole log: k.log"),
+        ("4f1c9a", None, "; the whole log: in trace 4f1c9a"),
+        (None, None, ""),
+    ],
+)
+def test_a_document_has_both_ends_of_a_long_log_and_where_all_of_it_is(
+    trace_id: str | None, log_file: str | None, place: str
+) -> None:
+    log = "began\n" + "still at it\n" * 5_000 + "ended\n"
+    long = replace(TIMED, status="TIMEOUT", log=log, trace_id=trace_id)
+
+    (told,) = for_document([long], log_file=log_file)
+
+    assert len(told.log) < 8_200
+    assert (told.log[:6], told.log[-6:]) == ("began\n", "ended\n")
+    assert f"\n[… {len(log) - 8_000} characters left out{place} …]\n" in told.log
+    assert for_document([replace(long, log=log[:8_000])])[0].log == log[:8_000]
 
 
 def test_results_of_several_hardware_are_not_mixed() -> None:

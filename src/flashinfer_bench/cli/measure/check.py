@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from click.core import ParameterSource
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
+from flashinfer_bench.cli.measure.kept_logs import keep_log
 from flashinfer_bench.cli.measure.kernel_files import (
     defines_model,
     hints_of,
@@ -36,11 +36,10 @@ from flashinfer_bench.cli.options import (
     warn_missing_measures,
 )
 from flashinfer_bench.cli.setting_options import setting_options
-from flashinfer_bench.data import settings as env
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
-from flashinfer_bench.report.jobs import with_log, with_logs_once
+from flashinfer_bench.report.jobs import for_document, with_log
 from flashinfer_bench.report.run import job_counts
 
 if TYPE_CHECKING:
@@ -60,7 +59,6 @@ _QUICK: dict[str, Any] = {
 }
 _OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
 _TIMEOUT = "TIMEOUT"
-_DIGITS = 8
 _MOST_FILES = 2
 
 
@@ -175,12 +173,12 @@ def _check(options: CheckOptions) -> int:
     )
     collected = Collected(plan_of(benchmark, definition))
     view = _view(collected, options)
-    measure(benchmark, collected, view, saves=False, stops_at=partial(_is_end, options))
+    measure(benchmark, collected, view, stops_at=partial(_is_end, options))
     report = _report(collected, options, config, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
-        told = replace(report, jobs=with_logs_once(report.jobs))
+        told = replace(report, jobs=for_document(report.jobs, log_file=report.log_file))
         screen.show_json({"schema_version": 1, "counts": counts, "check": told}, exit_code)
     else:
         screen.show(check_page(report))
@@ -249,16 +247,9 @@ def _report(
 def _keep_logs(failed: Sequence[JobResult], kernel: str) -> str | None:
     """Write the logs to a file, one for each kernel file, of its last check; None where there is none."""
     path = Path(kernel).resolve()
-    digest = hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]
-    file = env.cache_path() / "logs" / f"{path.name}-{digest}.log"
     texts = [f"{job.status} with {axes_text(job.axes)}\n{job.log.rstrip()}\n" for job in failed]
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(texts), encoding="utf-8")
-    except OSError as error:
-        log.warn(f"cannot keep the log at {file}: {error.strerror}")
-        return None
-    return str(file) if failed else None
+    file = keep_log(path.name, str(path), "\n".join(texts))
+    return file if failed else None
 
 
 def _said(config: BenchmarkConfig, name: str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from flashinfer_bench.cli import log, screen
-from flashinfer_bench.report.jobs import job_line
+from flashinfer_bench.report.jobs import job_line, with_log_excerpt
 from flashinfer_bench.report.logs import headline
 from flashinfer_bench.text.numbers import duration_text
 from flashinfer_bench.text.tables import printable
@@ -138,7 +138,7 @@ class JsonLines(_NothingToClose):
 
     def finished(self, result: JobResult | None) -> None:
         """Give the job as the document has it; null where it left no trace."""
-        self._say("finished", job=result)
+        self._say("finished", job=None if result is None else with_log_excerpt(result))
 
     def _say(self, event: str, **values: object) -> None:
         screen.show_json_line({"event": event, **values})

@@ -11,6 +11,7 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition
+from flashinfer_bench.cli.measure.kept_logs import keep_log
 from flashinfer_bench.cli.measure.progress import waiting_text
 from flashinfer_bench.cli.measure.recorded import find_trace, solution_of
 from flashinfer_bench.cli.measure.running import missing_measures
@@ -29,6 +30,7 @@ from flashinfer_bench.report.replay import (
     ReplayReport,
     compare_evaluations,
     evaluation_failure,
+    for_document,
     replay_page,
 )
 
@@ -113,7 +115,7 @@ def _replay(options: ReplayOptions) -> int:
         log.inform(f"{options.reproducer} written: run it with `python {options.reproducer}`")
     exit_code = 0 if report.agrees else 1
     if options.as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "replay": report})
+        screen.show_json({"schema_version": 1, "replay": for_document(report)}, exit_code)
     else:
         screen.show(replay_page(report))
     warn_missing_measures(missing_measures(step.trace) if step.trace else ())
@@ -190,7 +192,16 @@ def _report(
         has_failed=now.status != "PASSED",
         recorded_failure=evaluation_failure(recorded),
         failure=evaluation_failure(now),
+        log_file=_keep_log(trace, now),
     )
+
+
+def _keep_log(recorded: Trace, now: Evaluation) -> str | None:
+    """Write what the job says now to a file, one for each recorded job; None where it passed."""
+    if now.status == "PASSED":
+        return None
+    job = f"{recorded.definition}/{recorded.solution}/{recorded.workload.uuid}"
+    return keep_log("replay", job, now.log)
 
 
 def _has_same_calls(recorded: Evaluation, now: Evaluation) -> bool:

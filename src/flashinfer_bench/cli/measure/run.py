@@ -23,7 +23,7 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import solution_results, with_logs_once
+from flashinfer_bench.report.jobs import for_document, solution_results
 from flashinfer_bench.report.run import (
     DeviceResult,
     DryRun,
@@ -181,7 +181,7 @@ def _measure_and_show(
     benchmark: Benchmark, plan: Plan, options: RunOptions, targets: Sequence[Path]
 ) -> int:
     """Run the plan; whatever stops it, show what was finished first."""
-    collected = Collected(plan)
+    collected = Collected(plan, saves=options.save_results)
     view = _view(plan, options)
     stopped: BenchError | OSError | KeyboardInterrupt | None = None
     try:
@@ -189,7 +189,6 @@ def _measure_and_show(
             benchmark,
             collected,
             view,
-            saves=options.save_results,
             stops_at=lambda _: options.fail_fast and collected.has_failed,
         )
     except (BenchError, OSError, KeyboardInterrupt) as error:
@@ -332,7 +331,7 @@ def document(
         "exit_code": exit_code,
         **stopped,
         "counts": counts,
-        "run": replace(report, jobs=with_logs_once(report.jobs)),
+        "run": replace(report, jobs=for_document(report.jobs)),
     }
 
 

@@ -28,6 +28,8 @@ class Collected:
     """What became of the jobs so far."""
 
     plan: Plan
+    saves: bool = False
+    """Whether traces are written to the dataset."""
     results: list[JobResult] = field(default_factory=list)
     skipped_here: list[SkippedJob] = field(default_factory=list)
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
@@ -86,7 +88,9 @@ class Collected:
 
         self.ended_count += 1
         if step.trace is not None:
-            result = job_result(step.trace, step.job.solution, device=step.device)
+            result = job_result(
+                step.trace, step.job.solution, device=step.device, is_saved=self.saves
+            )
             self.results.append(result)
             self.missing_measures |= missing_measures(step.trace)
             return result
@@ -135,14 +139,13 @@ def measure(
     collected: Collected,
     view: ProgressView,
     *,
-    saves: bool,
     stops_at: Callable[[JobResult | None], bool] = lambda _: False,
 ) -> None:
     """Run the plan and collect, until `stops_at` says so of a job; the benchmark is closed afterwards."""
     with benchmark, view:
         steps = benchmark.run(
             collected.plan,
-            dump_traces=saves,
+            dump_traces=collected.saves,
             observe=lambda event: _observe(view, collected, event),
         )
         with _closing(steps):

@@ -187,8 +187,8 @@ def _measured(dataset: Path, device: str) -> Sequence[ModelWorth]:
     config = BenchmarkConfig.default(warmup_runs=5, iterations=20, num_trials=1)
     benchmark = Benchmark(trace_set, config, device=device)
     plan = benchmark.plan()
-    collected = Collected(plan)
-    measure(benchmark, collected, choose_view(len(plan.jobs), as_json=False), saves=True)
+    collected = Collected(plan, saves=True)
+    measure(benchmark, collected, choose_view(len(plan.jobs), as_json=False))
     for fault in collected.faults.values():
         log.warn(f"{fault.definition}: {fault.explanation}")
     return weighed(trace_set, load_profiles(trace_set, None))

@@ -73,7 +73,7 @@ def evaluate(options: EvalOptions) -> int:
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-kernelbench-") as folder:
         prepared = prepare(candidates, settings, Path(folder), log.inform)
         collected = _Kept(prepared.benchmark.plan())
-        measure(prepared.benchmark, collected, _view(collected, options), saves=False)
+        measure(prepared.benchmark, collected, _view(collected, options))
     faults = tuple(collected.faults.values())
     report = report_of(prepared, settings, collected.ended, collected.skipped, faults)
     exit_code = _exit_code(report, collected)

@@ -1,0 +1,23 @@
+"""Whole logs on disk, where a page or a document shows a part."""
+
+from __future__ import annotations
+
+import hashlib
+
+from flashinfer_bench.cli import log
+from flashinfer_bench.data import settings
+
+_DIGITS = 8
+
+
+def keep_log(name: str, of: str, text: str) -> str | None:
+    """Write the newest log of something to the cache folder; None, with a warning, where that fails."""
+    digest = hashlib.sha256(of.encode()).hexdigest()[:_DIGITS]
+    file = settings.cache_path() / "logs" / f"{name}-{digest}.log"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        log.warn(f"cannot keep the log at {file}: {error.strerror}")
+        return None
+    return str(file)

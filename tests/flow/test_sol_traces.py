@@ -164,6 +164,30 @@ def test_results_that_are_named_bring_the_solutions_beside_them(
     assert len(traces) == 2
 
 
+def test_a_result_that_is_named_and_lies_beside_its_problem_comes_once(
+    problem: Path, tmp_path: Path
+) -> None:
+    (problem / "traces.json").write_text(json.dumps([TRACE]))
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text(json.dumps(TRACE))
+
+    more = ("--traces", problem, "--traces", problem / "traces.json", "--traces", copy)
+    summary, traces = bring(problem, tmp_path, *more)
+
+    assert (summary["traces"], summary["left_out"], len(traces)) == (1, [], 1)
+
+
+def test_a_file_of_results_that_is_named_twice_is_read_once(problem: Path, tmp_path: Path) -> None:
+    lone = tmp_path / "trial.jsonl"
+    lone.write_text(json.dumps(TRACE))
+
+    _, traces = bring(
+        problem, tmp_path, "--traces", lone, "--traces", problem / "../../../trial.jsonl"
+    )
+
+    assert len(traces) == 1
+
+
 @pytest.mark.parametrize(
     ("result", "status", "notes"),
     [

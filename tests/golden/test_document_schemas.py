@@ -28,6 +28,7 @@ ELSEWHERE = {
     "new": "tests/unit/cli/test_dataset_commands.py",
     "pack": "tests/unit/cli/test_dataset_commands.py",
     "html": "tests/golden/test_site.py",
+    "schema": "below",
     "import-kernelbench": "tests/flow/test_import_kernelbench.py",
 }
 """Documents that are not recorded, and where they are tested."""
@@ -102,6 +103,20 @@ def test_every_document_says_how_the_command_ended() -> None:
         document = json.loads(file.read_text())
         if "schema_version" in document:
             assert list(document)[:2] == ["schema_version", "exit_code"], file.name
+
+
+def test_the_names_of_schemas_are_a_document_and_a_list() -> None:
+    schema = document_schema("schema")
+
+    result = CliRunner().invoke(cli, ["schema", "--names", "--json"])
+    page = CliRunner().invoke(cli, ["schema", "--names"])
+
+    document = json.loads(result.stdout)
+    assert list(faults(document, schema, schema, "schema")) == []
+    assert {"definition", "trace"} <= {*document["entities"]}
+    assert document["documents"] == document_names()
+    assert page.stdout.splitlines() == [*document["entities"], *document["documents"]]
+    assert CliRunner().invoke(cli, ["schema", "check", "--names"]).exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["check", "error", "Definition", "workload", "attack-test"])

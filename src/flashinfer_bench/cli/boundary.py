@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import itertools
+import re
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
 from flashinfer_bench.cli import log
-from flashinfer_bench.errors import BenchError, DatasetError, DeviceError
+from flashinfer_bench.errors import BenchError, DatasetError, DeviceError, UsageError
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
 INTERRUPTED = 130
+_LONG_WORD = re.compile(r"[^\s/'\":;,]{256,}")
+_SHOWN_CHARACTERS = 40
 _WANTS_JSON = f"{__name__}.wants_json"
 _KINDS: dict[int, Literal["usage", "dataset", "machine"]] = {2: "usage", 3: "dataset", 4: "machine"}
 
@@ -40,10 +45,11 @@ def faults_in_one_line(ctx: click.Context) -> Iterator[None]:
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click ends these as it should
         except click.ClickException as error:
-            _show_document(ctx, CommandFault("usage", error.format_message(), error.exit_code))
+            fault = CommandFault("usage", error.format_message(), error.exit_code)
+            _show_document(ctx, _told(fault))
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # a fault of ours, whatever it is
-            _fail(ctx, fault_of(error))
+            _fail(ctx, _told(fault_of(error)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,11 @@ class CommandFault:
 
 def fault_of(error: BaseException) -> CommandFault:
     """Say what an exception means to who typed the command."""
+    too_long = _too_long_name(error)
+    if too_long is not None:
+        return CommandFault(
+            "usage", f"{too_long}: too long for a file's name", UsageError.exit_code
+        )
     match error:
         case KeyboardInterrupt():
             return CommandFault("interrupted", "interrupted", INTERRUPTED)
@@ -73,6 +84,36 @@ def fault_of(error: BaseException) -> CommandFault:
             return CommandFault("machine", "out of memory", DeviceError.exit_code)
         case _:
             return CommandFault("internal", _internal_text(error), DeviceError.exit_code)
+
+
+def _too_long_name(error: BaseException) -> str | None:
+    """Find the name that no file system takes, behind what was raised."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
+            return str(cause.filename)
+        cause = cause.__cause__
+    return None
+
+
+def _told(fault: CommandFault) -> CommandFault:
+    """Shorten what is too long for a line."""
+    path = fault.path and _shortened(fault.path)
+    return replace(fault, message=_shortened(fault.message), path=path)
+
+
+def _shortened(text: str) -> str:
+    """Cut words longer than a file's name can be.
+
+    >>> _shortened("no definition named " + "x" * 300)
+    'no definition named xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (300 characters)'
+    """
+    return _LONG_WORD.sub(
+        lambda word: (
+            f"{word.group()[:_SHOWN_CHARACTERS]}… ({count_text(len(word.group()), 'character')})"
+        ),
+        text,
+    )
 
 
 def want_json(ctx: click.Context, arguments: Sequence[str]) -> None:

@@ -59,6 +59,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "dataset?": "data.rules.report:ReportPart",
         "repairs?": "list[str]",
     },
+    "schema": {"entities": "list[str]", "documents": "list[str]"},
     "doctor": {"doctor": "bench.tools.doctor_report:DoctorReport"},
     "error": {"error": "cli.boundary:CommandFault"},
 }

@@ -38,21 +38,24 @@ class NamedResults:
     ) -> NamedResults:
         """Read files, and the files of results below folders."""
         results = cls(labels)
+        files: dict[Path, Path] = {}
         for path in paths:
-            files = [path] if path.is_file() else sorted(path.rglob(TRACES_PATTERN))
-            if not files:
+            named = [path] if path.is_file() else sorted(path.rglob(TRACES_PATTERN))
+            if not named:
                 raise UsageError(f"{path}: no file, and no folder with {TRACES_PATTERN} below it")
-            for file in files:
-                results.found.extend(traces_in(file, file.parent, label_of(file.parent), left_out))
+            files |= {each.resolve(): each for each in named}
+        for file in files.values():
+            results.found.extend(traces_in(file, file.parent, label_of(file.parent), left_out))
         return results
 
     def add_to(self, problem: Problem, left_out: list[LeftOutThere]) -> None:
-        """Add the results of a problem, and the solutions that lie beside them."""
+        """Add the results of a problem that are not its own already, and the solutions beside them."""
         mine = [each for each in self.found if self._is_of(each, problem)]
         for folder in dict.fromkeys(each.file.parent for each in mine):
             if folder != problem.folder:
                 add_solutions(problem, folder, folder, left_out)
-        problem.traces.extend(mine)
+        own = {each.trace.model_dump_json() for each in problem.traces}
+        problem.traces.extend(each for each in mine if each.trace.model_dump_json() not in own)
         self.taken.add(problem.definition.name)
 
     def _is_of(self, found: FoundTrace, problem: Problem) -> bool:

@@ -241,6 +241,20 @@ BAD: dict[str, BadInput] = {
         nothing, ("compare", "gemm_n8_bob", "gemm_n8_alice", "--json", "--markdown"), 2, "choose one"
     ),
     "events without JSON": BadInput(nothing, (*DRY, "--progress", "ndjson"), 2, "give --json with it"),
+    # names that are too long
+    **{
+        " ".join(["long name", *words]): BadInput(
+            nothing, tuple("x" * 5_000 if word == "NAME" else word for word in words), 2, f"{'x' * 38}"
+        )
+        for words in (
+            ("show", "NAME"), ("list", "NAME"), ("run", "--definition", "NAME"), ("run", "--config", "NAME"),
+            ("run", "--output", "NAME"), ("check", "NAME", "--definition", "gemm_n8"), ("compare", "NAME", "bob"),
+            ("ab", "NAME", "NAME", "--definition", "gemm_n8"), ("replay", "NAME"), ("report", "summary", "NAME"),
+            ("report", "html", "NAME"), ("report", "merge", "NAME", "-o", "new"), ("export", "csv", "-o", "NAME"),
+            ("new", "definition", "--from", "NAME"), ("pack", "NAME"), ("unpack", "NAME"), ("init", "NAME"),
+            ("validate", "NAME"), ("validate-render", "NAME"),
+        )
+    },
     # settings files
     "YAML that is none": BadInput(*config("a: [b"), 2, "config.yaml"),
     "list of settings": BadInput(*config("- a"), 2, "config.yaml"),

@@ -122,6 +122,8 @@ def decompose_file(**options: Any) -> None:
     file: Path = options["file"]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
+    if options["output"].is_file():
+        raise UsageError(f"{options['output']} is a file; name a folder with --output")
     from flashinfer_bench.decompose.process import WorkLimits  # noqa: PLC0415  # with the command
 
     limits = WorkLimits(seconds=options["timeout"], memory_bytes=options["memory_limit_bytes"])

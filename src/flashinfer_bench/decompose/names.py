@@ -89,6 +89,8 @@ _METHODS = {
     "to",
     "clone",
     "__rpow__",
+    "where",
+    "polygamma",
 }
 """Methods whose arguments differ from those of the function of that name, or which read better as methods."""
 _SHAPES = {

@@ -53,6 +53,16 @@ def test_tensors_given_by_name_are_given_by_place() -> None:
     assert replay(source, captured).are_equal
 
 
+def test_a_method_that_stands_on_another_argument_than_its_function_is_turned_round() -> None:
+    source = source_of(lambda m, x: m.linear(x).where(x > 0, other=x), X)
+    captured = capture(source)
+
+    where = captured.trace.ops[-1]
+    assert (where.fn, len(where.args), where.kwargs) == ("torch.where", 3, {})
+    assert captured.trace.values[where.ins[0]].dtype == "bool"
+    assert replay(source, captured).are_equal
+
+
 def test_a_tied_weight_is_one_value_with_two_names() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
     model[1].weight = model[0].weight

@@ -240,6 +240,21 @@ def test_a_constant_prologue_with_two_users_stays_in_the_parent() -> None:
     assert tree.ops == (1,)
 
 
+def test_what_is_computed_on_a_constant_from_outside_is_computed_outside() -> None:
+    made = Building()
+    x, ones = made.input(8, 8), made.op("ones", shape=(8, 8))
+    for name in "ab":
+        with made.module(name, "Block"):
+            is_none = made.op("eq", ones, 0, dtype="bool")
+            x = made.op("masked_fill", made.linear(x, 8), is_none, -1e9)
+            x = made.op("masked_fill", made.linear(x, 8), is_none, 0.0)
+
+    tree = decompose_trace(made.trace(x))
+
+    assert tree.ops == (0, 1, 6)
+    assert [len(child.all_ops()) for child in tree.children] == [4, 4]
+
+
 def test_work_on_a_buffer_joins_the_only_kernel_that_uses_it() -> None:
     made = Building()
     scores = made.linear(made.input(8, 8), 8)

@@ -13,6 +13,8 @@ from flashinfer_bench.decompose.model_file import load_model_file
 from flashinfer_bench.decompose.pipeline import take_apart
 from flashinfer_bench.decompose.verify import TooBigError, stages, verify_directory
 from flashinfer_bench.decompose.verify.estimate import estimated_seconds
+from flashinfer_bench.decompose.verify.originals import run_original
+from flashinfer_bench.decompose.verify.sources import Draws
 from flashinfer_bench.decompose.verify.values import copied, error, is_same, mark, tolerance
 from flashinfer_bench.errors import UsageError
 
@@ -422,6 +424,24 @@ def test_models_captured_in_any_way_pass(body: str, front_end: str, tmp_path: Pa
     tree = json.loads((folder / "decomposition_tree.json").read_text())
     assert tree["metadata"]["front_end"] in front_end
     assert {each.severity for each in report.findings} <= {"warning"}
+    assert report.passed
+
+
+SPLIT_BY_WEIGHTS = (
+    "z = self.up(x); return torch.relu(z[: int((z[:, 0] > 0).sum())]).sum(0) + self.up(y)"
+)
+
+
+def test_a_path_that_weights_decide_is_verified_with_those_it_was_captured_with(
+    tmp_path: Path,
+) -> None:
+    folder = written(tmp_path, SPLIT_BY_WEIGHTS)
+    plain = run_original(load_model_file(folder / "original.py"), Draws(0), "meta", moving=False)
+
+    report = verify_directory(folder, seeds=1)
+
+    assert plain.trace.front_end == "real"
+    assert plain.watched == {op.id for op in plain.trace.ops}
     assert report.passed
 
 

@@ -145,6 +145,12 @@ def _split(call: NamedCall, _: Any) -> NamedCall:
     return NamedCall(call.fn, (*call.args, size), rest)
 
 
+def _chosen(call: NamedCall, _: Any) -> NamedCall:
+    """The method stands on what is kept, the function begins with the condition."""
+    kept, other = call.args[0], call.argument(2, "other")
+    return NamedCall("torch.where", (call.argument(1, "condition"), kept, other))
+
+
 def _only_first(call: NamedCall, _: Any) -> NamedCall:
     return NamedCall(call.fn, (call.argument(0, "input"),))
 
@@ -253,6 +259,7 @@ _SPECIAL: Mapping[str, Callable[[NamedCall, Any], NamedCall]] = {
     "torch.tanh": _only_first,
     "torch.t": _matrix_transpose,
     "torch.split": _split,
+    "torch.Tensor.where": _chosen,
     "torch.Tensor.__deepcopy__": lambda call, _: NamedCall("torch.Tensor.clone", call.args[:1]),
     **dict.fromkeys(("torch.zeros_like", "torch.ones_like", "torch.full_like"), _filled),
     **{f"torch.Tensor.new_{name}": _filled for name in ("zeros", "ones", "full")},

@@ -66,12 +66,12 @@ def capture(
     except ModelFileError:
         raise
     except Exception as fault:  # noqa: BLE001  # the model's own code: anything may come
-        return _with_values(source, seed, fault)
+        return _with_values(source, seed, fault, watch)
 
 
-def _with_values(source: ModelSource, seed: int, fault: Exception) -> Captured:
+def _with_values(source: ModelSource, seed: int, fault: Exception, watch: Watch | None) -> Captured:
     try:
-        captured = _run(source, "cpu", seed, None)
+        captured = _run(source, "cpu", seed, watch)
     except (NotRecordableError, MemoryError) as reason:
         return _by_export(source, seed, reason)
     except ModelFileError:

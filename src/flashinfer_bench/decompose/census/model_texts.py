@@ -65,7 +65,7 @@ def model_text(library: str, name: str) -> ModelText:
 
 def _transformers_text(name: str) -> ModelText:
     override = overrides().get(name, {})
-    defaults = _defaults(name, override.get("defaults", {}))
+    defaults = _defaults(name, override)
     first = ""
     for choice, (number, step) in itertools.product(range(2), enumerate(STEPS, start=1)):
         wanted = merged(reduced(defaults, step), override.get("configuration", {}))
@@ -78,10 +78,11 @@ def _transformers_text(name: str) -> ModelText:
     raise NoTinyModelError(first)
 
 
-def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(name: str, override: Mapping[str, Any]) -> dict[str, Any]:
     """Give the architecture's own defaults as plain data."""
+    cls = configuration_class(name, override.get("class"))
     try:
-        found: dict[str, Any] = configuration_class(name)(**given).to_dict()
+        found: dict[str, Any] = cls(**override.get("defaults", {})).to_dict()
     except Exception as error:
         raise NoTinyModelError(f"configuration: {_said(error)}") from error
     return found
@@ -92,8 +93,8 @@ def _made(
 ) -> tuple[str, str, int]:
     """Build and run a model; gives the text of its file, its class and its size."""
     try:
-        configuration = configuration_class(name).from_dict(dict(wanted))
-        classes = model_classes(configuration)
+        configuration = configuration_class(name, override.get("class")).from_dict(dict(wanted))
+        classes = model_classes(configuration, name, override.get("class"))
         if len(classes) <= choice:
             raise NoTinyModelError("configuration: no class of the library takes it")  # noqa: TRY301
         cls = classes[choice]

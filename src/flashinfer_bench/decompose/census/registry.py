@@ -55,14 +55,24 @@ def _has_modelling_code(folder: str) -> bool:
     return any(place.glob("modeling_*.py"))
 
 
-def configuration_class(name: str) -> Any:
-    """Give the class of an architecture's configuration."""
+def configuration_class(name: str, model: str | None = None) -> Any:
+    """Give the class of an architecture's configuration, or that of one model of its folder."""
+    if model is not None:
+        return _model_named(name, model).config_class
     auto: Any = importlib.import_module("transformers.models.auto.configuration_auto")
     return auto.CONFIG_MAPPING[_modules()[name]]
 
 
-def model_classes(configuration: Any) -> list[Any]:
+def _model_named(name: str, model: str) -> Any:
+    """Find a model's class among an architecture's modules."""
+    module = f"transformers.models.{name}.modeling_{name.rpartition('.')[2]}"
+    return getattr(importlib.import_module(module), model)
+
+
+def model_classes(configuration: Any, name: str, model: str | None = None) -> list[Any]:
     """Give the classes that the library makes of a configuration: the base model, then one with a head."""
+    if model is not None:
+        return [_model_named(name, model)]
     auto = importlib.import_module(_MODELING)
     mappings = ["MODEL_MAPPING", *(each for each in vars(auto) if each.endswith("_MAPPING"))]
     found: dict[Any, None] = {}

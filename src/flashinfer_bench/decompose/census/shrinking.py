@@ -225,6 +225,8 @@ class _Reduced:
             return [each // min(values) for each in values]
         if _STAYS.search(name) or not _WIDTHS.search(name) or max(values) <= self._step.width:
             return values
+        if name == "out_channels" and _is_int_list(self._given.get("in_channels")):
+            return values  # what one stage makes the next takes
         return [_in_eights(each * self._step.width / max(values)) for each in values]
 
     def _first(self, *names: str) -> int:

@@ -74,6 +74,21 @@ class _Place:
                 found |= own
         return found
 
+    def uncut(self, part: TracePart, ops: set[int]) -> set[int]:
+        """Leave out what would cut the preparation of a constant: a parent computes nothing on what it is given."""
+        kept = set(ops)
+        while cut := {op for op in kept & self.facts.prologue if self._is_cut(op, kept, part)}:
+            kept -= cut
+        return kept
+
+    def _is_cut(self, op: int, kept: set[int], part: TracePart) -> bool:
+        leading = self.facts.leading
+        if any(reader in leading and reader not in kept for reader in self.facts.readers(op)):
+            return True
+        if part.is_leaf or op not in leading:
+            return False
+        return not _makers(self.facts.trace, (op,)) <= kept
+
     def _is_steady(self, op: int) -> bool:
         return op in self.facts.weighty or op in self.facts.prologue
 
@@ -95,10 +110,12 @@ def _placed(place: _Place, part: TracePart, pool: set[int]) -> Node:
         given.update(dict.fromkeys(claimed, index))
         rest -= claimed
     children = []
+    left = set(pool)
     for index, child in enumerate(part.children):
-        own = {op for op, user in given.items() if user == index}
+        own = place.uncut(child, {op for op, user in given.items() if user == index})
+        left -= own
         children.append(_placed(place, child, own))
-    node = _node(part, tuple(sorted(rest | lengthy)), tuple(children))
+    node = _node(part, tuple(sorted(left)), tuple(children))
     return replace(node, children=_ordered(place.facts.trace, node, part))
 
 

@@ -41,6 +41,17 @@ class Facts:
         return frozenset(found)
 
     @cached_property
+    def leading(self) -> frozenset[int]:
+        """Operations of the prologue that compute, and the views between them: `(torch.ones(2, 8) != 0).sum()`."""
+        found: set[int] = set()
+        for op in reversed(self.trace.ops):
+            if op.id not in self.prologue or self.classes[op.id] == "GEN":
+                continue
+            if self.classes[op.id] != "VIEW" or any(each in found for each in self.readers(op.id)):
+                found.add(op.id)
+        return frozenset(found)
+
+    @cached_property
     def steady(self) -> frozenset[int]:
         """Light operations computed only from factories, buffers and constants: `mask[:n, :n] == 0`."""
         return self._grown(frozenset({"buffer", "const"}), barred=("HEAVY", "RNG", "NORM", "POOL"))

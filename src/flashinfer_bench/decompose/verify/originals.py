@@ -66,10 +66,10 @@ def run_original(
     `like` is an earlier run: it knows which operations of the trace cannot be watched.
     """
     marks: dict[str, Fingerprint] = {}
-    watched: set[int] = set()
+    watched: list[Op] = []
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
-        watched.add(op.id)
+        watched.append(op)
         if also is not None:
             also(op, outs, ins)
         if not marking or device == "meta":
@@ -93,12 +93,18 @@ def run_original(
                  if value in trace.values}  # fmt: skip
     returned = tuple({id(each): each for each in tensors(perturbed.returned)}.values())
     weights = {**constants, **perturbed.weights}
-    run = OriginalRun(trace, marks, given, weights, returned, frozenset(watched))
+    run = OriginalRun(trace, marks, given, weights, returned, _watched_of(trace, watched))
     if marking and device != "meta":
         marks.update((value, mark(each)) for value, each in borders_of(run))
     if isinstance(watcher, _Restating):
         watcher.finish(dict(borders_of(run)))
     return run
+
+
+def _watched_of(trace: OpTrace, met: Iterable[Op]) -> frozenset[int]:
+    """Find which operations of a trace were met; a run on meta that ended early met others, by the same numbers."""
+    same = {id(op) for op in met}
+    return frozenset(op.id for op in trace.ops if id(op) in same)
 
 
 def _unwatched(perturbed: Perturbed, draws: Draws, like: OriginalRun) -> OriginalRun:

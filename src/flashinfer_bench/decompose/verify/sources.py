@@ -82,6 +82,7 @@ class Perturbed:
 
     def build(self, device: str, seed: int) -> nn.Module:
         """Make the model and move its weights."""
+        self.draws.is_on = False  # a run that was given up does not say that it ended
         model = self.source.build(device, seed)
         if device != "meta" and self.is_moved:
             perturb(model, seed)

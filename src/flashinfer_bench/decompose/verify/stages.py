@@ -159,7 +159,9 @@ def _check_against_original(
     request: VerifyRequest, given: ModelSource | None, pieces: LoadedDecomposition
 ) -> StageResult:
     source, findings = (given, ()) if given else _original(pieces.layout)
-    run = run_original(source, Draws(0), "meta")
+    run = run_original(
+        source, Draws(0), "meta", moving=False
+    )  # as it was captured, should it need values
     tree = decompose_trace(run.trace, request.overrides and request.overrides.without_kernels())
     small = shrunk(source, run.trace, request.memory_limit_bytes, is_quick=request.quick)
     results = [StageResult(findings, shrunk=small.words if small else None)]
@@ -168,7 +170,7 @@ def _check_against_original(
         results.append(sized)
         if sized.stopped_on:
             return joined(*results)
-        source, run = small, run_original(small, Draws(0), "meta")
+        source, run = small, run_original(small, Draws(0), "meta", moving=False)
     words, lacking = (
         _compare_exports(source, run.trace, pieces.root)
         if request.exports and not request.quick

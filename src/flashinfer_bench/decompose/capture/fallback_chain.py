@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.decompose.capture.caches import forget_cached
 from flashinfer_bench.decompose.capture.encode import Values, place_in, structured
 from flashinfer_bench.decompose.capture.exported import exported_trace
 from flashinfer_bench.decompose.capture.recorder import CALLING, Recorder
@@ -151,6 +152,7 @@ def _run(source: ModelSource, device: str, seed: int, watch: Watch | None) -> Ca
 def _traced(
     name: str, model: nn.Module, inputs: list[Any], device: str, watch: Watch | None
 ) -> tuple[OpTrace, dict[str, torch.Tensor]]:
+    forget_cached(model)
     scopes = Scopes(model)
     tape = Tape(scopes, device, held_tensors(model), watch)
     recorder = Recorder(tape, device, keep_before=watch is not None)

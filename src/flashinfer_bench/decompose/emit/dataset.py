@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.decompose.emit.expert_loads import Load
     from flashinfer_bench.decompose.emit.legal import LegalInput
-    from flashinfer_bench.decompose.ir import Level
+    from flashinfer_bench.decompose.ir import Level, Value
     from flashinfer_bench.decompose.pieces import Piece, PieceInstance, Pieces
 
 
@@ -210,7 +210,7 @@ class _Inputs:
         """Numbers that are stored, unless a distribution has their form."""
         trace = self.pieces.trace
         found = {
-            name: _kept(made, trace.values[self.values[name]].shape)
+            name: _kept(made, trace.values[self.values[name]])
             for name, made in self.made.items()
         }
         return {name: numbers for name, numbers in found.items() if numbers is not None}
@@ -297,10 +297,10 @@ def _axes_of(pieces: Pieces, piece: Piece, instance: PieceInstance) -> dict[str,
     }
 
 
-def _kept(made: LegalInput, shape: tuple[int, ...]) -> torch.Tensor | None:
+def _kept(made: LegalInput, value: Value) -> torch.Tensor | None:
     """Give the numbers that a workload stores; none where they are drawn."""
     if made.count is not None:
-        return _counted(shape, made.count)
+        return _counted(value.shape, made.count).to(getattr(torch, value.dtype))
     return None if made.stored is None else made.stored.contiguous().clone()
 
 

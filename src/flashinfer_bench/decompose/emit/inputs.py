@@ -80,12 +80,13 @@ def _made(name: str, found: Value, chosen: LegalInput) -> list[str]:
 
 
 def _counted(name: str, value: Value, count: int) -> list[str]:
-    """Draw a mask of which so many elements are true."""
+    """Draw a mask, of booleans or integers, of which so many elements are true."""
+    cast = "" if value.dtype == "bool" else f".to(torch.{value.dtype})"
     total = math.prod(value.shape)
     return [
         f"{name} = torch.zeros({total}, dtype=torch.bool)",
         f"{name}[torch.randperm({total}, generator=generator)[:{count}]] = True",
-        f"{name} = {name}.reshape({_tuple(value.shape)})",
+        f"{name} = {name}.reshape({_tuple(value.shape)}){cast}",
     ]
 
 

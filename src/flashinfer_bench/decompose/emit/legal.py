@@ -51,7 +51,7 @@ class LegalInput:
     first: bool | None = None
     """Value that the first element of each row of a mask must have."""
     count: int | None = None
-    """How many elements of a mask are true, where a shape depends on it."""
+    """How many elements of a mask are true or not zero, where a shape depends on it."""
     stored: torch.Tensor | None = field(default=None, compare=False)
     """The model's own numbers, where they are to be kept."""
 
@@ -101,6 +101,10 @@ def _drawn(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
     if found.dtype == "bool":
         return _mask(trace, value, within)
     if not is_float(found.dtype):
+        for op, name in _uses(trace, value, within):
+            count = _selected(trace, op, name)
+            if count is not None and trace.values[name].shape == found.shape:
+                return LegalInput(Integers(high=2), count=count)
         return LegalInput(Integers(high=_integers_below(trace, value, within)))
     if found.kind in ("param", "buffer"):
         return LegalInput(_weight(trace, found, within))

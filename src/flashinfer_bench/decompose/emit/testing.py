@@ -136,7 +136,7 @@ _FACTORIES = {
 def constant_outputs(
     trace: OpTrace, ops: Sequence[Op], outputs: Sequence[str], same: Collection[str] = ()
 ) -> list[int]:
-    """Say which outputs are one number whatever goes in, or follow from inputs that are the `same` each time."""
+    """Say which outputs are one number whatever goes in, or follow from constants and inputs that are the `same`."""
     ranges: dict[str, _Range] = {}
     followed = set(same)
     for op in ops:
@@ -146,7 +146,7 @@ def constant_outputs(
     return [
         at
         for at, value in enumerate(outputs)
-        if ranges.get(value, _ANY).is_point or (same and value in followed)
+        if ranges.get(value, _ANY).is_point or value in followed
     ]
 
 

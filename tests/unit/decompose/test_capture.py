@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,30 @@ def test_a_method_that_stands_on_another_argument_than_its_function_is_turned_ro
     assert (where.fn, len(where.args), where.kwargs) == ("torch.where", 3, {})
     assert captured.trace.values[where.ins[0]].dtype == "bool"
     assert replay(source, captured).are_equal
+
+
+@functools.cache
+def _ramp(width: int) -> torch.Tensor:
+    return torch.arange(width) * 0.5
+
+
+class _Remembering(nn.Module):
+    @staticmethod
+    @functools.lru_cache
+    def slope(width: int) -> torch.Tensor:
+        return torch.arange(width) * 2.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + _ramp(8) + _ramp(8) + self.slope(8)
+
+
+def test_what_a_function_has_cached_is_made_anew_in_each_run() -> None:
+    source = source_of(_Remembering(), X)
+
+    one, two = (capture(source, device="cpu") for _ in range(2))
+
+    assert fns(one) == ["arange", "mul", "add", "add", "arange", "mul", "add"]
+    assert same_stream(one.trace, two.trace) is None
 
 
 def test_a_tied_weight_is_one_value_with_two_names() -> None:

@@ -82,6 +82,12 @@ def test_widths_and_heads_by_stage_keep_their_ratio() -> None:
     assert made == {"hidden_sizes": [8, 16, 32, 64], "num_heads": [1, 2, 4, 8]}
 
 
+def test_what_one_stage_makes_the_next_takes() -> None:
+    stages = {"in_channels": [32, 16, 24], "out_channels": [16, 24, 320]}
+
+    assert reduced(stages, STEPS[0]) == stages
+
+
 def test_a_model_in_stages_starts_narrow_with_windows_that_divide_its_last_stage() -> None:
     swin = {"image_size": 224, "patch_size": 4, "embed_dim": 96, "window_size": 7}
     made = reduced({**swin, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24]}, STEPS[0])

@@ -67,9 +67,10 @@ def test_a_mask_leaves_something_of_every_row(hidden: bool) -> None:
     assert _drawn(b, mask, out).first is not hidden
 
 
-def test_what_is_picked_by_a_mask_is_as_many_as_were_seen() -> None:
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+def test_what_is_picked_by_a_mask_is_as_many_as_were_seen(dtype: str) -> None:
     b = Building()
-    mask = b.input(16, dtype="bool")
+    mask = b.input(16, dtype=dtype)
 
     out = b.op("nonzero", mask, shape=(5, 1), dtype="int64")
 
@@ -91,6 +92,15 @@ def test_weights_of_norms_are_away_from_one_and_biases_from_zero() -> None:
     drawn = [_drawn(b, each, norm) for each in (weight, bias)]
 
     assert [each.distribution for each in drawn] == [Normal(mean=1.0, std=0.2)] * 2
+
+
+def test_an_output_that_follows_from_factories_alone_is_known_to_be_constant() -> None:
+    b = Building()
+
+    out = b.op("mul", b.op("arange", shape=(8,)), 2)
+    trace = b.trace(out, b.op("add", b.input(8), out))
+
+    assert constant_outputs(trace, trace.ops, trace.outputs) == [0]
 
 
 def test_an_output_that_is_clamped_to_a_point_is_known_to_be_constant() -> None:

@@ -445,6 +445,22 @@ def test_a_path_that_weights_decide_is_verified_with_those_it_was_captured_with(
     assert report.passed
 
 
+UNCHANGED = """\
+def resized(weight):
+            whole = F.interpolate(weight[None], size=64, mode="linear").reshape(256, 64)
+            return whole[torch.arange(255, -1, -1)]
+        return x @ resized(self.up.weight).t()[:, :64] + y
+"""
+
+
+def test_an_operation_within_a_kernel_that_changes_nothing_here_is_found_in_it(
+    tmp_path: Path,
+) -> None:
+    report = verify_directory(written(tmp_path, UNCHANGED), seeds=1)
+
+    assert report.passed
+
+
 GATED = """
 import torch
 from torch import nn

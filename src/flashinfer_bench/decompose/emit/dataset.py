@@ -210,8 +210,7 @@ class _Inputs:
         """Numbers that are stored, unless a distribution has their form."""
         trace = self.pieces.trace
         found = {
-            name: _kept(made, trace.values[self.values[name]])
-            for name, made in self.made.items()
+            name: _kept(made, trace.values[self.values[name]]) for name, made in self.made.items()
         }
         return {name: numbers for name, numbers in found.items() if numbers is not None}
 

@@ -77,6 +77,25 @@ def test_pieces_are_the_model_with_every_kind_of_cache(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("window", [16, 32, 4096])
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_a_cache_with_a_window_is_read_at_its_place(
+    cache: str, window: int, tmp_path: Path
+) -> None:
+    file = write("Mistral", tmp_path, sliding_window=window)
+    how = ("--phases", "prefill,decode", "--cache", cache, "--json")
+
+    done = call("decompose", file, "--output", tmp_path / "out", *how)
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    phases = [document["decomposition"], *document["further_phases"]]
+    assert [each["equality"] for each in phases] == ["bit-equal", "bit-equal"]
+    rotary = (tmp_path / "out" / "mistral_decode").rglob("mistral_rotary_embedding*.py")
+    assert any("24" in each.read_text() for each in rotary)  # the place after the prompt, not 0
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_a_phase_is_the_same_in_every_run(cache: str, tmp_path: Path) -> None:
     file = write("Llama", tmp_path)

@@ -181,6 +181,7 @@ class _Names:
             inputs=inputs,
             uuid=uuid_of(self.new.name, axes, inputs),
             size_class=workload.size_class,
+            tolerance=workload.tolerance,
             weak=[self._said(each) for each in workload.weak],
         )
 

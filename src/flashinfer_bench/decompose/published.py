@@ -27,6 +27,10 @@ _LIGHT = frozenset({
 })  # fmt: skip
 """Operations that do to each element what they do to every other."""
 _LAST = (-1, [-1], (-1,))
+_UNIT = {"bfloat16": 2**-8, "float16": 2**-11}
+"""Relative error of one rounding."""
+_BEYOND_ROUNDING = 1.1
+"""Sums in another order, and products of errors."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,22 @@ class Published:
     def count(self, trace: OpTrace, values: Iterable[str]) -> int:
         """Count the rows of an instance, by its first input."""
         return math.prod(trace.values[next(iter(values))].shape[:-1])
+
+
+def roundings(trace: OpTrace, form: Form) -> list[str]:
+    """Name the operations of a piece whose result is rounded to half precision, in order."""
+    return [
+        key(op.fn)
+        for op in form.ops
+        if key(op.fn) not in ("chunk", "split") and trace.values[op.outs[0]].dtype in _UNIT
+    ]
+
+
+def rounding_rtol(trace: OpTrace, form: Form) -> float:
+    """Bound what a kernel that rounds once may be off from a piece that rounds after several operations."""
+    count = len(roundings(trace, form)) + 1
+    unit = max(_UNIT.get(trace.values[value].dtype, 0.0) for value in form.outputs)
+    return math.ceil(1e3 * _BEYOND_ROUNDING * count * unit) / 1e3
 
 
 def published(trace: OpTrace, node: Node, form: Form) -> Published | None:

@@ -50,8 +50,9 @@ class ServedModel(nn.Module):
         past_keys: Sequence[torch.Tensor] = (),
         past_values: Sequence[torch.Tensor] = (),
         length: torch.Tensor | None = None,
+        filled: int = 0,
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-        """Take the tokens of a step; `length` is how much of a static cache is filled."""
+        """Take the tokens of a step; `length` is how much of a static cache is filled, for windows as a number."""
         cache = self._empty_cache(past_keys)
         for layer, keys, values in zip(cache.layers, past_keys, past_values, strict=False):
             layer.keys, layer.values = keys, values
@@ -59,6 +60,8 @@ class ServedModel(nn.Module):
             layer.is_initialized = True
             if length is not None:
                 layer.cumulative_length = length.clone()
+                if layer.is_sliding:
+                    layer.cumulative_length_int = filled
             elif hasattr(layer, "cumulative_length"):
                 layer.cumulative_length = keys.shape[-2]
         said = self.model(input_ids=tokens, past_key_values=cache, use_cache=True, **self.only_last)
@@ -71,7 +74,7 @@ class ServedModel(nn.Module):
         config: Any = self.model.config
         if self.cache_kind == "dynamic":
             return DynamicCache(config=config)
-        return StaticCache(config=config, max_cache_len=past_keys[0].shape[2])
+        return StaticCache(config=config, max_cache_len=max(each.shape[2] for each in past_keys))
 
 
 def served(model: nn.Module, cache: CacheKind, place: str) -> ServedModel:
@@ -95,11 +98,25 @@ def phase_inputs(
     given = tokens if phase == "prefill" else tokens[:, -1:].clone()
     if phase == "prefill" and not is_static:
         return [given]
-    room = _ROOM * tokens.shape[1] if is_static else None
-    caches = [[_filled(each, room, phase, device) for each in side] for side in shapes]
     filled = 0 if phase == "prefill" else tokens.shape[1]
-    lengths = [torch.tensor(filled, device=device)] if is_static else []
-    return [given, *caches, *lengths]
+    rooms = (
+        _rooms(step, _ROOM * tokens.shape[1])
+        if is_static
+        else [each.shape[2] for each in shapes[0]]
+    )
+    caches = [
+        [_filled(each, room, filled, device) for each, room in zip(side, rooms, strict=True)]
+        for side in shapes
+    ]
+    return [given, *caches, *([torch.tensor(filled, device=device), filled] if is_static else ())]
+
+
+def _rooms(step: ServedModel, longest: int) -> list[int]:
+    """Say how long a static cache is in each layer: one with a window needs no more than that."""
+    from transformers import StaticCache  # noqa: PLC0415  # an extra
+
+    config: Any = step.model.config
+    return [each.max_cache_len for each in StaticCache(config=config, max_cache_len=longest).layers]
 
 
 def _cache_shapes(step: ServedModel, tokens: torch.Tensor) -> list[list[torch.Tensor]]:
@@ -110,15 +127,14 @@ def _cache_shapes(step: ServedModel, tokens: torch.Tensor) -> list[list[torch.Te
     return [keys, values]
 
 
-def _filled(like: torch.Tensor, room: int | None, phase: Phase, device: str) -> torch.Tensor:
-    """Draw a cache that holds the prompt; before a static one is filled it is zero."""
-    batch, heads, length, width = like.shape
-    shape = (batch, heads, length if room is None else room, width)
+def _filled(like: torch.Tensor, room: int, filled: int, device: str) -> torch.Tensor:
+    """Draw a cache of as many tokens as have been; what is not filled yet is zero."""
+    batch, heads, _, width = like.shape
+    shape = (batch, heads, room, width)
     if device == "meta":
         return torch.empty(shape, dtype=like.dtype, device=device)
     made = torch.zeros(shape)
-    if phase == "decode":
-        made[:, :, :length] = torch.randn(like.shape)
+    made[:, :, :filled] = torch.randn(made[:, :, :filled].shape)
     return made.to(device, like.dtype)
 
 

@@ -26,7 +26,7 @@ from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.data.folders import unpack
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.rules import Level, check, take
-from flashinfer_bench.data.workload import uuid_of
+from flashinfer_bench.data.workload import WorkloadTolerance, uuid_of
 from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.merge import DICTIONARY, merge
 
@@ -102,17 +102,18 @@ def test_the_same_kernel_of_two_models_is_one_definition_with_both_their_sources
     assert [each.workload.axes for each in book.workloads["relu_f32"]] == [{"rows": 4}, {"rows": 6}]
 
 
-def test_marks_of_weak_workloads_are_kept(tmp_path: Path) -> None:
+def test_marks_of_weak_workloads_and_tolerances_are_kept(tmp_path: Path) -> None:
     one = _dataset(tmp_path / "one", "One")
     [file] = (one / "workloads").rglob("*.jsonl")
     line = json.loads(file.read_text())
-    line["workload"]["weak"] = ["makes zeros", "ignores x"]
+    line["workload"] |= {"weak": ["makes zeros", "ignores x"], "tolerance": {"rtol": 0.018}}
     file.write_text(json.dumps(line) + "\n")
 
     merge([one], tmp_path / "all")
 
     [trace] = TraceSet.from_path(tmp_path / "all").workloads["relu_f32"]
     assert trace.workload.weak == ["makes zeros", "ignores x"]
+    assert trace.workload.tolerance == WorkloadTolerance(rtol=0.018)
 
 
 def test_counts_are_added_up_by_model(tmp_path: Path) -> None:

@@ -75,6 +75,35 @@ def test_a_piece_has_the_published_form(
     assert [each.workload.axes for each in dataset.workloads[name]] == [{rows: 10}]
 
 
+@pytest.mark.parametrize(
+    ("name", "rounds_after", "rtol"),
+    [
+        ("rmsnorm_h16", "to, mul", 0.013),
+        ("fused_add_rmsnorm_h16", "add, to, mul", 0.018),
+        ("silu_and_mul_i24", "silu, mul", 0.013),
+    ],
+)
+def test_a_kernel_may_round_once_where_the_model_rounds_several_times(
+    dataset: TraceSet, name: str, rounds_after: str, rtol: float
+) -> None:
+    [workload] = [each.workload for each in dataset.workloads[name]]
+
+    assert dataset.definitions[name].description.endswith(
+        f" It rounds to bfloat16 after {rounds_after}."
+    )
+    assert workload.tolerance is not None
+    assert workload.tolerance.rtol == rtol
+
+
+def test_where_nothing_is_rounded_the_usual_tolerance_holds(tmp_path: Path) -> None:
+    decompose(_Block(), (torch.randn(2, 5, 16),)).write(tmp_path / "out")
+
+    found = TraceSet.from_path(tmp_path / "out" / "dataset")
+
+    assert "rounds" not in found.definitions["rmsnorm_h16_f32"].description
+    assert found.workloads["rmsnorm_h16_f32"][0].workload.tolerance is None
+
+
 def test_the_sum_is_the_second_output_and_the_older_term_the_residual(dataset: TraceSet) -> None:
     definition = dataset.definitions["fused_add_rmsnorm_h16"]
     module: dict[str, object] = {}

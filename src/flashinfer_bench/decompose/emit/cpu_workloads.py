@@ -48,6 +48,7 @@ def cpu_workload(definition: Definition, full: Workload) -> Workload | None:
                     inputs=full.inputs,
                     uuid=uuid_of(definition.name, axes, full.inputs),
                     size_class="small",
+                    tolerance=full.tolerance,
                 )
     return None
 

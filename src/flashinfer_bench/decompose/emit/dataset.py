@@ -24,6 +24,7 @@ from flashinfer_bench.data.workload import (
     SafetensorsInput,
     SizeClass,
     Workload,
+    WorkloadTolerance,
     uuid_of,
 )
 from flashinfer_bench.decompose.catalogue import FRAMEWORK
@@ -40,6 +41,7 @@ from flashinfer_bench.decompose.emit.expert_loads import (
 )
 from flashinfer_bench.decompose.emit.legal import legal_input
 from flashinfer_bench.decompose.model_file import ModelFile, ModelSource
+from flashinfer_bench.decompose.published import rounding_rtol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -271,8 +273,19 @@ def _seen(seen: _Inputs, load: Load, count: int, folder: str) -> _PieceWorkload:
         inputs=inputs,
         uuid=uuid_of(piece.id, axes, inputs),
         size_class=_size_class(pieces, instance),
+        tolerance=_tolerance(pieces, piece),
     )
     return _PieceWorkload(workload, count, {path: save(stored)} if stored else {})
+
+
+def _tolerance(pieces: Pieces, piece: Piece) -> WorkloadTolerance | None:
+    """Let a published kernel round once where the model rounds several times, beyond what is tolerated anyway."""
+    if piece.published is None:
+        return None
+    from flashinfer_bench.bench.run_settings import known_settings  # noqa: PLC0415  # where there is a dataset
+
+    rtol = rounding_rtol(pieces.trace, piece.form)
+    return WorkloadTolerance(rtol=rtol) if rtol > known_settings()["rtol"].default else None
 
 
 def _smaller(definition: Definition, seen: list[_PieceWorkload]) -> Iterator[_PieceWorkload]:

@@ -11,6 +11,7 @@ from flashinfer_bench.decompose.classes import TABLE, key
 from flashinfer_bench.decompose.emit.code import Body, definition, summary
 from flashinfer_bench.decompose.forms import Along
 from flashinfer_bench.decompose.identity import identity_by_rows, is_weight, snake
+from flashinfer_bench.decompose.published import roundings
 from flashinfer_bench.decompose.variables import Names
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[st
     return Definition(
         name=piece.definition,
         op_type=known.op_type,
-        description=summary(piece),
+        description=_with_roundings(pieces, piece),
         tags=[*tags, f"level:{piece.node.level}", identity_tag(by_rows)],
         axes={known.rows: rows, **widths},
         inputs={
@@ -117,6 +118,15 @@ def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[st
         outputs={name: spec(value, "result") for name, value in known.outputs.items()},
         reference=_reference(piece, list(known.inputs), tuple(known.outputs.values())),
     )
+
+
+def _with_roundings(pieces: Pieces, piece: Piece) -> str:
+    """Say what a piece is, and where the model rounds; a published kernel may round once."""
+    at = roundings(pieces.trace, piece.form)
+    if len(at) < 2:  # noqa: PLR2004
+        return summary(piece)
+    dtype = pieces.trace.values[piece.form.outputs[0]].dtype
+    return f"{summary(piece)} It rounds to {dtype} after {', '.join(at)}."
 
 
 def _judge(piece: Piece, op_type: str) -> str | None:

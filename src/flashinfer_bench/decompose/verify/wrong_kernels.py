@@ -153,9 +153,9 @@ class _Task:
         if same != [(each.shape, each.dtype) for each in self.expected]:
             return False
         known = known_settings()
-        case = judge_for(self.definition).open_case(
-            Tolerance(known["rtol"].default, known["atol"].default)
-        )
+        own = self.workload.tolerance
+        rtol = own.rtol if own is not None and own.rtol else known["rtol"].default
+        case = judge_for(self.definition).open_case(Tolerance(rtol, known["atol"].default))
         return case.hear(JudgedCall(self.given, got, self.expected)).is_accepted
 
     def tally(self) -> _Tally:

@@ -116,7 +116,8 @@ def _rooms(step: ServedModel, longest: int) -> list[int]:
     from transformers import StaticCache  # noqa: PLC0415  # an extra
 
     config: Any = step.model.config
-    return [each.max_cache_len for each in StaticCache(config=config, max_cache_len=longest).layers]
+    layers: list[Any] = StaticCache(config=config, max_cache_len=longest).layers
+    return [each.max_cache_len for each in layers]
 
 
 def _cache_shapes(step: ServedModel, tokens: torch.Tensor) -> list[list[torch.Tensor]]:

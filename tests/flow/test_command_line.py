@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.cli.measure.progress import waiting_text
+from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data import TraceSet
 from tests import commands
 from tests.flow.kernels import HONEST, solution, write_dataset
 
@@ -206,6 +208,12 @@ def test_events_are_a_json_object_a_line_and_the_last_is_the_document(root: Path
     assert [each["job"] for each in told if each["event"] == "finished"] == told[-1]["run"]["jobs"]
     assert told[-1]["exit_code"] == done.returncode == 1
     assert told[-1]["counts"]["failed"] == 2
+    recorded = TraceSet.from_path(root).traces["increment"]
+    assert {each["trace_id"] for each in told[-1]["run"]["jobs"]} == {
+        trace.evaluation.provenance.trace_id
+        for trace in recorded
+        if trace.evaluation and trace.evaluation.provenance and trace.solution == "wrong"
+    }
 
 
 def test_a_compilers_messages_and_a_signal_are_values(root: Path, tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ _FRAME = re.compile(
 _HUNG = "it was here (the last call is the last line):"
 _EXCEPTION = re.compile(r"^(?P<type>[^\W\d][\w.]*)(?:: (?P<message>.*))?$")
 """The line below the frames, whatever the class is called."""
+_UNPARSED = re.compile(
+    r'^[ \t]*File "(?P<file>[^"]+)", line (?P<line>\d+)\n(?:[ \t].*\n)*'
+    r"(?P<type>SyntaxError|IndentationError|TabError): (?P<message>.*)$",
+    re.MULTILINE,
+)
+"""A source that does not parse: its place is no frame."""
 _SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
 _MOST_MESSAGES = 20
 _RULES = {
@@ -116,7 +122,7 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
         elements=int(count["all"]) if count else None,
         mismatches=_mismatches(lines),
         compiler=_compiler(lines) if is_build else (),
-        exception=_raised(lines),
+        exception=_unparsed(log) or _raised(lines),
         signal=ended["signal"] if ended else None,
         hung_at=_hung_at(lines),
     )
@@ -151,6 +157,13 @@ def _compiler(lines: Sequence[str]) -> tuple[CompilerMessage, ...]:
         )
         for each in found
     )
+
+
+def _unparsed(log: str) -> ReportedException | None:
+    found = _UNPARSED.search(log)
+    if found is None:
+        return None
+    return ReportedException(found["type"], found["message"], found["file"], int(found["line"]))
 
 
 def _raised(lines: Sequence[str]) -> ReportedException | None:

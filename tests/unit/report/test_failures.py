@@ -72,6 +72,17 @@ def test_a_flood_of_messages_is_cut() -> None:
     assert len(failure.compiler) == 20
 
 
+@pytest.mark.parametrize("before", ["", RAISED])
+def test_a_source_that_does_not_parse_is_named_with_its_line(before: str) -> None:
+    said = f"solution 'k': k.py cannot be imported\n{before}"
+    said += "  File \"k.py\", line 7\n    def run(x)\n              ^\nSyntaxError: expected ':'"
+
+    failure = failure_of("COMPILE_ERROR", said)
+
+    assert failure is not None
+    assert failure.exception == ReportedException("SyntaxError", "expected ':'", "k.py", 7)
+
+
 def test_an_exception_is_named_with_its_innermost_place() -> None:
     failure = failure_of("RUNTIME_ERROR", RAISED)
 

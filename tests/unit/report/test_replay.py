@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from flashinfer_bench.data import Correctness, Evaluation
-from flashinfer_bench.report.replay import compare_evaluations
-from tests.golden.test_tool_pages import evaluation
+from flashinfer_bench.report.replay import compare_evaluations, for_document
+from tests.golden.test_tool_pages import evaluation, replayed
 
 
 def agreement(recorded: Evaluation, now: Evaluation, **options: bool) -> dict[str, bool | None]:
@@ -78,3 +79,14 @@ def test_another_violation_is_a_difference() -> None:
     assert agreement(recorded, now)["violations"] is False
     assert agreement(now, now)["violations"] is True
     assert "violations" not in agreement(recorded, recorded)
+
+
+def test_a_document_has_both_ends_of_long_logs_and_where_all_of_each_is() -> None:
+    failed = evaluation("TIMEOUT", 1.0).model_copy(update={"log": "still at it\n" * 5_000})
+    report = replace(replayed(failed, failed), log_file="now.log")
+
+    told = for_document(report)
+
+    assert "52000 characters left out; the whole log: in trace 4f1c9a" in told.recorded_log
+    assert "52000 characters left out; the whole log: now.log" in told.log
+    assert len(told.recorded_log + told.log) < 16_400

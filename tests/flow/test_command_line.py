@@ -12,7 +12,6 @@ import pytest
 
 from flashinfer_bench.cli.measure.progress import waiting_text
 from flashinfer_bench.data import TraceSet
-from flashinfer_bench.data import TraceSet
 from tests import commands
 from tests.flow.kernels import HONEST, solution, write_dataset
 

@@ -159,9 +159,8 @@ def _check_against_original(
     request: VerifyRequest, given: ModelSource | None, pieces: LoadedDecomposition
 ) -> StageResult:
     source, findings = (given, ()) if given else _original(pieces.layout)
-    run = run_original(
-        source, Draws(0), "meta", moving=False
-    )  # as it was captured, should it need values
+    # What needs values is not moved to real weights here: it was captured as it is.
+    run = run_original(source, Draws(0), "meta", moving=False)
     tree = decompose_trace(run.trace, request.overrides and request.overrides.without_kernels())
     small = shrunk(source, run.trace, request.memory_limit_bytes, is_quick=request.quick)
     results = [StageResult(findings, shrunk=small.words if small else None)]

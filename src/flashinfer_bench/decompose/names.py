@@ -28,6 +28,12 @@ _OPERATORS = {
     "__le__": "torch.le", "__gt__": "torch.gt", "__ge__": "torch.ge", "__rdiv__": "torch.Tensor.__rtruediv__",
     "__reversed__": "torch.Tensor.__reversed__",
 }  # fmt: skip
+_IN_PLACE = {
+    "__iand__": "torch.Tensor.bitwise_and_", "__ior__": "torch.Tensor.bitwise_or_",
+    "__ixor__": "torch.Tensor.bitwise_xor_", "__ilshift__": "torch.Tensor.bitwise_left_shift_",
+    "__irshift__": "torch.Tensor.bitwise_right_shift_",
+}  # fmt: skip
+"""Operators that write, as the methods they are; arithmetic comes as methods already."""
 _SAME = {
     "torch.nn.functional.relu": "torch.relu",
     "torch.nn.functional.sigmoid": "torch.sigmoid",
@@ -132,6 +138,8 @@ def canonical(function: Callable[..., Any]) -> str | None:
 def _method(last: str) -> str:
     if last in _OPERATORS:
         return _OPERATORS[last]
+    if last in _IN_PLACE:
+        return _IN_PLACE[last]
     function = getattr(torch, last, None)
     if last in _METHODS or last.startswith("__") or last.endswith("_") or not callable(function):
         return f"torch.Tensor.{last}"

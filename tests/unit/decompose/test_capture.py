@@ -64,6 +64,19 @@ def test_a_method_that_stands_on_another_argument_than_its_function_is_turned_ro
     assert replay(source, captured).are_equal
 
 
+def test_an_operator_that_writes_bits_is_the_operation_without_writing() -> None:
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        mask = x > 0
+        mask |= x < -1
+        return mask & (x != 2)
+
+    source = source_of(forward, X)
+    captured = capture(source)
+
+    assert fns(captured) == ["gt", "lt", "bitwise_or", "ne", "bitwise_and"]
+    assert replay(source, captured).are_equal
+
+
 @functools.cache
 def _ramp(width: int) -> torch.Tensor:
     return torch.arange(width) * 0.5

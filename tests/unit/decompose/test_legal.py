@@ -103,6 +103,18 @@ def test_an_output_that_follows_from_factories_alone_is_known_to_be_constant() -
     assert constant_outputs(trace, trace.ops, trace.outputs) == [0]
 
 
+def test_an_output_that_has_nothing_to_vary_is_known_to_be_constant() -> None:
+    b = Building()
+
+    alone = b.op("softmax", b.input(4, 1), -1)
+    product = b.op(
+        "torch.nn.functional.linear", b.op("zeros", shape=(2, 8)), b.param(3, 8), shape=(2, 3)
+    )
+    trace = b.trace(alone, product)
+
+    assert constant_outputs(trace, trace.ops, trace.outputs) == [0, 1]
+
+
 def test_an_output_that_is_clamped_to_a_point_is_known_to_be_constant() -> None:
     b = Building()
 

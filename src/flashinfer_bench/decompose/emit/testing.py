@@ -162,7 +162,7 @@ def _range(trace: OpTrace, op: Op, ranges: dict[str, _Range]) -> _Range:
         return first
     if first == _Range(0, 0) and name in _ZERO_TO_ZERO:
         return first
-    return _arithmetic(name, first, second, op) or _along_one(trace, name, op) or _ANY
+    return _along_one(trace, name, op) or _arithmetic(name, first, second, op) or _ANY
 
 
 def _of(given: Any, ranges: dict[str, _Range]) -> _Range:
@@ -175,8 +175,10 @@ def _of(given: Any, ranges: dict[str, _Range]) -> _Range:
 
 def _arithmetic(name: str, first: _Range, second: _Range, op: Op) -> _Range | None:
     match name:
-        case "mul" if _Range(0, 0) in (first, second):
+        case "mul" | "matmul" | "bmm" | "mm" if _Range(0, 0) in (first, second):
             return _Range(0, 0)
+        case "linear" if first == _Range(0, 0) and argument(op, 2, "bias") is None:
+            return first
         case "relu":
             return _Range(max(first.low, 0), max(first.high, 0))
         case "clamp" | "hardtanh" | "clamp_min" | "clamp_max":

@@ -110,6 +110,9 @@ def called(name, *arguments):
         os.waitpid(pid, 0)
         return "started"
     return errno.errorcode[ctypes.get_errno()]
+def is_soon_out_of_timers():
+    made = ctypes.c_void_p()
+    return any(libc.timer_create(1, None, ctypes.byref(made)) for _ in range(1000))
 def in_thread():
     found = []
     thread = threading.Thread(target=found.append, args=(42,))
@@ -135,6 +138,8 @@ if __name__ == "__main__":
         "a process on our memory": start(VM),
         "a sibling on our memory": start(VM | PARENT),
         "clone3": called("clone3", None, 0),
+        "a few timers": libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) == 0,
+        "a thousand timers": not is_soon_out_of_timers(),
         "a thread": in_thread(),
         "a fork": in_fork(),
         "a program": subprocess.run([sys.executable, "-c", "print(42)"], capture_output=True).stdout == b"42\\n",
@@ -144,7 +149,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_process_starts_no_siblings_and_nobody_who_shares_its_memory_unseen(
+def test_a_process_starts_no_siblings_nobody_who_shares_its_memory_unseen_and_few_timers(
     tmp_path: Path,
 ) -> None:
     if not seccomp.is_known_machine():
@@ -161,6 +166,8 @@ def test_a_process_starts_no_siblings_and_nobody_who_shares_its_memory_unseen(
         "a process on our memory": "EPERM",
         "a sibling on our memory": "EPERM",
         "clone3": "ENOSYS",
+        "a few timers": True,
+        "a thousand timers": False,
         "a thread": True,
         "a fork": True,
         "a program": True,

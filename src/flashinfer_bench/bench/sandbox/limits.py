@@ -16,6 +16,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 _LARGEST_FILE_BYTES = 8 << 30
+_MOST_TIMERS = 32
 MOST_PROCESSES = 4096
 _SHARE_OF_MEMORY = 0.9
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -52,11 +53,13 @@ def be_first_to_go(*, is_judge: bool) -> None:
 
 
 def limit_resources(*, limits_files: bool, limits_memory: bool) -> None:
-    """Bound processes and, where wanted, the size of files, shared memory included, and private memory.
+    """Bound processes, timers and, where wanted, the size of files, shared memory included, and private memory.
 
-    Address space is no measure of memory, least of all with CUDA, which reserves terabytes of it.
+    A timer that rings takes its time from whoever runs there. Address space is no measure of memory, least of all
+    with CUDA, which reserves terabytes of it.
     """
     _lower(resource.RLIMIT_NPROC, tasks_of_machine() + MOST_PROCESSES)  # it counts all of a user's
+    _lower(resource.RLIMIT_SIGPENDING, _signals_of_user() + _MOST_TIMERS)  # timers hold one each
     if limits_files:
         _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE_BYTES)
     if limits_memory:
@@ -72,6 +75,13 @@ def tasks_of_machine() -> int:
     """Count the threads of all processes, in microseconds."""
     running_of_total = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
     return int(running_of_total.partition("/")[2])
+
+
+def _signals_of_user() -> int:
+    """Count the signals that wait for all of a user's processes, and the timers that will send one."""
+    told = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    (line,) = (line for line in told.splitlines() if line.startswith("SigQ:"))
+    return int(line.split()[1].partition("/")[0])
 
 
 def _available_bytes() -> int:

@@ -214,7 +214,10 @@ def call_costs_ms(dataset: Path, decode: dict) -> dict[str, float]:
     """Time what an applied call of each kernel takes beyond the kernel: at the size of a decode step, in a loop."""
     hidden = torch.randn(llama.BATCH, 1, llama.SIZES["hidden_size"])
     wide = torch.randn(llama.BATCH, 1, llama.SIZES["intermediate_size"])
-    inputs = {"rms_norm": (hidden, hidden[0, 0].clone()), "silu_and_mul": (wide, wide)}
+    inputs = {
+        "rms_norm": (hidden, torch.nn.Parameter(hidden[0, 0].clone(), requires_grad=False)),
+        "silu_and_mul": (wide, wide),
+    }
     best_ms = {each["kernel"]: each["best_ms"] for each in decode["kernels"] if each["best"]}
     costs = {}
     with fib.enable_apply(dataset):

@@ -33,18 +33,19 @@ def schema(entity: str | None, names: bool, as_json: bool) -> None:
     from flashinfer_bench.cli.document_schemas import document_names, document_schema  # noqa: PLC0415
     from flashinfer_bench.data import schema_of, schemas  # noqa: PLC0415  # pydantic
 
-    entities, documents = [name.lower() for name in schemas()], document_names()
+    entities = [name.lower() for name in schemas()]
     if names and entity is not None:
         raise UsageError(f"--names prints all names; leave out {entity!r}")
     if names and as_json:
+        documents = document_names()
         screen.show_json({"schema_version": 1, "entities": entities, "documents": documents})
     elif names:
-        click.echo("\n".join([*entities, *documents]))
+        click.echo("\n".join([*entities, *document_names()]))
     elif entity is None:
         screen.show_json(schemas())
     elif entity.lower() in entities:
         screen.show_json(schema_of(entity))
-    elif entity in documents:
+    elif entity in (documents := document_names()):
         screen.show_json(document_schema(entity))
     else:
         known = [*entities, *documents]

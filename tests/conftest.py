@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `&` says so; tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class NoHeavyImports:

@@ -166,6 +166,21 @@ def test_triton_is_compiled_for_an_architecture_when_one_is_asked_for() -> None:
 
 @pytest.mark.full
 @needs_triton
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param("assert x.is_cuda", id="insists-on-a-gpu"),
+        pytest.param("assert 'torch._dynamo' not in __import__('sys').modules", id="quick"),
+    ],
+)
+def test_what_triton_is_compiled_with_has_no_content(first: str) -> None:
+    source = TRITON.replace("    y = ", f"    {first}\n    y = ")
+
+    assert skipped(kernel(source, "triton"), arch="sm_90") == "built for sm_90, no CUDA device"
+
+
+@pytest.mark.full
+@needs_triton
 def test_a_triton_kernel_that_does_not_compile_is_a_compile_error_with_tritons_words() -> None:
     source = TRITON.replace("mask=at < n) + 1", "mask=at < n) + undeclared_name")
 

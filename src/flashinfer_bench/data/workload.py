@@ -82,6 +82,19 @@ class WorkloadTolerance(Entity):
     """Of the judge `summed`: whether `-inf` is right where both outputs have it."""
 
 
+class InputStatistics(Entity):
+    """What floats were like that a call had and nobody kept: of at most 65,536 finite elements all over them."""
+
+    mean: FiniteFloat
+    """Their mean."""
+    std: Annotated[FiniteFloat, Field(ge=0)]
+    """Their standard deviation."""
+    largest: Annotated[FiniteFloat, Field(ge=0)]
+    """The largest absolute value."""
+    zeros: Annotated[float, Field(ge=0, le=1)]
+    """The share of zeros."""
+
+
 InputSpec = Annotated[
     Annotated[RandomInput, Tag("random")]
     | Annotated[ScalarInput, Tag("scalar")]
@@ -125,6 +138,8 @@ class Workload(Entity):
     """Goes before the settings of the definition and its op type; what it leaves out is theirs."""
     weak: list[NonEmptyStr] = Field(default_factory=list, exclude_if=is_empty)
     """What wrong kernels do that are known to pass here, such as `ignores mask`; `decompose` writes it."""
+    observed: dict[str, InputStatistics] = Field(default_factory=dict, exclude_if=is_empty)
+    """By input, what the floats of a traced call were like that are drawn at random here; no part of the uuid."""
 
     def is_of_class(self, wanted: str) -> bool:
         """Tell whether `small`, `full` or `all` takes this workload in."""

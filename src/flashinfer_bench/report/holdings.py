@@ -83,6 +83,8 @@ class ShownTensor:
     source: str | None = None
     """Where a workload's input comes from."""
     description: str | None = None
+    observed: dict[str, float] | None = None
+    """What its floats were like in the call that the workload was traced from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +342,7 @@ def _tensor(
     name: str, spec: TensorSpec, lengths: Mapping[str, int], workload: Workload | None
 ) -> ShownTensor:
     source = workload.inputs.get(name) if workload is not None else None
+    observed = workload.observed.get(name) if workload is not None else None
     shape = None if spec.shape is None else tuple(lengths.get(axis, axis) for axis in spec.shape)
     return ShownTensor(
         name=name,
@@ -348,6 +351,7 @@ def _tensor(
         size_bytes=_size_bytes(shape, spec.dtype.value),
         source=None if source is None else _source_text(source.to_dict()),
         description=spec.description,
+        observed=None if observed is None else observed.to_dict(),
     )
 
 

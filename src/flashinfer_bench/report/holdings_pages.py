@@ -13,7 +13,14 @@ from flashinfer_bench.report.holdings import (
     ShownWorkload,
     shape_text,
 )
-from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, size_text, speedup_text
+from flashinfer_bench.text.numbers import (
+    NOTHING,
+    count_text,
+    latency_text,
+    percent_text,
+    size_text,
+    speedup_text,
+)
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
@@ -181,6 +188,16 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
 
 _SHORT_ID = 12
 
+
+def _observed_text(observed: Mapping[str, float] | None) -> str:
+    """Say what floats were like that were not kept."""
+    if observed is None:
+        return ""
+    figures = {name: f"{observed[name]:.3g}" for name in ("mean", "std", "largest")}
+    figures["zeros"] = percent_text(observed["zeros"])
+    return ", ".join(f"{name} {figure}" for name, figure in figures.items())
+
+
 _TENSORS: tuple[RowColumn[ShownTensor], ...] = (
     RowColumn("name", lambda each: each.name),
     RowColumn("shape", lambda each: shape_text(each.shape)),
@@ -191,6 +208,7 @@ _TENSORS: tuple[RowColumn[ShownTensor], ...] = (
         is_number=True,
     ),
     RowColumn("from", lambda each: each.source or ""),
+    RowColumn("observed", lambda each: _observed_text(each.observed)),
     RowColumn("about", lambda each: each.description or ""),
 )
 _DEFINITIONS: tuple[RowColumn[ListedDefinition], ...] = (

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.tracing.policies import FilterPolicy, chosen_inputs
 from flashinfer_bench.tracing.records import WorkloadEntry
-from flashinfer_bench.tracing.snapshot import as_tensors, axes_of, copied, named_inputs, scalars_of
+from flashinfer_bench.tracing.snapshot import (
+    as_tensors,
+    axes_of,
+    copied,
+    named_inputs,
+    observed,
+    scalars_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -62,7 +69,15 @@ class CallRecorder:
         }
         if not chosen and self.filter.never_rejects:  # another call like this adds nothing
             self._settle({**inputs, **scalars})
-        entry = WorkloadEntry(self.definition.name, axes, copied(chosen), order, scalars=scalars)
+        others = {name: tensors[name] for name in tensors if name not in {*chosen, *scalars}}
+        entry = WorkloadEntry(
+            self.definition.name,
+            axes,
+            copied(chosen),
+            order,
+            scalars=scalars,
+            observed=observed(others),
+        )
         if self._decides_first:
             return entry
         with self._lock:

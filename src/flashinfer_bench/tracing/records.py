@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Definition
     from flashinfer_bench.data.layout import Layout
+    from flashinfer_bench.data.workload import InputStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class WorkloadEntry:
     """Always None: calls under CUDA-graph capture are left out."""
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     """Values of the inputs without a shape."""
+    observed: Mapping[str, InputStatistics] = field(default_factory=dict)
+    """What the floats were like that are not written down."""
 
     @property
     def nbytes(self) -> int:
@@ -71,17 +74,17 @@ class Record:
 
 def record_of(entry: WorkloadEntry, definition: Definition, layout: Layout) -> Record:
     """Render an entry; tensors that were not copied become random inputs."""
+    axes, observed = dict(entry.axes), dict(entry.observed)
     if not entry.inputs_to_dump:
         inputs = _inputs(entry, definition, "")
-        axes = dict(entry.axes)
         own = uuid_of(definition.name, axes, inputs)
-        workload = Workload(axes=axes, inputs=inputs, uuid=own)
+        workload = Workload(axes=axes, inputs=inputs, uuid=own, observed=observed)
         return Record(definition, _trace(definition, workload), None, b"")
     blob = save(dict(entry.inputs_to_dump))
     identity = _identity(definition, entry, blob)
     path = layout.blob_file(definition, identity)
     inputs = _inputs(entry, definition, path.relative_to(layout.root).as_posix())
-    workload = Workload(axes=dict(entry.axes), inputs=inputs, uuid=identity)
+    workload = Workload(axes=axes, inputs=inputs, uuid=identity, observed=observed)
     return Record(definition, _trace(definition, workload), path, blob)
 
 

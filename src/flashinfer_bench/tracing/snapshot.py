@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
+from flashinfer_bench.tensors.statistics import statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.data import Definition, TensorSpec
+    from flashinfer_bench.data.workload import InputStatistics
 
 
 class UntraceableError(Exception):
@@ -72,6 +74,12 @@ def copied(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
+
+
+def observed(tensors: Mapping[str, torch.Tensor]) -> dict[str, InputStatistics]:
+    """Say what the floats among these are like."""
+    found = {name: statistics_of(tensor) for name, tensor in tensors.items()}
+    return {name: figures for name, figures in found.items() if figures is not None}
 
 
 def is_captured(values: Iterable[object]) -> bool:

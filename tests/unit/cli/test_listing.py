@@ -164,3 +164,20 @@ def test_a_line_of_something_else_is_told_in_one_line(tmp_path: Path, line: str)
     assert result.stderr == (
         f"error: line 1 of {file} holds nothing with a name or an id that could be shown\n"
     )
+
+
+def test_what_the_floats_of_a_traced_workload_were_like_is_shown(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(DATASET, tmp_path / "copy"))
+    (file,) = copy.rglob("workloads/**/gemm_n8.jsonl")
+    first, *others = file.read_text().splitlines()
+    workload = json.loads(first)
+    name = next(iter(workload["workload"]["inputs"]))
+    figures = {"mean": 0.125, "std": 1.5, "largest": 60.0, "zeros": 0.5}
+    workload["workload"]["observed"] = {name: figures}
+    file.write_text("\n".join([json.dumps(workload), *others, ""]))
+    uuid = workload["workload"]["uuid"]
+
+    (shown,) = _document("show", uuid, str(copy))["shown"]
+
+    assert next(each for each in shown["inputs"] if each["name"] == name)["observed"] == figures
+    assert "mean 0.125, std 1.5, largest 60, zeros 50%" in _invoke("show", uuid, str(copy)).stdout

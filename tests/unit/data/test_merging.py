@@ -282,3 +282,20 @@ def test_a_line_that_is_no_trace_is_named(first: Path, tmp_path: Path, key: str)
 
     assert done.exit_code == 3
     assert done.stderr == f"error: {file}:1: is no trace: it has no {key}\n"
+
+
+def test_a_workload_that_was_traced_twice_is_one_whatever_its_floats_were_like(
+    first: Path, second: Path, tmp_path: Path
+) -> None:
+    seen = (
+        '"observed":{{"x":{{"mean":{},"std":1.0,"largest":4.0,"zeros":0.0}}}},"uuid":"gelu_h8-w1"'
+    )
+    for number, root in enumerate((first, second)):
+        (file,) = root.rglob("workloads/**/gelu_h8.jsonl")
+        edit(file, '"uuid":"gelu_h8-w1"', seen.format(number))
+
+    done = merge(tmp_path / "out", first, second)
+
+    assert done.exit_code == 0, done.stderr
+    (line,) = (each for each in lines_below(tmp_path / "out") if "observed" in each)
+    assert json.loads(line)["workload"]["observed"]["x"]["mean"] == 0

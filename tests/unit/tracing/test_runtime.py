@@ -535,3 +535,23 @@ def test_calls_of_torchs_own_functions_are_traced_unless_no_adapter_is_wanted(
         layer(torch.ones(7, 4))
 
     assert [line.workload.axes["M"] for line in lines(tmp_path, gemm)] == [3]
+
+
+def test_of_floats_that_are_not_written_down_a_few_figures_stay(
+    trace_set: TraceSet, gather: Definition, tmp_path: Path
+) -> None:
+    x = torch.tensor([[0.0, 0, 1, -3], [float("-inf"), 1, 1, 1], [1, 1, 1, 1]])
+
+    collected(
+        TracingRuntime(trace_set, TracingConfig(input_dump_policy="dump_int")), (x, call()[1], 0.5)
+    )
+
+    (line,) = lines(tmp_path, gather)
+    kept = x[x.isfinite()]
+    assert set(line.workload.observed) == {"x"}  # indices are written down
+    assert line.workload.observed["x"].to_dict() == {
+        "mean": pytest.approx(kept.mean().item(), rel=1e-5),
+        "std": pytest.approx(kept.std(correction=0).item(), rel=1e-5),
+        "largest": 3.0,
+        "zeros": pytest.approx(2 / 11, rel=1e-5),
+    }

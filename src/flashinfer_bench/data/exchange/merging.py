@@ -246,7 +246,9 @@ class _Source:
         owners = [("definition", trace.definition), *(("blob", path) for path in stored)]
         if self._is_left_out("workload", key, owners):
             return
-        if self._enter("workload", key, trace.workload.to_dict(), file):
+        content = trace.workload.to_dict()
+        content.pop("observed", None)  # of the call that was traced first; the inputs are the same
+        if self._enter("workload", key, content, file):
             self._merge.add_line(place, lines_of([trace]))
 
     def _add_stored(self, path: str, named_by: str) -> None:

@@ -69,3 +69,18 @@ def test_a_version_that_fails_has_its_failure_as_values(root: Path, tmp_path: Pa
     assert (first["whose"], first["status"]) == ("new", "RUNTIME_ERROR")
     assert first["failure"]["exception"]["type"] == "AttributeError"
     assert first["failure"]["exception"]["line"] == 2
+
+
+def test_a_document_has_both_ends_of_a_long_log_and_where_all_of_it_is(
+    root: Path, tmp_path: Path
+) -> None:
+    raises = "def run(x):\n    raise ValueError('still at it ' * 5000 + 'ended')\n"
+
+    done = ab(root, "honest", kernel(tmp_path, "new", raises), "--rounds", "1", "--json")
+
+    found = document(done)["ab"]
+    whole = Path(found["log_file"]).read_text()
+    for failure in found["failures"]:
+        assert len(failure["log"]) < 9_000
+        assert f"left out; the whole log: {found['log_file']} …]" in failure["log"]
+    assert "still at it " * 5000 + "ended" in whole

@@ -31,7 +31,7 @@ CANDIDATES = {
     (1, 13, 1): "class ModelNew(nn.Module):\n    def forward(self, x):\n        return F.silu(x) * 1.03\n",
     (1, 13, 2): "class ModelNew(nn.Module)\n    pass\n",
     (1, 13, 3): "class Model(nn.Module):\n    def forward(self, x):\n        return F.silu(x)\n",
-    (1, 13, 4): "class ModelNew(nn.Module):\n    def forward(self, x):\n        raise ValueError('no kernel')\n",
+    (1, 13, 4): "class ModelNew(nn.Module):\n    def forward(self, x):\n        raise ValueError('no kernel ' * 999)\n",
     # top-k: a tuple of values and integers; the second candidate mistakes one index
     (1, 33, 0): "class ModelNew(nn.Module):\n    def __init__(self, k):\n        super().__init__()\n"
     "        self.k = k\n\n    def forward(self, x):\n"
@@ -179,6 +179,14 @@ def test_the_report_says_which_inputs_are_not_drawn(document: dict[str, Any]) ->
 
 def test_an_exception_reaches_the_metadata(document: dict[str, Any]) -> None:
     assert "no kernel" in sample(document, 1, 13, 4)["metadata"]["runtime_error"]
+
+
+def test_a_long_log_is_cut_and_says_where_all_of_it_is(document: dict[str, Any]) -> None:
+    found, whole = sample(document, 1, 13, 4), document["eval"]["log_file"]
+
+    assert len(found["log"]) < 9_000
+    assert f"left out; the whole log: {whole} …]" in found["log"]
+    assert Path(whole).read_text().count("no kernel ") >= 998
 
 
 def test_pass_at_k_and_fast_p_count_what_is_right(document: dict[str, Any]) -> None:

@@ -162,3 +162,13 @@ SAME = {
 @pytest.mark.parametrize("command", list(command_names(cli, click.Context(cli))))
 def test_every_command_with_a_document_has_a_schema(command: str) -> None:
     assert SAME.get(command, command) in document_names()
+
+
+def test_the_last_of_the_lines_of_a_run_is_what_its_schema_says() -> None:
+    schema, error = document_schema("run"), document_schema("error")
+    document = json.loads((RECORDED / "run.json").read_text())
+    stopped = json.loads((RECORDED / "error-usage.json").read_text())
+
+    for extra in ({"event": "ended"}, {"event": "ended", "error": stopped["error"]}):
+        assert list(faults(document | extra, schema, schema, "run")) == []
+    assert list(faults({"event": "ended"} | stopped, error, error, "error")) == []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 _LONG_WORD = re.compile(r"[^\s/'\":;,]{256,}")
 _SHOWN_CHARACTERS = 40
+_END_CHARACTERS = 400
 _WANTS_JSON = f"{__name__}.wants_json"
 _KINDS: dict[int, Literal["usage", "dataset", "machine"]] = {2: "usage", 3: "dataset", 4: "machine"}
 
@@ -45,9 +46,10 @@ def faults_in_one_line(ctx: click.Context) -> Iterator[None]:
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click ends these as it should
         except click.ClickException as error:
-            fault = CommandFault("usage", error.format_message(), error.exit_code)
+            shown = _readable(error)
+            fault = CommandFault("usage", shown.format_message(), shown.exit_code)
             _show_document(ctx, _told(fault))
-            raise
+            raise shown from None
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # a fault of ours, whatever it is
             _fail(ctx, _told(fault_of(error)))
 
@@ -68,7 +70,7 @@ def fault_of(error: BaseException) -> CommandFault:
     too_long = _too_long_name(error)
     if too_long is not None:
         return CommandFault(
-            "usage", f"{too_long}: too long for a file's name", UsageError.exit_code
+            "usage", f"{_middle_cut(too_long)}: too long for a file's name", UsageError.exit_code
         )
     match error:
         case KeyboardInterrupt():
@@ -114,6 +116,24 @@ def _shortened(text: str) -> str:
         ),
         text,
     )
+
+
+def _readable(error: click.ClickException) -> click.ClickException:
+    """Shorten what click says of a long name or value."""
+    said = error.format_message()
+    text = _middle_cut(_shortened(said))
+    if text == said or not isinstance(error, click.UsageError):
+        return error
+    return click.UsageError(text, error.ctx)
+
+
+def _middle_cut(text: str) -> str:
+    """Leave the ends of a value of many words, given on the command line, and what is said of it."""
+    surplus = len(text) - 2 * _END_CHARACTERS
+    if surplus <= 0:
+        return text
+    left_out = count_text(surplus, "character")
+    return f"{text[:_END_CHARACTERS]}… ({left_out} left out) …{text[-_END_CHARACTERS:]}"
 
 
 def want_json(ctx: click.Context, arguments: Sequence[str]) -> None:

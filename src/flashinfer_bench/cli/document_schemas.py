@@ -19,7 +19,12 @@ import msgspec
 from flashinfer_bench.cli.commands import Command
 
 DOCUMENTS: dict[str, dict[str, str]] = {
-    "run": {"counts": "dict[str, int]", "run": "report.run:RunReport"},
+    "run": {
+        "counts": "dict[str, int]",
+        "run": "report.run:RunReport",
+        "error?": "cli.boundary:CommandFault",
+        "event?": "Literal['ended']",
+    },
     "dry-run": {"dry_run": "report.run:DryRun"},
     "check": {"counts": "dict[str, int]", "check": "report.check:CheckReport"},
     "ab": {"ab": "report.ab:AbReport"},
@@ -61,7 +66,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     },
     "schema": {"entities": "list[str]", "documents": "list[str]"},
     "doctor": {"doctor": "bench.tools.doctor_report:DoctorReport"},
-    "error": {"error": "cli.boundary:CommandFault"},
+    "error": {"error": "cli.boundary:CommandFault", "event?": "Literal['ended']"},
 }
 """What stands in a document beside `schema_version` and `exit_code`, by its command: types, in a module below this
 package; `?`: it may be missing. `error` is that of all; wings' commands say theirs by `Command(document=...)`."""

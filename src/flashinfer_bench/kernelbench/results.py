@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.record import samples_of
 from flashinfer_bench.kernelbench.library import label_of
 from flashinfer_bench.report.jobs import JobResult, solution_results
+from flashinfer_bench.report.logs import log_excerpt
+from flashinfer_bench.report.run import faults_for_document
 from flashinfer_bench.report.scores import measures
 from flashinfer_bench.report.scores.measures import KERNELBENCH, pass_at_k
 
@@ -120,6 +122,22 @@ class EvalReport:
     pass_at_k: dict[int, float]
     skipped: tuple[SkippedJob, ...] = ()
     faults: tuple[Fault, ...] = field(default=())
+    log_file: str | None = None
+    """All of the logs of what is not right."""
+
+
+def for_document(report: EvalReport) -> EvalReport:
+    """Cut logs to what a document holds of them."""
+
+    def cut(log: str) -> str:
+        return log_excerpt(log, whole=report.log_file)
+
+    return replace(
+        report,
+        samples=tuple(replace(each, log=cut(each.log)) for each in report.samples),
+        baselines=tuple(replace(each, log=cut(each.log)) for each in report.baselines),
+        faults=faults_for_document(report.faults),
+    )
 
 
 EAGER, COMPILE = "eager", "compile"

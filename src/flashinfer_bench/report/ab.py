@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.report.logs import log_lines
-from flashinfer_bench.report.run import fault_blocks, skipped_blocks
+from flashinfer_bench.report.logs import log_excerpt, log_lines
+from flashinfer_bench.report.run import fault_blocks, faults_for_document, skipped_blocks
 from flashinfer_bench.text.numbers import (
     count_text,
     error_text,
@@ -87,6 +87,20 @@ class AbReport:
     failures: tuple[AbFailure, ...]
     skipped: tuple[SkippedJob, ...]
     dataset_faults: tuple[Fault, ...]
+    log_file: str | None = None
+    """All of the failures' logs."""
+
+
+def for_document(report: AbReport) -> AbReport:
+    """Cut logs to what a document holds of them."""
+    return replace(
+        report,
+        failures=tuple(
+            replace(each, log=log_excerpt(each.log, whole=report.log_file))
+            for each in report.failures
+        ),
+        dataset_faults=faults_for_document(report.dataset_faults),
+    )
 
 
 def ab_page(report: AbReport) -> Page:
@@ -96,7 +110,7 @@ def ab_page(report: AbReport) -> Page:
     blocks.append(paragraph(*_settings(report)))
     if report.workloads:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.workloads)]
-    blocks += _failure_blocks(report.failures)
+    blocks += _failure_blocks(report.failures, report.log_file)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
     return (*blocks, heading(_headline(report)))
@@ -135,7 +149,7 @@ _FAILURE_COLUMNS: tuple[RowColumn[AbFailure], ...] = (
 )
 
 
-def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
+def _failure_blocks(failures: Sequence[AbFailure], log_file: str | None) -> list[Block]:
     """Show a line for each, then each log once, under the workloads that ended with it."""
     blocks: list[Block] = []
     if failures:
@@ -145,7 +159,7 @@ def _failure_blocks(failures: Sequence[AbFailure]) -> list[Block]:
         axes.setdefault((each.whose, each.log), []).append(axes_text(each.axes))
     for (whose, log), places in axes.items():
         title = f"The {whose} one is wrong with {'; '.join(places)}"
-        blocks += [heading(title), paragraph(*log_lines(log))]
+        blocks += [heading(title), paragraph(*log_lines(log, whole=log_file))]
     return blocks
 
 

@@ -34,7 +34,9 @@ _UNPARSED = re.compile(
 )
 """A source that does not parse: its place is no frame."""
 _SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
+_EXITED = re.compile(r"^its process exited with code (?P<code>\d+)$", re.MULTILINE)
 _MOST_MESSAGES = 20
+_LONGEST_MESSAGE = 1_000
 _RULES = {
     "INCORRECT_NUMERICAL": "tolerance",
     "INCORRECT_SHAPE": "shape",
@@ -105,6 +107,8 @@ class Failure:
     """The signal that ended its process, such as SIGSEGV."""
     hung_at: CodePlace | None = None
     """Where the solution's Python code was when its time was up; None in compiled code."""
+    process_exit_code: int | None = None
+    """With which its process ended itself."""
 
 
 def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure | None:
@@ -114,10 +118,10 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
     lines = without_group_margin(log).splitlines()
     count = _COUNT.search(log)
     is_build = status == "COMPILE_ERROR"
-    ended = _SIGNAL.search(log)
+    ended, exited = _SIGNAL.search(log), _EXITED.match(log)
     return Failure(
         rule=violations[0] if violations else _RULES.get(status, status.lower()),
-        message=headline(log),
+        message=headline(log, limit=_LONGEST_MESSAGE),
         wrong_elements=int(count["wrong"]) if count else None,
         elements=int(count["all"]) if count else None,
         mismatches=_mismatches(lines),
@@ -125,6 +129,7 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
         exception=_unparsed(log) or _raised(lines),
         signal=ended["signal"] if ended else None,
         hung_at=_hung_at(lines),
+        process_exit_code=int(exited["code"]) if exited else None,
     )
 
 

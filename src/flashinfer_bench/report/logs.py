@@ -31,14 +31,14 @@ _TELLING = re.compile(
 )
 
 
-def headline(log: str) -> str:
-    r"""Give the line that says what is wrong: of a traceback the exception, else the first one.
+def headline(log: str, *, limit: int = 120) -> str:
+    r"""Give the line that says what is wrong, cut to a length: of a traceback the exception, else the first one.
 
     >>> headline('Traceback (most recent call last):\n  File "k.py", line 2, in run\nValueError: bad size\n')
     'ValueError: bad size'
     """
     plain = without_group_margin(log)
-    first = first_line(plain)
+    first = first_line(plain, limit=limit)
     if first != _TRACEBACK:
         return first
     lines = plain.splitlines()
@@ -47,7 +47,7 @@ def headline(log: str) -> str:
         for before, line in itertools.pairwise(lines)
         if before.startswith("  ") and line and not line.startswith(" ")
     ]
-    return first_line(raised[-1]) if raised else first
+    return first_line(raised[-1], limit=limit) if raised else first
 
 
 def without_group_margin(log: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.jobs import job_line, result_blocks
-from flashinfer_bench.report.logs import headline
+from flashinfer_bench.report.logs import headline, log_excerpt
 from flashinfer_bench.text.numbers import count_text, duration_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from flashinfer_bench.report.jobs import JobResult, SolutionResult
 
@@ -98,6 +98,13 @@ class RunReport:
     def failed(self) -> int:
         """Jobs that did not pass."""
         return len(self.jobs) - self.passed
+
+
+def faults_for_document(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Cut what references said to what a document holds of it."""
+    return tuple(
+        replace(each, explanation=log_excerpt(each.explanation, whole=None)) for each in faults
+    )
 
 
 def job_counts(

@@ -188,3 +188,39 @@ def test_json_of_a_program_that_is_run_is_not_ours() -> None:
     result = CliRunner().invoke(cli, ["run", "--nope", "--", "--json"])
 
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "xy " * 3_000, "abc," * 3_000, "é" * 10_000])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "{}",
+        "--{}",
+        "run --{}",
+        "report {}",
+        "check k.py --language {}",
+        "check k.py --iterations={}",
+        "run --time-budget {}",
+        "list --log-level {}",
+    ],
+)
+def test_a_message_about_a_long_name_is_a_readable_line(words: str, name: str) -> None:
+    arguments = [word.format(name) for word in words.split()]
+
+    result = CliRunner().invoke(cli, arguments)
+    document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
+
+    assert result.exit_code == document["exit_code"] == 2
+    assert len(result.stderr) < 1_300
+    assert len(document["error"]["message"]) < 1_000
+    assert "Traceback" not in result.output
+
+
+def test_a_path_of_many_long_names_is_cut(run: Run) -> None:
+    path = "/".join(["x" * 200] * 50)
+
+    result = run(_raising(OSError(errno.ENAMETOOLONG, "File name too long", path)))
+
+    assert result.exit_code == 2
+    assert result.stderr.endswith(": too long for a file's name\n")
+    assert len(result.stderr) < 1_000

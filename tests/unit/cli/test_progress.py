@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.cli.measure.progress import JsonLines, ProgressTally, building_text
 
 
@@ -60,3 +63,17 @@ def test_programs_are_told_what_is_built(capsys: pytest.CaptureFixture[str]) -> 
         "solutions": ["gelu"],
         "left": 1,
     }
+
+
+def test_a_job_without_a_trace_is_named_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    job = SimpleNamespace(
+        definition=SimpleNamespace(name="gemm"),
+        solution=SimpleNamespace(name="mine"),
+        workload=SimpleNamespace(uuid="u1"),
+    )
+
+    JsonLines(1, 0).finished(cast(Job, job), None)
+
+    told = json.loads(capsys.readouterr().out)
+    names = {"definition": "gemm", "solution": "mine", "workload": "u1"}
+    assert told == {"event": "finished", **names, "job": None}

@@ -179,3 +179,20 @@ def test_a_hang_in_compiled_code_has_no_place() -> None:
 
     assert failure is not None
     assert failure.hung_at is None
+
+
+def test_a_process_that_ended_itself_has_its_exit_code() -> None:
+    logs = ("its process exited with code 3\nbye\n", "no\nits process exited with code 3\n", RAISED)
+
+    found = [failure_of("RUNTIME_ERROR", log) for log in logs]
+
+    assert [each and each.process_exit_code for each in found] == [3, None, None]
+
+
+def test_the_message_of_a_failure_has_its_remedy_too() -> None:
+    log = "nothing was written: " + "the kernel is called with (x, y), " * 10 + "so write into y\n"
+
+    failure = failure_of("INCORRECT_NUMERICAL", log)
+
+    assert failure is not None
+    assert failure.message == log.strip()

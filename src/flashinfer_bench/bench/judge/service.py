@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import time
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from flashinfer_bench.bench.protocol import (
     RunJob,
     ToJudge,
 )
+from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
 from flashinfer_bench.compile.targets import device_arch
@@ -157,8 +157,8 @@ class _Bench:
             return JobEnded(job.id, DatasetFault(str(error)))
         except torch.OutOfMemoryError as error:
             return JobEnded(job.id, Skipped(f"the reference does not fit here: {error}"))
-        except Exception:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
-            return JudgeFailed(job.id, traceback.format_exc())
+        except Exception as error:  # noqa: BLE001  # the boundary: a fault of ours must reach the parent as one
+            return JudgeFailed(job.id, linked_packages.failure_text(error))
 
     def _decide(self, job: RunJob, files: Sequence[int]) -> Decision:
         oracle = self._oracle_for(job, files)
@@ -192,8 +192,8 @@ class _Bench:
             return JobEnded(task.id, DatasetFault(str(error)))
         except torch.OutOfMemoryError as error:
             return JobEnded(task.id, Skipped(f"the reference does not fit here: {error}"))
-        except Exception:  # noqa: BLE001  # as above
-            return JudgeFailed(task.id, traceback.format_exc())
+        except Exception as error:  # noqa: BLE001  # as above
+            return JudgeFailed(task.id, linked_packages.failure_text(error))
 
     def _take_links(self, job: RunJob, remedy: str) -> list[Link]:
         links = [self._links[each.name] for each in job.participants]

@@ -242,6 +242,8 @@ class Launcher:
             os.close(writer)
         if isinstance(spawned, NotSpawned):
             log.drain()
+            ours.close()
+            os.close(reader)
             raise WorkerError(f"a {role} did not start: {log.take().strip() or 'no output'}")
         channel: Channel[Any] = Channel(ours, receives)
         worker = Worker(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE, PathRule
 
 if TYPE_CHECKING:
@@ -37,18 +38,20 @@ _PROGRAM_FOLDERS = {"bin", "sbin"}
 def readable(environment: Mapping[str, str]) -> tuple[str, ...]:
     """List the files and folders a solution may read and execute, by the names they are known under."""
     home = Path(environment.get("HOME") or "~").expanduser()
+    imports = [*_import_folders()]
     named = [
         *_SYSTEM,
         *(f"/etc/{name}" for name in _SETTINGS),
         *(sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix),
-        *(path for path in _import_folders() if not _holds(path, home)),
+        *(path for path in imports if not _holds(path, home)),
+        *(path for path in linked_packages.targets(imports) if not _holds(path, home)),
         *(path for path in _from_environment(environment, home) if not _holds(path, home)),
         *_library_folders(),
     ]
     plain = {os.path.normpath(path) for path in named if path.startswith("/")}
     found = (plain | {os.path.realpath(path) for path in plain}) - {"/"}
-    existing = sorted(path for path in found if Path(path).exists())
-    return tuple(path for path in existing if not _lies_in_another(path, existing))
+    existing = {path for path in found if Path(path).exists()}
+    return tuple(path for path in sorted(existing) if not linked_packages.lies_in(path, existing))
 
 
 def rules(
@@ -124,7 +127,3 @@ def _holds(path: str, home: Path) -> bool:
     """Tell whether a folder is the user's home or has it in it."""
     real = os.path.realpath(path)
     return f"{os.path.realpath(home)}/".startswith(real.rstrip("/") + "/")
-
-
-def _lies_in_another(path: str, others: Iterable[str]) -> bool:
-    return any(path.startswith(other + "/") for other in others)

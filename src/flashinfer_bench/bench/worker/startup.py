@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from flashinfer_bench.bench.channel import ChannelClosed
-from flashinfer_bench.bench.sandbox import allowlist, enforcement
+from flashinfer_bench.bench.sandbox import allowlist, enforcement, linked_packages
 from flashinfer_bench.bench.sandbox.policy import SandboxPolicy
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import DeviceError
@@ -62,10 +62,8 @@ def become(
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(FAILED)
-    except BaseException:  # noqa: BLE001  # the outermost frame of a process that may not return
-        import traceback  # noqa: PLC0415
-
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001  # the outermost frame of a process that may not return
+        sys.stderr.write(linked_packages.failure_text(error))
         sys.stderr.flush()
         os._exit(FAILED)
     os._exit(0)
@@ -74,6 +72,7 @@ def become(
 def _shut_in(report: int, policy: SandboxPolicy, readable: Sequence[str]) -> None:
     """The descriptor of the report is closed before anybody's code could write to it."""
     missing = enforcement.enter(policy, readable=readable)
+    linked_packages.require_shown()
     enforcement.make_at_home(policy)
     os.write(report, msgspec.msgpack.encode(missing))
     os.close(report)

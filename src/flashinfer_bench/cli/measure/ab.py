@@ -17,7 +17,7 @@ from flashinfer_bench.cli.measure.versions import find_solution
 from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
-from flashinfer_bench.report.ab import AbReport, ab_page
+from flashinfer_bench.report.ab import AbReport, ab_page, for_document
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.config import BenchmarkConfig
@@ -118,7 +118,7 @@ def _ab(options: AbOptions) -> int:
     report = ab_report(question, definition, plan, found)
     exit_code = _exit_code(report)
     if options.as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "ab": report})
+        screen.show_json({"schema_version": 1, "exit_code": exit_code, "ab": for_document(report)})
     else:
         screen.show(ab_page(report))
     return exit_code

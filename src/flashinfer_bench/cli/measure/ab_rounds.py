@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.measure.kept_logs import keep_logs
 from flashinfer_bench.cli.measure.progress import waiting_text
 from flashinfer_bench.cli.measure.running import skipped_job
 from flashinfer_bench.data.wording import axes_text
@@ -17,6 +18,8 @@ from flashinfer_bench.report.failures import failure_of
 from flashinfer_bench.report.run import Fault, SkippedJob
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.bench.benchmark import Benchmark
     from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.events import Progress
@@ -152,6 +155,7 @@ def ab_report(
     if found.interpreted:
         ratios = [replace(ratio, verdict=Verdict.UNDECIDED) for ratio in ratios]
         whole = replace(whole, verdict=Verdict.UNDECIDED)
+    failures = tuple(_failures(found))
     every = [each for rounds in found.rounds.values() for each in rounds]
     return AbReport(
         old=question.old,
@@ -172,10 +176,19 @@ def ab_report(
         overall_ratio=whole.value,
         overall_interval=whole.interval,
         overall_verdict=whole.verdict.value,
-        failures=tuple(_failures(found)),
+        failures=failures,
         skipped=(*(skipped_job(job, reason) for job, reason in plan.skipped), *_skipped(found)),
         dataset_faults=tuple(_faults(found, definition)),
+        log_file=_keep_logs(failures, question),
     )
+
+
+def _keep_logs(failures: Sequence[AbFailure], question: Question) -> str | None:
+    """Write the logs to a file, one for each pair that is compared; None where both were right."""
+    logs = [
+        (f"{each.whose}: {each.status} with {axes_text(each.axes)}", each.log) for each in failures
+    ]
+    return keep_logs("ab", f"{question.old}\n{question.new}", logs)
 
 
 def _remarks(found: AbOutcomes) -> list[str]:

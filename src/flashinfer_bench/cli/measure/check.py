@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
-from flashinfer_bench.cli.measure.kept_logs import keep_log
+from flashinfer_bench.cli.measure.kept_logs import keep_logs
 from flashinfer_bench.cli.measure.kernel_files import (
     defines_model,
     hints_of,
@@ -40,7 +40,7 @@ from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import for_document, with_log
-from flashinfer_bench.report.run import job_counts
+from flashinfer_bench.report.run import faults_for_document, job_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,7 +178,11 @@ def _check(options: CheckOptions) -> int:
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
-        told = replace(report, jobs=for_document(report.jobs, log_file=report.log_file))
+        told = replace(
+            report,
+            jobs=for_document(report.jobs, log_file=report.log_file),
+            dataset_faults=faults_for_document(report.dataset_faults),
+        )
         screen.show_json({"schema_version": 1, "counts": counts, "check": told}, exit_code)
     else:
         screen.show(check_page(report))
@@ -247,9 +251,8 @@ def _report(
 def _keep_logs(failed: Sequence[JobResult], kernel: str) -> str | None:
     """Write the logs to a file, one for each kernel file, of its last check; None where there is none."""
     path = Path(kernel).resolve()
-    texts = [f"{job.status} with {axes_text(job.axes)}\n{job.log.rstrip()}\n" for job in failed]
-    file = keep_log(path.name, str(path), "\n".join(texts))
-    return file if failed else None
+    logs = [(f"{job.status} with {axes_text(job.axes)}", job.log) for job in failed]
+    return keep_logs(path.name, str(path), logs)
 
 
 def _said(config: BenchmarkConfig, name: str) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli import log
 from flashinfer_bench.data import settings
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _DIGITS = 8
+
+
+def keep_logs(name: str, of: str, logs: Sequence[tuple[str, str]]) -> str | None:
+    """Write logs with their titles to one file; None where there is none."""
+    texts = [f"{title}\n{text.rstrip()}\n" for title, text in logs]
+    return keep_log(name, of, "\n".join(texts)) if texts else None
 
 
 def keep_log(name: str, of: str, text: str) -> str | None:

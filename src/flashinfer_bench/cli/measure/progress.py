@@ -50,7 +50,7 @@ class ProgressView(Protocol):
         """A device does no more; others do what it left."""
         ...
 
-    def finished(self, result: JobResult | None) -> None:
+    def finished(self, job: Job, result: JobResult | None) -> None:
         """A job ended; None if it left no trace."""
         ...
 
@@ -100,7 +100,7 @@ class Lines(_NothingToClose):
         """Say which, and why."""
         log.warn(lost_text(device, reason))
 
-    def finished(self, result: JobResult | None) -> None:
+    def finished(self, job: Job, result: JobResult | None) -> None:  # noqa: ARG002  # the protocol's
         """Print the job's line."""
         if result is not None and self.shows_failures:
             click.echo(job_line(result), err=self._to_stderr, color=False)
@@ -116,13 +116,7 @@ class JsonLines(_NothingToClose):
 
     def started(self, device: str, job: Job) -> None:
         """Say which job."""
-        self._say(
-            "started",
-            device=device,
-            definition=job.definition.name,
-            solution=job.solution.name,
-            workload=job.workload.uuid,
-        )
+        self._say("started", device=device, **_named(job))
 
     def waiting(self, device: str, holder: str) -> None:
         """Say for what."""
@@ -136,9 +130,10 @@ class JsonLines(_NothingToClose):
         """Say which, and why."""
         self._say("lost", device=device, reason=reason)
 
-    def finished(self, result: JobResult | None) -> None:
-        """Give the job as the document has it; null where it left no trace."""
-        self._say("finished", job=None if result is None else with_log_excerpt(result))
+    def finished(self, job: Job, result: JobResult | None) -> None:
+        """Give the job as the document has it; null where it left no trace, and its names all the same."""
+        told = None if result is None else with_log_excerpt(result)
+        self._say("finished", **_named(job), job=told)
 
     def _say(self, event: str, **values: object) -> None:
         screen.show_json_line({"event": event, **values})
@@ -146,6 +141,14 @@ class JsonLines(_NothingToClose):
     def __enter__(self) -> Self:
         self._say("planned", **self._counts)
         return super().__enter__()
+
+
+def _named(job: Job) -> dict[str, str]:
+    return {
+        "definition": job.definition.name,
+        "solution": job.solution.name,
+        "workload": job.workload.uuid,
+    }
 
 
 class ProgressTally:
@@ -226,7 +229,7 @@ class LiveView:
         self._tally.started(device, "lost")
         self._live.console.print(lost_text(device, reason), markup=False, highlight=False)
 
-    def finished(self, result: JobResult | None) -> None:
+    def finished(self, job: Job, result: JobResult | None) -> None:  # noqa: ARG002  # the protocol's
         """Count the job; a failure stays on the screen, or each job where that is wanted."""
         self._tally.finished(passed=None if result is None else result.is_passed)
         if result is not None and (self._lists_passed or not result.is_passed):

@@ -30,6 +30,7 @@ from flashinfer_bench.report.run import (
     PlannedJob,
     RunReport,
     dry_run_page,
+    faults_for_document,
     job_counts,
     run_page,
 )
@@ -331,7 +332,11 @@ def document(
         "exit_code": exit_code,
         **stopped,
         "counts": counts,
-        "run": replace(report, jobs=for_document(report.jobs)),
+        "run": replace(
+            report,
+            jobs=for_document(report.jobs),
+            dataset_faults=faults_for_document(report.dataset_faults),
+        ),
     }
 
 

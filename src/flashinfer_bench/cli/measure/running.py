@@ -151,7 +151,7 @@ def measure(
         with _closing(steps):
             for step in steps:
                 result = collected.add(step)
-                view.finished(result)
+                view.finished(step.job, result)
                 if stops_at(result):
                     collected.is_cut_short = True
                     return

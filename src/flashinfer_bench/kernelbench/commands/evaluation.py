@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.measure.kept_logs import keep_logs
 from flashinfer_bench.cli.measure.progress import Lines, choose_view
 from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure
 from flashinfer_bench.errors import DatasetError, UsageError
@@ -67,6 +68,7 @@ class _Kept(Collected):
 def evaluate(options: EvalOptions) -> int:
     """Judge and time what was asked for; 1 where a candidate is not right."""
     from flashinfer_bench.kernelbench.evaluating import prepare, report_of  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.kernelbench.results import for_document  # noqa: PLC0415  # pydantic
 
     candidates = _candidates(options)
     settings = _settings(options)
@@ -76,12 +78,31 @@ def evaluate(options: EvalOptions) -> int:
         measure(prepared.benchmark, collected, _view(collected, options))
     faults = tuple(collected.faults.values())
     report = report_of(prepared, settings, collected.ended, collected.skipped, faults)
+    report = replace(report, log_file=_keep_logs(report, options))
     exit_code = _exit_code(report, collected)
     if options.as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "eval": report})
+        screen.show_json(
+            {"schema_version": 1, "exit_code": exit_code, "eval": for_document(report)}
+        )
     else:
         screen.show(eval_page(report))
     return exit_code
+
+
+def _keep_logs(report: EvalReport, options: EvalOptions) -> str | None:
+    """Write the logs to a file, one for each file or folder of candidates; None where all are right."""
+    logs = [
+        (f"{each.problem}, sample {each.sample_id}: {each.status}", each.log)
+        for each in report.samples
+        if not each.correctness
+    ]
+    logs += [
+        (f"{each.problem}, {each.name}: {each.status}", each.log)
+        for each in report.baselines
+        if each.status != "PASSED" and each.log
+    ]
+    path = (options.samples or options.candidate or Path()).resolve()
+    return keep_logs(path.name, str(path), logs)
 
 
 def _candidates(options: EvalOptions) -> list[Candidate]:

@@ -45,12 +45,12 @@ def eval_page(report: EvalReport) -> Page:
     if rows:
         blocks.append(table((*columns, *_COLUMNS[5:]), rows))
     blocks.append(paragraph("", *_remarks(report)))
-    blocks += _baseline_blocks(report.baselines)
+    blocks += _baseline_blocks(report.baselines, report.log_file)
     blocks += _score_blocks(report, names)
     for sample in report.samples:
         if not sample.correctness:
             blocks.append(heading(f"{sample.problem}, sample {sample.sample_id}: {sample.status}"))
-            blocks.append(paragraph(*log_lines(sample.log)))
+            blocks.append(paragraph(*log_lines(sample.log, whole=report.log_file)))
     return (*blocks, *skipped_blocks(report.skipped), *fault_blocks(report.faults))
 
 
@@ -116,7 +116,7 @@ def _remarks(report: EvalReport) -> list[str]:
     return lines
 
 
-def _baseline_blocks(baselines: Sequence[BaselineReport]) -> list[Block]:
+def _baseline_blocks(baselines: Sequence[BaselineReport], log_file: str | None) -> list[Block]:
     if not baselines:
         return []
     columns = (Column("problem"), Column("baseline"), Column("latency", is_number=True), Column(""))
@@ -132,7 +132,9 @@ def _baseline_blocks(baselines: Sequence[BaselineReport]) -> list[Block]:
     blocks = [heading("Baselines"), table(columns, rows)]
     for each in baselines:
         if each.status != "PASSED" and each.log:
-            blocks.append(paragraph("", f"{each.problem}, {each.name}:", *log_lines(each.log)))
+            blocks.append(
+                paragraph("", f"{each.problem}, {each.name}:", *log_lines(each.log, whole=log_file))
+            )
     return blocks
 
 

@@ -54,9 +54,7 @@ class CpuClock:
         if not counted or not self._counted:
             return 0
         self.read_ns()
-        met_ns = round(
-            (1 + RELATIVE_ALLOWANCE) * self._met_ns
-        )  # two clocks of the kernel, which differ by 1%
+        met_ns = round((1 + RELATIVE_ALLOWANCE) * self._met_ns)  # by another clock: 1% apart
         return max(0, min(counted) - max(self._counted) - met_ns)
 
     def born_ns(self) -> int:

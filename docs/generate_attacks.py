@@ -45,7 +45,8 @@ change.
 | `not_stopped` | nothing stops it for sure; the reason is in the list below |
 
 Several codes mean that it depends on timing, or on the isolation level, which rule sees it first; any of them rejects
-it. *Needs a sandbox* means that isolation level `off` does not stop it; see [the sandbox](sandbox.md).
+it. *Needs a sandbox* means that isolation level `off` does not stop it; see [the sandbox](sandbox.md). *Needs counters*
+means that nothing does where the kernel gives none: `flashinfer-bench doctor` says whether it counts brief children.
 
 The *honest twin* does the same work without the trick; mostly it is the victim's reference. The two run beside each
 other, at most six times. The attack has gained something if all of the interval of its speedup lies above that of the
@@ -115,7 +116,8 @@ def _status(entry: Entry) -> str:
         text += "; on cuda " + ", ".join(f"`{word}`" for word in entry.expected_on_cuda)
     if entry.tries > 1:
         text += f" in each of {entry.tries} tries"
-    return f"{text}; needs a sandbox" if entry.needs_sandbox else text
+    text += "; needs a sandbox" if entry.needs_sandbox else ""
+    return f"{text}; needs counters" if entry.needs_counters else text
 
 
 def _open_list(hostile: Sequence[Entry]) -> str:

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from flashinfer_bench.attacks import outcomes
 from flashinfer_bench.attacks.command import _FAMILIES
 from flashinfer_bench.attacks.outcomes import Ending, ended
 from flashinfer_bench.attacks.results import AttackRow
@@ -131,6 +132,22 @@ def test_an_attack_that_gets_itself_skipped_has_not_been_stopped() -> None:
 
     assert (dodged.as_documented, dodged.not_run_because) == (False, None)
     assert (absent.as_documented, absent.not_run_because) == (None, "no")
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"), [(None, (False, None)), ("no", (None, "it gave none: no"))]
+)
+def test_what_only_counters_stop_is_expected_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, refused: str | None, expected: tuple[bool | None, str | None]
+) -> None:
+    monkeypatch.setattr(outcomes, "why_not_counted", lambda: refused)
+    (entry,) = entries(only=["clock_early_brief_child"])
+    row = AttackRow("x", "", "clock", entry.expected, "", "", None, None, None, 0.0)
+
+    found = ended(row, entry, Ending(broke="it got through"), sandbox="process")
+
+    reason = found.not_run_because and found.not_run_because.partition(", and ")[2]
+    assert (found.as_documented, reason) == expected
 
 
 @pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)

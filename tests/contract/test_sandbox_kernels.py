@@ -103,7 +103,7 @@ VM, VFORK, PARENT = 0x100, 0x4000, 0x8000
 def start(flags):
     return called("clone", flags | signal.SIGCHLD, 0, 0, 0, 0)
 def called(name, *arguments):
-    pid = libc.syscall(seccomp._number(name), *arguments)
+    pid = libc.syscall(seccomp.number_of(name), *arguments)
     if pid == 0:
         os._exit(0)
     if pid > 0:

@@ -130,6 +130,7 @@ DOCTOR = DoctorReport(
             ),
             SandboxLevel("container", "bubblewrap is not installed", ()),
         ),
+        children_uncounted="Permission denied",
     ),
     installation=Installation("/site/flashinfer_bench", ("flashinfer-bench 0.1.0",), ("/other",)),
     advice=("for cpp (tvm-ffi): install one:\n  apt-get install g++", "stop ffmpeg"),

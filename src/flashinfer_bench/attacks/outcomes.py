@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.attacks.suite import NOT_STOPPED, PASSED, PREVENTED, TOLD, VISIBLE, Entry
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
+from flashinfer_bench.bench.parent.children_clock import why_not_counted
 from flashinfer_bench.bench.record import status_and_log, violations_of
 from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.stats.verdicts import Verdict, ratio_of
@@ -242,6 +243,9 @@ def ended(
     as_documented = ending.fits(row.expected)
     if not as_documented and entry.needs_sandbox and sandbox in WEAK_SANDBOXES:
         reason = f"only a sandbox stops it, and {sandbox!r} was all there was"
+        return replace(row, not_run_because=reason)
+    if not as_documented and entry.needs_counters and (refused := why_not_counted()) is not None:
+        reason = f"only counters of the kernel stop it, and it gave none: {refused}"
         return replace(row, not_run_because=reason)
     return replace(
         row,

@@ -53,7 +53,8 @@ _KEY = re.compile(r"^([a-z][a-z ]*): *(.*)$")
 _KEYS = frozenset(
     {
         "how", "caught by", "why not", "expect", "expect on cuda", "family", "on", "plays", "style",
-        "language", "prepare", "plan", "slow", "needs", "needs sandbox", "scenario", "twin", "tries",
+        "language", "prepare", "plan", "slow", "needs", "needs sandbox", "needs counters", "scenario", "twin",
+        "tries",
     }
 )  # fmt: skip
 
@@ -82,6 +83,8 @@ class Entry:
     is_slow: bool
     needs_sandbox: bool
     """Whether only an isolation level above `limits` stops it."""
+    needs_counters: bool
+    """Whether only the kernel's counters stop it, which it does not give everywhere."""
     why_not: str
     """Why nothing stops it; empty where something does."""
     scenario: str
@@ -190,6 +193,7 @@ def read_entry(path: Path) -> Entry:
         needs=_words(table.get("needs", "")),
         is_slow=table.get("slow") == "yes",
         needs_sandbox=table.get("needs sandbox") == "yes",
+        needs_counters=table.get("needs counters") == "yes",
         why_not=table.get("why not", ""),
         scenario=scenario,
         honest_twin=table.get("twin", ""),

@@ -22,6 +22,8 @@ from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 Role = Literal["judge", "candidate"]
 Phase = Literal["prepare", "plan"]
 """What a solution may have run once per trial besides its calls."""
+About = Literal["descendants", "waiting", "children_time"]
+"""What the parent can look at for the judge: who is below a process, how long it waited, what all it started used."""
 
 # A candidate sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
@@ -400,7 +402,10 @@ class Disconnect(Message, frozen=True):
 
 
 class ProcessObserved(Message, frozen=True):
-    """The answer to `LookAtProcess`: process ids, or one number of nanoseconds."""
+    """The answer to `LookAtProcess`: process ids, or nanoseconds, as one number or at least and at most.
+
+    None where nobody knows.
+    """
 
     numbers: tuple[int, ...]
 
@@ -437,10 +442,10 @@ class CeilingsLearned(Message, frozen=True):
 
 
 class LookAtProcess(Message, frozen=True):
-    """Ask what /proc tells of a candidate: the judge runs references and may not read there."""
+    """Ask what the kernel tells of a candidate: the judge runs references and may not read there."""
 
     pid: int
-    about: Literal["descendants", "waiting"]
+    about: About
 
 
 class TrivialAnswer(msgspec.Struct, frozen=True):

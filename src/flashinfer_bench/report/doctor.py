@@ -123,8 +123,13 @@ def _isolation_cells(isolation: Isolation) -> list[tuple[str, str]]:
         ("user namespaces", "yes" if isolation.has_user_namespaces else "no"),
         ("landlock", f"ABI {isolation.landlock_abi}" if isolation.landlock_abi else "no"),
         ("seccomp filters", "yes" if isolation.has_seccomp_filters else "no"),
+        ("brief children", _counted_text(isolation.children_uncounted)),
         *((f"level {each.name}", _level_text(each)) for each in isolation.levels),
     ]
+
+
+def _counted_text(children_uncounted: str | None) -> str:
+    return "counted" if children_uncounted is None else f"not counted: {children_uncounted}"
 
 
 def _level_text(level: SandboxLevel) -> str:

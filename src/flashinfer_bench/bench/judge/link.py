@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import select
 import time
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.judge.cpu_clock import CpuClock
@@ -26,7 +26,7 @@ from flashinfer_bench.bench.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.bench.protocol import Phase
+    from flashinfer_bench.bench.protocol import About, Phase
 
 Answer = TypeVar("Answer", bound=FromCandidate)
 _MOST_OF_IT = 0.5
@@ -50,7 +50,11 @@ class Link:
         self.name = name
         self.now_ns = time.perf_counter_ns
         self.sleep = time.sleep
-        self.cpu = CpuClock(pid, lambda _: self._look("descendants"))
+        self.cpu = CpuClock(
+            pid,
+            lambda _: self._look("descendants"),
+            lambda: self._look("children_time"),
+        )
         self.is_reference, self.is_timed, self.takes_outputs = False, True, False
         self.phases: tuple[Phase, ...] = ()
         self._channel = channel
@@ -147,7 +151,7 @@ class Link:
         self._budget_s -= (time.perf_counter_ns() - started_ns) / 1e9
         return answer
 
-    def _look(self, about: Literal["descendants", "waiting"]) -> tuple[int, ...]:
+    def _look(self, about: About) -> tuple[int, ...]:
         """Have the parent look at this candidate's process: /proc is out of the judge's reach."""
         request = LookAtProcess(self.new_id(), self._pid, about)
         self._parent.send(request)

@@ -79,10 +79,10 @@ class Monitor:
         before = [participant.link.cpu.read_ns() for participant in others]
         yield
         wall_ns = float(busy.link.now_ns() - started_ns)
-        for participant, used_ns in zip(others, before, strict=True):
-            self._observations[id(participant)].idle.append(
-                (wall_ns, participant.link.cpu.read_ns() - used_ns)
-            )
+        for participant, before_ns in zip(others, before, strict=True):
+            cpu = participant.link.cpu
+            used_ns = cpu.read_ns() - before_ns + cpu.unmet_ns()
+            self._observations[id(participant)].idle.append((wall_ns, used_ns))
 
     def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
         """Take in a block of a judged participant, and see what the control shows for samples as long as these."""
@@ -100,7 +100,9 @@ class Monitor:
             return
         if self._on_cpu:
             claimed_ns = sum(each.claimed_ns for each in block)
-            observations.born.append((claimed_ns, float(participant.link.cpu.born_ns())))
+            cpu = participant.link.cpu
+            observations.unmet.append((claimed_ns, float(cpu.unmet_ns())))
+            observations.born.append((claimed_ns, float(cpu.born_ns())))
         observations.blocks.append(block)
         if self._control is not None and not self._control.link.is_timed:
             peers = self._untimed_peers(trial, block[0].count) if self._on_cpu else ()
@@ -116,6 +118,7 @@ class Monitor:
             observations.stirred.clear()
             observations.blocks.clear()
             observations.born.clear()
+            observations.unmet.clear()
             observations.controls.clear()
 
     def run_batches(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from flashinfer_bench.bench.channel import Channel, ChannelClosed, ChannelTimeout, pair
+from flashinfer_bench.bench.parent.children_clock import open_children_clock
 from flashinfer_bench.bench.protocol import (
     Exited,
     FromServer,
@@ -41,6 +42,7 @@ from flashinfer_bench.tensors import memory
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from flashinfer_bench.bench.parent.children_clock import ChildrenClock
     from flashinfer_bench.bench.protocol import Role
     from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 
@@ -104,6 +106,8 @@ class Worker:
     """What was to hold it and is not in force."""
     granted_bytes: int | None = None
     """Private memory it may have; None: as much as there is."""
+    children: ChildrenClock | None = None
+    """What its children use, ended ones too; None where the kernel does not count it."""
     peak_bytes: int = 0
     """What it had in memory at most, by the kernel's account, once it has ended."""
 
@@ -255,6 +259,7 @@ class Launcher:
             computing_pid=spawned.computing_pid or spawned.pid,
             missing=spawned.missing,
             granted_bytes=memory.granted_bytes(spawned.computing_pid or spawned.pid),
+            children=_clock_of_children(spawned) if role == "candidate" else None,
         )
         self._workers[worker.pid] = worker
         self._selector.register(reader, selectors.EVENT_READ, worker.log)
@@ -411,6 +416,8 @@ class Launcher:
             self._selector.unregister(worker.log.descriptor)
         os.close(worker.log.descriptor)
         worker.channel.close()
+        if worker.children is not None:
+            worker.children.close()
         remove_tree(worker.scratch)
 
     def _server_ended(self) -> WorkerError:
@@ -447,6 +454,11 @@ class Launcher:
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             "TMPDIR": str(self._folder),
         }
+
+
+def _clock_of_children(spawned: Spawned) -> ChildrenClock | None:
+    """Nothing runs in a worker yet that could have started a child."""
+    return open_children_clock(spawned.computing_pid or spawned.pid)
 
 
 def remove_tree(folder: Path) -> None:

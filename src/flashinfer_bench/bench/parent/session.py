@@ -447,7 +447,7 @@ class Session:
     def _await_decision(self, participants: list[CandidateProcess], deadline_s: float) -> Decision:
         """Wait for the judge; tell it at once when a candidate's process ends."""
         watched = {each.worker.pid: each for each in participants}
-        visible = {each.worker.computing_pid for each in participants}
+        visible = {each.worker.computing_pid: each.worker for each in participants}
         judge = self._require_judge()
         while True:
             workers = [judge, *(each.worker for each in watched.values())]
@@ -465,7 +465,8 @@ class Session:
                 raise ChannelTimeout
             match answer:
                 case LookAtProcess():
-                    numbers = _numbers(answer) if answer.pid in visible else ()
+                    seen = visible.get(answer.pid)
+                    numbers = () if seen is None else _numbers(answer, seen)
                     judge.channel.send(ProcessObserved(answer.id, numbers))
                 case JobEnded(outcome=decision):
                     return decision
@@ -574,11 +575,15 @@ class Session:
         self.open()
 
 
-def _numbers(asked: LookAtProcess) -> tuple[int, ...]:
+def _numbers(asked: LookAtProcess, worker: Worker) -> tuple[int, ...]:
     """Look at a candidate for the judge."""
-    if asked.about == "waiting":
-        return (waited_ns(asked.pid),)
-    return tuple(descendants_of(asked.pid))
+    match asked.about:
+        case "waiting":
+            return (waited_ns(asked.pid),)
+        case "children_time":
+            return () if worker.children is None else worker.children.read_ns()
+        case "descendants":
+            return tuple(descendants_of(asked.pid))
 
 
 def _coin(key: int) -> int:

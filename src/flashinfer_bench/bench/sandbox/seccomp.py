@@ -156,7 +156,7 @@ def install(*, pid: int, restricts_signals: bool, restricts_truncate: bool) -> N
     code = ctypes.create_string_buffer(program, len(program))
     count = len(program) // 8
     descriptor = struct.pack("@HP", count, ctypes.addressof(code))
-    number = _number("seccomp")
+    number = number_of("seccomp")
     libc = ctypes.CDLL(None, use_errno=True)
     for flags in (_SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0):  # the flag is younger than filters are
         done = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, descriptor)
@@ -229,7 +229,7 @@ def _about_signals(pid: int) -> Iterable[_Only | _Never]:
 def _answers(calls: Iterable[str], code_number: int) -> list[bytes]:
     """Answer calls without making them: an error, or 0 for a success that is none."""
     code = []
-    for number in map(_number, calls):
+    for number in map(number_of, calls):
         if number != _ABSENT:
             code += [
                 _instruction(_JUMP_IF_EQUAL, number, if_false=1),
@@ -240,7 +240,7 @@ def _answers(calls: Iterable[str], code_number: int) -> list[bytes]:
 
 def _conditional(rule: _Only | _Never) -> list[bytes]:
     """Look at the lower half of an argument: process ids and commands are 32 bits wide."""
-    number = _number(rule.call)
+    number = number_of(rule.call)
     if number == _ABSENT:
         return []
     refuse = _instruction(_RETURN, _RET_ERRNO | errno.EPERM)
@@ -265,7 +265,8 @@ def _conditional(rule: _Only | _Never) -> list[bytes]:
     return [_instruction(_JUMP_IF_EQUAL, number, if_false=len(body)), *body]
 
 
-def _number(call: str) -> int:
+def number_of(call: str) -> int:
+    """Give the number of a system call on this machine; only of the machines known here."""
     on_intel, on_arm = _NUMBERS[call]
     return on_arm if platform.machine() == "aarch64" else on_intel
 

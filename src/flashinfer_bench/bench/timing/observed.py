@@ -78,6 +78,9 @@ class Observations:
     """Blocks of the others: how long they took, and what processor time this one used meanwhile."""
     born: list[tuple[float, float]] = field(default_factory=list)
     """Blocks: what was claimed in all, and the processor time of children born in it that were there at its end."""
+    unmet: list[tuple[float, float]] = field(default_factory=list)
+    """Blocks: what was claimed in all, and the processor time of children that were not there at its start, ended ones
+    too; 0 where the kernel does not count it."""
     silences: list[tuple[float, float]] = field(default_factory=list)
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
     stirred: list[float] = field(default_factory=list)

@@ -132,16 +132,16 @@ def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator
             f"{us(together.typical_ns)} more, together, than in the trusted processes",
         )
         return
-    born = [
-        cpu_ns - RELATIVE_ALLOWANCE * wall_ns - _BIRTH_NS for wall_ns, cpu_ns in observations.born
-    ]
-    if is_surely_above(born):
-        used_ns = statistics.median(cpu_ns for _, cpu_ns in observations.born)
-        yield Suspicion(
-            "hidden_work",
-            f"processes that it started within a block used {us(used_ns)} of processor time by its end",
-        )
-        return
+    for times, allowed_ns in ((observations.unmet, _QUIET_NS), (observations.born, _BIRTH_NS)):
+        born = [used_ns - RELATIVE_ALLOWANCE * wall_ns - allowed_ns for wall_ns, used_ns in times]
+        claims = [median_of(block, CLAIMED) for block in observations.blocks]
+        if is_surely_above(born) or is_above_where_fast(born, claims):
+            used_ns = statistics.median(used_ns for _, used_ns in times)
+            yield Suspicion(
+                "hidden_work",
+                f"processes that it started within a block used {us(used_ns)} of processor time by its end",
+            )
+            return
     spare_ns, spread_ns = spare_cpu_ns(observations, cores=cores)
     allowed_ns = cores * (1 + RELATIVE_ALLOWANCE) * claimed_ns + spare_ns + spread_ns
     over = [median_of(block, RUNNING_CPU) - allowed_ns for block in observations.blocks]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from flashinfer_bench.bench.parent.children_clock import why_not_counted
 from flashinfer_bench.bench.sandbox.isolation import SandboxLevel, sandbox_levels
 from flashinfer_bench.bench.timing.wall import WallClock, overhead_ns
 from flashinfer_bench.bench.tools.doctor_report import (
@@ -73,7 +74,7 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
     found = _noise(has_torch=has_torch) if measures_noise else _Noise(None, None, has_torch)
     can_run = found.can_run and any(each.missing is None for each in languages)
     folders = _folders(dataset)
-    levels = sandbox_levels()
+    levels, children_uncounted = sandbox_levels(), why_not_counted()
     installation = _installation()
     return DoctorReport(
         can_run=can_run,
@@ -90,6 +91,7 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
             system.landlock_abi(),
             system.has_seccomp_filters(),
             levels,
+            children_uncounted,
         ),
         installation=installation,
         advice=(
@@ -98,6 +100,7 @@ def examine(*, dataset: Path | None = None, measures_noise: bool = True) -> Doct
             *_advice_on_folders(folders),
             *_advice_on_timing(state, found),
             *_advice_on_isolation(levels),
+            *_advice_on_counters(children_uncounted),
             *_advice_on_installation(installation),
         ),
     )
@@ -337,6 +340,15 @@ def _advice_on_isolation(levels: tuple[SandboxLevel, ...]) -> list[str]:
     return [
         f"solutions are sandboxed without {', '.join(missing)}; for code you do not trust: {instead}"
     ]
+
+
+def _advice_on_counters(children_uncounted: str | None) -> list[str]:
+    """Say what goes unseen where the kernel gives no counters."""
+    if children_uncounted is None:
+        return []
+    unseen = "on a CPU brief children of a solution can compute unseen"
+    remedy = "sudo sysctl kernel.perf_event_paranoid=2, or run as root"
+    return [f"the kernel gives no counters ({children_uncounted}): {unseen}; {remedy}"]
 
 
 def _advice_on_installation(installation: Installation) -> list[str]:

@@ -95,6 +95,8 @@ class Isolation:
     landlock_abi: int
     has_seccomp_filters: bool
     levels: tuple[SandboxLevel, ...] = ()
+    children_uncounted: str | None = None
+    """Why the processor time of children that end before anybody looks is not counted; None where it is."""
 
 
 @dataclass(frozen=True, slots=True)

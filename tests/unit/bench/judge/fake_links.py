@@ -63,6 +63,8 @@ class Numbers:
     silence_cpu_ns: int = 0
     born_ns: int = 0
     """Processor time of children that a block leaves behind."""
+    unmet_ns: int = 0
+    """Processor time of children that came and went in a block."""
     background_ns: int = 0
     """Processor time while others are timed, a block, besides a tenth of a core."""
 
@@ -98,6 +100,9 @@ class FakeCpu:
 
     def born_ns(self) -> int:
         return self._numbers.born_ns
+
+    def unmet_ns(self) -> int:
+        return 0 if self._idle_since_ns is not None else self._numbers.unmet_ns
 
     def read_ns(self) -> int:
         since = self._idle_since_ns

@@ -38,6 +38,10 @@ def used_in(clock: CpuClock, seconds: float) -> float:
     return (clock.read_ns() - before_ns) / 1e9
 
 
+def used_by_children(clock: CpuClock) -> int:
+    return sum(seen.used_ns for each, seen in clock._seen.items() if each != clock._own)
+
+
 def test_a_busy_process_uses_time(started: list[subprocess.Popen[bytes]]) -> None:
     assert used_in(CpuClock(start(started, BUSY).pid), 0.3) > 0.02
 
@@ -82,6 +86,35 @@ def test_a_child_that_ends_does_not_take_its_time_with_it() -> None:
 
     assert ended_ns - before_ns >= 50_000_000  # taken to have been busy since it was last seen
     assert clock.read_ns() >= ended_ns
+
+
+def test_of_what_is_counted_that_of_children_that_were_met_is_taken_off(
+    started: list[subprocess.Popen[bytes]],
+) -> None:
+    spins = "import time\nwhile time.process_time() < 0.2: pass\n" + IDLE
+    child = start(started, spins)
+    counted = [(0, 1_000)]
+    clock = CpuClock(os.getpid(), lambda _: [child.pid], lambda: counted[-1])
+    clock.look_for_children()
+    before_ns = used_by_children(clock)
+    assert child.stdout is not None
+    child.stdout.readline()
+    clock.read_ns()
+    met_ns = used_by_children(clock) - before_ns
+    child.kill()
+    child.wait()
+
+    counted.append((2 * met_ns + 1_000, 2 * met_ns + 9_000))  # at least, at most
+    assert clock.unmet_ns() == pytest.approx(0.9 * met_ns, abs=2)
+    counted.append((met_ns, met_ns))
+    assert clock.unmet_ns() == 0
+
+
+def test_nobody_is_unmet_where_nobody_counts() -> None:
+    clock = CpuClock(os.getpid())
+    clock.look_for_children()
+
+    assert clock.unmet_ns() == 0
 
 
 def test_a_process_that_ended_counts_no_more() -> None:

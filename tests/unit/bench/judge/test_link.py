@@ -140,6 +140,28 @@ def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(ta
     assert [(each.pid, each.about) for each in asked] == [(1, "waiting")]
 
 
+@pytest.mark.parametrize(("told", "unmet_ns"), [((5_000, 6_000), 4_000), ((), 0)])
+def test_the_parent_is_asked_what_children_used_that_nobody_met(
+    table: Table, told: tuple[int, ...], unmet_ns: int
+) -> None:
+    answers = {"descendants": [()], "children_time": [told, (1_000, 1_000) if told else ()]}
+    open_job(table, limit_s=10.0)
+
+    def answer() -> None:
+        for _ in range(3):
+            request = table.parent.receive()
+            table.parent.send(ProcessObserved(request.id, answers[request.about].pop()))
+
+    other = threading.Thread(target=answer)
+    other.start()
+
+    table.link.cpu.look_for_children()
+    found_ns = table.link.cpu.unmet_ns()
+
+    other.join()
+    assert found_ns == unmet_ns
+
+
 def test_a_candidate_that_is_gone_ends_the_job_while_the_parent_is_asked(table: Table) -> None:
     open_job(table, limit_s=10.0)
     table.parent.send(Disconnect(0, "candidate-1"))

@@ -32,6 +32,9 @@ class Clock:
     def born_ns(self) -> int:
         return 0
 
+    def unmet_ns(self) -> int:
+        return 0
+
 
 @dataclass(eq=False)
 class PlainParticipant:

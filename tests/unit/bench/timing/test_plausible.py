@@ -336,6 +336,16 @@ def test_children_that_lived_within_a_block_count() -> None:
     assert codes(observations) == ["hidden_work"]
     observations.born = [(5 * 5 * CALL_NS, 300 * US)] * 12
     assert codes(observations) == []
+    observations.unmet = observations.born  # where the kernel counts, being born is no excuse
+    assert codes(observations) == ["hidden_work"]
+
+
+def test_children_in_the_half_of_the_blocks_that_makes_the_figure_count() -> None:
+    observations = honest()
+    observations.blocks[:6] = changed(honest(), claimed_ns=-2 * CALL_NS).blocks[:6]
+    observations.unmet = [(0.0, 1e6)] * 6 + [(0.0, 0.0)] * (len(observations.blocks) - 6)
+
+    assert "hidden_work" in codes(observations)
 
 
 def test_processor_time_that_the_reference_uses_as_well_is_held_against_nobody() -> None:

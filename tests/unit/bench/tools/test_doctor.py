@@ -122,6 +122,18 @@ def test_another_distribution_of_the_name_is_found(
     assert any("pip uninstall" in advice and "someone-elses" in advice for advice in found.advice)
 
 
+@pytest.mark.parametrize("reason", [None, "Permission denied"])
+def test_whether_brief_children_are_counted_is_said(
+    monkeypatch: pytest.MonkeyPatch, reason: str | None
+) -> None:
+    monkeypatch.setattr(doctor, "why_not_counted", lambda: reason)
+
+    found = examine(measures_noise=False)
+
+    assert found.isolation.children_uncounted == reason
+    assert any("perf_event_paranoid" in advice for advice in found.advice) == bool(reason)
+
+
 def test_what_torch_was_built_for_is_read_and_not_imported() -> None:
     torch = pytest.importorskip("torch")
 

@@ -69,6 +69,8 @@ class Recorder(TorchFunctionMode):
             self._tape.drop(fn, "elided", "all runs on one device")
             return args[0]
         if fn in _REBINDING:
+            if args[0] is args[1]:  # as `Module.to` does where nothing moves
+                return func(*args, **kwargs)
             raise HiddenStateError(f"{fn} gives a tensor another's memory")
         if kwargs.get("generator") is not None:
             raise HiddenStateError(f"{fn} draws from a generator of the model's own")

@@ -82,6 +82,24 @@ def test_a_cast_that_changes_nothing_gives_no_other_memory() -> None:
     assert replay(source, captured).are_equal
 
 
+@pytest.mark.parametrize(
+    ("bound", "front_end", "asked"),
+    [(lambda _: torch.tensor(3), "meta", 0), (lambda x: (x > 9).sum() + 3, "real", 1)],
+)
+def test_a_tensor_that_bounds_a_slice_is_asked_for_its_number(
+    bound: Callable[..., Any], front_end: str, asked: int
+) -> None:
+    source = source_of(lambda m, x: m.linear(x)[: bound(x), 1:], X)
+
+    captured = capture(source)
+
+    assert captured.trace.front_end == front_end
+    assert sum("__index__() gave 3" in each for each in captured.trace.specialisations) == asked
+    (cut,) = (each for each in captured.trace.ops if each.fn.endswith("getitem__"))
+    assert len(cut.ins) == 1
+    assert replay(source, captured).are_equal
+
+
 def test_a_number_of_the_data_in_an_operation_is_no_check() -> None:
     source = source_of(lambda m, x: _vectorised(m, x) * (x > 0).sum().item(), X)
 

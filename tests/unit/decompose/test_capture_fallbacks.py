@@ -28,6 +28,15 @@ def _vectorised(m: Any, x: Any) -> Any:
     return torch.vmap(lambda row: row * row.sum())(m.linear(x))
 
 
+def _checked_and_vectorised(m: Any, x: Any) -> Any:
+    torch._check((x > 9).sum().item() == 0)
+    return _vectorised(m, x)
+
+
+def _cast_to_its_own_type(m: Any, x: Any) -> Any:
+    return m.linear.to(x.dtype)(x)
+
+
 def _several_at_once(m: Any, x: Any) -> Any:
     parts = [x * 2, x * 3]
     torch._foreach_add_(parts, 1.0)
@@ -49,6 +58,7 @@ def _given_other_memory(m: Any, x: Any) -> Any:
     [
         (_data_dependent, "real"),
         (_vectorised, "export"),
+        (_checked_and_vectorised, "export"),
         (_several_at_once, "export"),
         (_through_numpy, "export"),
     ],
@@ -61,6 +71,39 @@ def test_the_next_rung_is_taken_and_says_why(forward: Callable[..., Any], front_
     assert captured.trace.front_end == front_end
     assert len(captured.trace.notes) == 1
     assert replay(source, captured).are_equal
+
+
+def test_a_cast_that_changes_nothing_gives_no_other_memory() -> None:
+    source = source_of(_cast_to_its_own_type, X)
+
+    captured = capture(source)
+
+    assert captured.trace.front_end == "meta"
+    assert replay(source, captured).are_equal
+
+
+@pytest.mark.parametrize(
+    ("bound", "front_end", "asked"),
+    [(lambda _: torch.tensor(3), "meta", 0), (lambda x: (x > 9).sum() + 3, "real", 1)],
+)
+def test_a_tensor_that_bounds_a_slice_is_asked_for_its_number(
+    bound: Callable[..., Any], front_end: str, asked: int
+) -> None:
+    source = source_of(lambda m, x: m.linear(x)[: bound(x), 1:], X)
+
+    captured = capture(source)
+
+    assert captured.trace.front_end == front_end
+    assert sum("__index__() gave 3" in each for each in captured.trace.specialisations) == asked
+    (cut,) = (each for each in captured.trace.ops if each.fn.endswith("getitem__"))
+    assert len(cut.ins) == 1
+    assert replay(source, captured).are_equal
+
+
+def test_a_number_of_the_data_in_an_operation_is_no_check() -> None:
+    source = source_of(lambda m, x: _vectorised(m, x) * (x > 0).sum().item(), X)
+
+    assert capture(source).trace.front_end == "opaque"
 
 
 def _own_generator(m: Any, x: Any) -> Any:

@@ -88,6 +88,14 @@ def test_what_one_stage_makes_the_next_takes() -> None:
     assert reduced(stages, STEPS[0]) == stages
 
 
+def test_what_the_next_stage_takes_is_reduced_as_what_one_makes() -> None:
+    stages = {"stage_in_channels": [48, 128, 512], "stage_out_channels": [128, 512, 1024]}
+
+    made = reduced(stages, STEPS[0])
+
+    assert made == {"stage_in_channels": [48, 8, 32], "stage_out_channels": [8, 32, 64]}
+
+
 def test_a_model_in_stages_starts_narrow_with_windows_that_divide_its_last_stage() -> None:
     swin = {"image_size": 224, "patch_size": 4, "embed_dim": 96, "window_size": 7}
     made = reduced({**swin, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24]}, STEPS[0])
@@ -120,6 +128,17 @@ def test_an_override_reaches_inner_configurations() -> None:
     made = merged({"a": 1, "inner": {"b": 2, "c": 3}}, {"inner": {"c": 4}})
 
     assert made == {"a": 1, "inner": {"b": 2, "c": 4}}
+
+
+def test_a_module_inside_a_model_is_made_and_called_as_it_is() -> None:
+    pytest.importorskip("transformers", reason="its modules are made")
+    texts = pytest.importorskip("flashinfer_bench.decompose.census.model_texts")
+
+    made = texts.model_text("transformers", "sam2_video")
+
+    assert made.model == "Sam2VideoMemoryAttention"
+    assert "Sam2VideoMemoryAttention(Sam2VideoConfig.from_dict(" in made.text
+    assert "return_dict=True" not in made.text
 
 
 def row(name: str, *kinds: str) -> ArchitectureRow:

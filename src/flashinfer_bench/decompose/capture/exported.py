@@ -114,7 +114,7 @@ class _Reader:
                 self._call(node)
         signature = self._program.graph_signature
         results = [
-            self._ids[spec.arg.name]
+            self._id(spec.arg.name)
             for spec in signature.output_specs
             if spec.kind is OutputKind.USER_OUTPUT and hasattr(spec.arg, "name")
         ]
@@ -181,9 +181,11 @@ class _Reader:
             parent, index = node.args
             self._ids[node.name] = self._parts[parent.name][index]  # type: ignore[union-attr,index]
             return
+        made = node.meta.get("val")
+        if isinstance(made, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return  # a number of the data: a check may ask for it, no operation
         if not isinstance(node.target, torch._ops.OpOverload):
             raise NotRecordableError(f"export makes a call of {node.target}")
-        made = node.meta.get("val")
         if made is None:  # checks of sizes and types
             return
         base = node.target._schema.name.partition("::")[2]
@@ -207,9 +209,14 @@ class _Reader:
         )
         self._ops.append(self._with_public_name(op, base))
 
+    def _id(self, name: str) -> str:
+        if name not in self._ids:
+            raise NotRecordableError("a number depends on data")
+        return self._ids[name]
+
     def _encoded(self, value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
-            return Ref(self._ids[value.name])
+            return Ref(self._id(value.name))
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             raise NotRecordableError("a size depends on data")
         if isinstance(value, list | tuple):

@@ -36,6 +36,7 @@ _SELECTING = {
 _REBINDING = {
     "torch.Tensor.set_", "torch.Tensor.data.__set__", "torch.Tensor.real.__set__", "torch.Tensor.imag.__set__",
 }  # fmt: skip
+_BOUNDED = {"torch.Tensor.__getitem__", "torch.Tensor.__setitem__"}
 CALLING = ("_ran", "_asked", "_written_into")
 """Methods that call what the model calls: what is raised there is the model's."""
 _SHORT = 60
@@ -69,10 +70,14 @@ class Recorder(TorchFunctionMode):
             self._tape.drop(fn, "elided", "all runs on one device")
             return args[0]
         if fn in _REBINDING:
+            if args[0] is args[1]:  # as `Module.to` does where nothing moves
+                return func(*args, **kwargs)
             raise HiddenStateError(f"{fn} gives a tensor another's memory")
         if kwargs.get("generator") is not None:
             raise HiddenStateError(f"{fn} draws from a generator of the model's own")
         args, kwargs = self._placed(fn, args, kwargs)
+        if fn in _BOUNDED:
+            args = (args[0], self._numbered(args[1]), *args[2:])
         return self._seen(func, NamedCall(fn or "", tuple(args), kwargs))
 
     def _seen(self, func: Callable[..., Any], call: NamedCall) -> Any:
@@ -154,6 +159,25 @@ class Recorder(TorchFunctionMode):
             said = said if len(said) <= _SHORT else said[:_SHORT] + "…"
             self._tape.specialise(f"{call.last}() gave {said}")
         return answer
+
+    def _numbered(self, given: Any) -> Any:
+        """Ask for the numbers that tensors give as bounds of slices; indices stay tensors."""
+        match given:
+            case slice():
+                parts = (given.start, given.stop, given.step)
+                return slice(*(self._number(each) for each in parts))
+            case tuple() if any(isinstance(each, slice) for each in given):
+                return tuple(
+                    self._numbered(each) if isinstance(each, slice) else each for each in given
+                )
+            case _:
+                return given
+
+    def _number(self, given: Any) -> Any:
+        if not isinstance(given, torch.Tensor):
+            return given
+        given = self._moved(given) if self._device == "meta" else given
+        return self._asked(torch.Tensor.__index__, NamedCall("torch.Tensor.__index__", (given,)))
 
     def _placed(
         self, fn: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]

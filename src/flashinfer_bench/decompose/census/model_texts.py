@@ -155,7 +155,7 @@ class Model(nn.Module):
         self.model = {cls}({configuration}.from_dict(CONFIGURATION)).eval()
 
     def forward(self, {names}):
-        made = tensors(self.model({passed}, return_dict=True))
+        made = tensors(self.model({passed}))
         return tuple(dict.fromkeys(each for each in made if each.numel()))
 
 
@@ -183,9 +183,15 @@ def _file_text(
         module=cls.__module__,
         values=text,
         names=", ".join(inputs.expressions),
-        passed=", ".join(f"{each}={each}" for each in inputs.expressions),
+        passed=", ".join(_passed(cls, inputs)),
         inputs="\n".join(f"        {each}," for each in inputs.expressions.values()),
     )
+
+
+def _passed(cls: Any, inputs: SampleInputs) -> list[str]:
+    """Give the arguments of a call; a module inside a model knows no `return_dict`."""
+    given = [f"{each}={each}" for each in inputs.expressions]
+    return [*given, "return_dict=True"] if hasattr(cls, "config_class") else given
 
 
 _VISION_TEXT = '''"""{name} of torchvision, with random weights."""

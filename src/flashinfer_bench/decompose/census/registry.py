@@ -56,9 +56,13 @@ def _has_modelling_code(folder: str) -> bool:
 
 
 def configuration_class(name: str, model: str | None = None) -> Any:
-    """Give the class of an architecture's configuration, or that of one model of its folder."""
-    if model is not None:
-        return _model_named(name, model).config_class
+    """Give the class of an architecture's configuration, or that of one model of its folder.
+
+    A module inside a model has none of its own: it is made of the architecture's.
+    """
+    own = model is not None and getattr(_model_named(name, model), "config_class", None)
+    if own:
+        return own
     auto: Any = importlib.import_module("transformers.models.auto.configuration_auto")
     return auto.CONFIG_MAPPING[_modules()[name]]
 

@@ -223,11 +223,21 @@ class _Reduced:
             return [min(each, self._step.layers) for each in values]
         if _HEADS.search(name):
             return [each // min(values) for each in values]
+        if name.endswith("in_channels") and (made := self._made_before(name, values)):
+            return made
         if _STAYS.search(name) or not _WIDTHS.search(name) or max(values) <= self._step.width:
             return values
         if name == "out_channels" and _is_int_list(self._given.get("in_channels")):
             return values  # what one stage makes the next takes
         return [_in_eights(each * self._step.width / max(values)) for each in values]
+
+    def _made_before(self, name: str, taken: list[int]) -> list[int]:
+        """Give what the stages take where each takes what the one before makes; empty where they do not."""
+        makes = name.removesuffix("in_channels") + "out_channels"
+        made: Any = self._given.get(makes)
+        if not _is_int_list(made) or taken[1:] != list(made[:-1]):
+            return []
+        return [taken[0], *self._sizes(makes, list(made))[:-1]]
 
     def _first(self, *names: str) -> int:
         return next((self._given[name] for name in names if _is_int(self._given.get(name))), 0)

@@ -22,8 +22,8 @@ from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 Role = Literal["judge", "candidate"]
 Phase = Literal["prepare", "plan"]
 """What a solution may have run once per trial besides its calls."""
-About = Literal["descendants", "waiting", "children_time"]
-"""What the parent can look at for the judge: who is below a process, how long it waited, what all it started used."""
+About = Literal["children", "waiting"]
+"""What the parent can look at for the judge: what a process has started, how long it waited."""
 
 # A candidate sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
@@ -402,12 +402,11 @@ class Disconnect(Message, frozen=True):
 
 
 class ProcessObserved(Message, frozen=True):
-    """The answer to `LookAtProcess`: process ids, or nanoseconds, as one number or at least and at most.
-
-    None where nobody knows.
-    """
+    """The answer to `LookAtProcess`: process ids, or nanoseconds as one number. None where nobody knows."""
 
     numbers: tuple[int, ...]
+    used_ns: tuple[int, ...] = ()
+    """What all that it ever started has used, at least and at most; empty where the kernel does not count it."""
 
 
 # ------------------------------------------------------------------ judge → parent

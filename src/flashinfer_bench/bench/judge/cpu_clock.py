@@ -6,63 +6,53 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.bench.timing.observed import RELATIVE_ALLOWANCE
-from flashinfer_bench.bench.worker.processes import descendants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
+class Children(NamedTuple):
+    """Processor time of what a process has started, since it was looked for the last time."""
+
+    born_ns: int
+    """Of those that are there now and were not then."""
+    unmet_ns: int
+    """Of those that were not there then, ended ones too; 0 where nobody counts."""
+
+
 class CpuClock:
     """Processor time of a process, all its threads, and what it has started.
 
-    The kernel keeps it; the process itself can neither see it being read nor change it. `find` says which
-    processes are below it, `count` what they have used at least and at most, whether met or not. One of them that
+    The kernel keeps it; the process itself can neither see it being read nor change it. `look` says which
+    processes are below it, and what all it ever started has used, at least and at most, or nothing. One of them that
     has ended is taken to have been busy since it was last seen: it takes its figure with it, and the sum must not
     run backwards.
     """
 
-    def __init__(
-        self,
-        pid: int,
-        find: Callable[[int], Iterable[int]] = descendants_of,
-        count: Callable[[], tuple[int, ...]] = tuple,
-    ) -> None:
+    def __init__(self, pid: int, look: Callable[[], tuple[Iterable[int], tuple[int, ...]]]) -> None:
         self.pid = pid
-        self._find, self._count = find, count
+        self._look = look
         self._own = _clock_of(pid)
         self._seen: dict[int, _LastReading] = {self._own: _LastReading()}
         self._ended_ns = 0
         self._met_ns = 0
         self._counted: tuple[int, ...] = ()
 
-    def look_for_children(self) -> None:
-        """Find the processes it has started, and start to count for `unmet_ns`; too slow to be done for every call."""
+    def look_for_children(self) -> Children:
+        """Find the processes it has started; too slow to be done for every call."""
+        pids, counted = self._look()
         self.read_ns()
-        before = self._seen
-        clocks = map(_clock_of, (self.pid, *self._find(self.pid)))
+        before, met_ns, since = self._seen, self._met_ns, self._counted
+        clocks = map(_clock_of, (self.pid, *pids))
         self._seen = {
             clock: before.get(clock) or _LastReading(_read(clock) or 0) for clock in clocks
         }
         self._ended_ns += sum(
             seen.used_ns for clock, seen in before.items() if clock not in self._seen
         )
-        self._met_ns, self._counted = 0, self._count()
-
-    def unmet_ns(self) -> int:
-        """Say what children have used since they were looked for, besides those found then; 0 where nobody counts."""
-        counted = self._count()
-        if not counted or not self._counted:
-            return 0
-        self.read_ns()
-        met_ns = round((1 + RELATIVE_ALLOWANCE) * self._met_ns)  # by another clock: 1% apart
-        return max(0, min(counted) - max(self._counted) - met_ns)
-
-    def born_ns(self) -> int:
-        """Find its children again; return the processor time of those that were not there the last time."""
-        before = set(self._seen)
-        self.look_for_children()
-        new = (_read(clock) for clock in self._seen if clock not in before)
-        return sum(used_ns for used_ns in new if used_ns is not None)
+        self._met_ns, self._counted = 0, counted
+        born = (_read(clock) or 0 for clock in self._seen if clock not in before)
+        return Children(sum(born), _unmet_ns(since, counted, met_ns))
 
     def read_ns(self) -> int:
         """Nanoseconds used so far."""
@@ -84,6 +74,13 @@ class _LastReading(NamedTuple):
 
     used_ns: int = 0
     at_ns: int = 0
+
+
+def _unmet_ns(before: tuple[int, ...], counted: tuple[int, ...], met_ns: int) -> int:
+    """Take off what was met, by another clock: 1% apart."""
+    if not before or not counted:
+        return 0
+    return max(0, min(counted) - max(before) - round((1 + RELATIVE_ALLOWANCE) * met_ns))
 
 
 def _read(clock: int) -> int | None:

@@ -50,11 +50,7 @@ class Link:
         self.name = name
         self.now_ns = time.perf_counter_ns
         self.sleep = time.sleep
-        self.cpu = CpuClock(
-            pid,
-            lambda _: self._look("descendants"),
-            lambda: self._look("children_time"),
-        )
+        self.cpu = CpuClock(pid, self._look_for_children)
         self.is_reference, self.is_timed, self.takes_outputs = False, True, False
         self.phases: tuple[Phase, ...] = ()
         self._channel = channel
@@ -127,7 +123,7 @@ class Link:
 
     def waited_ns(self) -> int:
         """Say how long the threads of this candidate were ready to run and did not."""
-        return sum(self._look("waiting"))
+        return sum(self._look("waiting").numbers)
 
     def close(self) -> None:
         """Close our end."""
@@ -151,13 +147,17 @@ class Link:
         self._budget_s -= (time.perf_counter_ns() - started_ns) / 1e9
         return answer
 
-    def _look(self, about: About) -> tuple[int, ...]:
+    def _look_for_children(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        told = self._look("children")
+        return told.numbers, told.used_ns
+
+    def _look(self, about: About) -> ProcessObserved:
         """Have the parent look at this candidate's process: /proc is out of the judge's reach."""
         request = LookAtProcess(self.new_id(), self._pid, about)
         self._parent.send(request)
         while (told := self._hear_parent()) is None or told.id != request.id:
             pass
-        return told.numbers
+        return told
 
     def _hear_parent(self) -> ProcessObserved | None:
         """While a job runs the parent answers, or says that a candidate is gone."""

@@ -81,7 +81,8 @@ class Monitor:
         wall_ns = float(busy.link.now_ns() - started_ns)
         for participant, before_ns in zip(others, before, strict=True):
             cpu = participant.link.cpu
-            used_ns = cpu.read_ns() - before_ns + cpu.unmet_ns()
+            used_ns = cpu.read_ns() - before_ns
+            used_ns += cpu.look_for_children().unmet_ns
             self._observations[id(participant)].idle.append((wall_ns, used_ns))
 
     def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
@@ -100,9 +101,9 @@ class Monitor:
             return
         if self._on_cpu:
             claimed_ns = sum(each.claimed_ns for each in block)
-            cpu = participant.link.cpu
-            observations.unmet.append((claimed_ns, float(cpu.unmet_ns())))
-            observations.born.append((claimed_ns, float(cpu.born_ns())))
+            children = participant.link.cpu.look_for_children()
+            observations.unmet.append((claimed_ns, float(children.unmet_ns)))
+            observations.born.append((claimed_ns, float(children.born_ns)))
         observations.blocks.append(block)
         if self._control is not None and not self._control.link.is_timed:
             peers = self._untimed_peers(trial, block[0].count) if self._on_cpu else ()

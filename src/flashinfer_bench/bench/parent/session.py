@@ -466,8 +466,7 @@ class Session:
             match answer:
                 case LookAtProcess():
                     seen = visible.get(answer.pid)
-                    numbers = () if seen is None else _numbers(answer, seen)
-                    judge.channel.send(ProcessObserved(answer.id, numbers))
+                    judge.channel.send(_observed(answer, seen))
                 case JobEnded(outcome=decision):
                     return decision
                 case JudgeFailed(text=text):
@@ -575,15 +574,14 @@ class Session:
         self.open()
 
 
-def _numbers(asked: LookAtProcess, worker: Worker) -> tuple[int, ...]:
-    """Look at a candidate for the judge."""
-    match asked.about:
-        case "waiting":
-            return (waited_ns(asked.pid),)
-        case "children_time":
-            return () if worker.children is None else worker.children.read_ns()
-        case "descendants":
-            return tuple(descendants_of(asked.pid))
+def _observed(asked: LookAtProcess, worker: Worker | None) -> ProcessObserved:
+    """Look at a candidate of this job for the judge."""
+    if worker is None:
+        return ProcessObserved(asked.id, ())
+    if asked.about == "waiting":
+        return ProcessObserved(asked.id, (waited_ns(asked.pid),))
+    used_ns = () if worker.children is None else worker.children.read_ns()
+    return ProcessObserved(asked.id, tuple(descendants_of(asked.pid)), used_ns)
 
 
 def _coin(key: int) -> int:

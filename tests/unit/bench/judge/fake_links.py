@@ -11,6 +11,7 @@ import torch
 
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge import evaluation
+from flashinfer_bench.bench.judge.cpu_clock import Children
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.outcomes import Decision
 from flashinfer_bench.bench.protocol import (
@@ -95,14 +96,9 @@ class FakeCpu:
         """From here on it has work of its own."""
         self._idle_since_ns = None
 
-    def look_for_children(self) -> None:
-        self._idle_since_ns = self._machine.now_ns
-
-    def born_ns(self) -> int:
-        return self._numbers.born_ns
-
-    def unmet_ns(self) -> int:
-        return 0 if self._idle_since_ns is not None else self._numbers.unmet_ns
+    def look_for_children(self) -> Children:
+        is_idle, self._idle_since_ns = self._idle_since_ns is not None, self._machine.now_ns
+        return Children(self._numbers.born_ns, 0 if is_idle else self._numbers.unmet_ns)
 
     def read_ns(self) -> int:
         since = self._idle_since_ns

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from flashinfer_bench.bench.judge.cpu_clock import CpuClock
+from flashinfer_bench.bench.worker.processes import descendants_of
 
 BUSY = "while True: pass"
 IDLE = "import time; print(flush=True); time.sleep(60)"
@@ -32,6 +33,10 @@ def start(processes: list[subprocess.Popen[bytes]], script: str) -> subprocess.P
     return process
 
 
+def clock_of(pid: int) -> CpuClock:
+    return CpuClock(pid, lambda: (descendants_of(pid), ()))
+
+
 def used_in(clock: CpuClock, seconds: float) -> float:
     before_ns = clock.read_ns()
     time.sleep(seconds)
@@ -43,7 +48,7 @@ def used_by_children(clock: CpuClock) -> int:
 
 
 def test_a_busy_process_uses_time(started: list[subprocess.Popen[bytes]]) -> None:
-    assert used_in(CpuClock(start(started, BUSY).pid), 0.3) > 0.02
+    assert used_in(clock_of(start(started, BUSY).pid), 0.3) > 0.02
 
 
 def test_a_sleeping_one_uses_none(started: list[subprocess.Popen[bytes]]) -> None:
@@ -52,11 +57,11 @@ def test_a_sleeping_one_uses_none(started: list[subprocess.Popen[bytes]]) -> Non
     process.stdout.readline()
     time.sleep(0.05)
 
-    assert used_in(CpuClock(process.pid), 0.3) < 0.005
+    assert used_in(clock_of(process.pid), 0.3) < 0.005
 
 
 def test_children_count_once_they_were_looked_for(started: list[subprocess.Popen[bytes]]) -> None:
-    clock = CpuClock(start(started, PARENT).pid)
+    clock = clock_of(start(started, PARENT).pid)
     deadline = time.monotonic() + 10
     is_seen = False
     try:
@@ -74,7 +79,7 @@ def test_a_child_that_ends_does_not_take_its_time_with_it() -> None:
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
-    clock = CpuClock(os.getpid(), lambda _: [child.pid])
+    clock = CpuClock(os.getpid(), lambda: ([child.pid], ()))
     clock.look_for_children()
     before_ns = clock.read_ns()
 
@@ -94,7 +99,7 @@ def test_of_what_is_counted_that_of_children_that_were_met_is_taken_off(
     spins = "import time\nwhile time.process_time() < 0.2: pass\n" + IDLE
     child = start(started, spins)
     counted = [(0, 1_000)]
-    clock = CpuClock(os.getpid(), lambda _: [child.pid], lambda: counted[-1])
+    clock = CpuClock(os.getpid(), lambda: ([child.pid], counted[-1]))
     clock.look_for_children()
     before_ns = used_by_children(clock)
     assert child.stdout is not None
@@ -105,21 +110,35 @@ def test_of_what_is_counted_that_of_children_that_were_met_is_taken_off(
     child.wait()
 
     counted.append((2 * met_ns + 1_000, 2 * met_ns + 9_000))  # at least, at most
-    assert clock.unmet_ns() == pytest.approx(0.9 * met_ns, abs=2)
+    assert clock.look_for_children().unmet_ns == pytest.approx(0.9 * met_ns, abs=2)
+
+
+def test_what_was_met_is_nobody_unmet(started: list[subprocess.Popen[bytes]]) -> None:
+    child = start(started, BUSY)
+    counted = [(0, 1_000)]
+    clock = CpuClock(os.getpid(), lambda: ([child.pid], counted[-1]))
+    clock.look_for_children()
+    before_ns = used_by_children(clock)
+    time.sleep(0.1)
+    clock.read_ns()
+
+    met_ns = used_by_children(clock) - before_ns
     counted.append((met_ns, met_ns))
-    assert clock.unmet_ns() == 0
+
+    assert met_ns > 0
+    assert clock.look_for_children().unmet_ns == 0
 
 
 def test_nobody_is_unmet_where_nobody_counts() -> None:
-    clock = CpuClock(os.getpid())
+    clock = clock_of(os.getpid())
     clock.look_for_children()
 
-    assert clock.unmet_ns() == 0
+    assert clock.look_for_children().unmet_ns == 0
 
 
 def test_a_process_that_ended_counts_no_more() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    clock = CpuClock(process.pid)
+    clock = clock_of(process.pid)
     process.wait()
 
     assert clock.read_ns() == 0

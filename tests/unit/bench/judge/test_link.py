@@ -144,19 +144,19 @@ def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(ta
 def test_the_parent_is_asked_what_children_used_that_nobody_met(
     table: Table, told: tuple[int, ...], unmet_ns: int
 ) -> None:
-    answers = {"descendants": [()], "children_time": [told, (1_000, 1_000) if told else ()]}
+    answers = [told, (1_000, 1_000) if told else ()]
     open_job(table, limit_s=10.0)
 
     def answer() -> None:
-        for _ in range(3):
+        while answers:
             request = table.parent.receive()
-            table.parent.send(ProcessObserved(request.id, answers[request.about].pop()))
+            table.parent.send(ProcessObserved(request.id, (), answers.pop()))
 
     other = threading.Thread(target=answer)
     other.start()
 
     table.link.cpu.look_for_children()
-    found_ns = table.link.cpu.unmet_ns()
+    found_ns = table.link.cpu.look_for_children().unmet_ns
 
     other.join()
     assert found_ns == unmet_ns

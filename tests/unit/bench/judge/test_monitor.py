@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from flashinfer_bench.bench.judge.calls import CallId
+from flashinfer_bench.bench.judge.cpu_clock import Children
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.bench.judge.participant import Participant, Sample
@@ -27,13 +28,8 @@ class Clock:
         self.now_ns += self.step_ns
         return self.now_ns
 
-    def look_for_children(self) -> None: ...
-
-    def born_ns(self) -> int:
-        return 0
-
-    def unmet_ns(self) -> int:
-        return 0
+    def look_for_children(self) -> Children:
+        return Children(0, 0)
 
 
 @dataclass(eq=False)

@@ -27,7 +27,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 1e-3
 _CHECK_PROBABILITY = 0.2
 _BATCH_PAIRS = 6  # six pairs: the smallest of their slopes lies below the median with 98%
 _BATCH_PAIRS_ON_A_CARD = 12  # few calls fit into a batch there, and waking up varies more
-_SILENCES, _SILENCE_S = 8, 5e-3
+_SILENCES, SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, True), (True, True, True)  # of a block's controls
 _LONGEST_BATCH_BESIDE_NS = 20_000_000
@@ -155,7 +155,7 @@ class Monitor:
         for _ in range(_SILENCES):
             participant.link.cpu.look_for_children()
             started_ns, before_ns = participant.link.now_ns(), participant.link.cpu.read_ns()
-            participant.link.sleep(_SILENCE_S)
+            participant.link.sleep(SILENCE_S)
             used_ns = participant.link.cpu.read_ns() - before_ns
             observations.silences.append((float(participant.link.now_ns() - started_ns), used_ns))
 

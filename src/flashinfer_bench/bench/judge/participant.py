@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     # Chooses calls of a sample by its claimed time, in nanoseconds.
     SlotsOf = Callable[[int], tuple[int, ...]]
 
-_SETTLING_S, _MOST_SETTLINGS, _SETTLED_NS = 0.3e-3, 66, 15_000
+SETTLING_S, MOST_SETTLINGS, _SETTLED_NS = 0.3e-3, 66, 15_000
 """A team of OpenMP threads spins for some milliseconds after its work, and slows down whatever comes next."""
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
@@ -187,9 +187,9 @@ class Participant:
 
     def settle(self) -> None:
         """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
-        for _ in range(_MOST_SETTLINGS):
+        for _ in range(MOST_SETTLINGS):
             before_ns = self.link.cpu.read_ns()
-            self.link.sleep(_SETTLING_S)
+            self.link.sleep(SETTLING_S)
             if self.link.cpu.read_ns() - before_ns < _SETTLED_NS:
                 return
 

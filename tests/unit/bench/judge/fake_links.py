@@ -13,6 +13,8 @@ from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge import evaluation
 from flashinfer_bench.bench.judge.cpu_clock import Children
 from flashinfer_bench.bench.judge.link import JobEndedError
+from flashinfer_bench.bench.judge.monitor import SILENCE_S
+from flashinfer_bench.bench.judge.participant import SETTLING_S
 from flashinfer_bench.bench.outcomes import Decision
 from flashinfer_bench.bench.protocol import (
     Committed,
@@ -42,7 +44,6 @@ WRONG = RIGHT + 100.0
 INPUTS = [torch.ones(4)]
 _SEED_OF_CALL_0 = 1 << 50
 _BATCHES = range(-1_999_999, -999_999)
-_LEAST_SILENCE_S = 0.001
 _FIRST_SAMPLES = 4
 
 
@@ -140,7 +141,7 @@ class FakeLink:
 
     def sleep(self, seconds: float) -> None:
         self.machine.now_ns += round(seconds * 1e9)
-        is_silence = seconds >= _LEAST_SILENCE_S
+        is_silence = seconds in (SETTLING_S, SILENCE_S)
         self.cpu.used_ns += self.numbers.silence_cpu_ns if is_silence else self.numbers.pause_cpu_ns
 
     def new_id(self) -> int:

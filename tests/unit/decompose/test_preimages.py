@@ -15,6 +15,7 @@ from flashinfer_bench.data.distributions import Normal, Uniform
 from flashinfer_bench.decompose.emit.legal import legal_input
 from flashinfer_bench.decompose.emit.testing import constant_outputs
 from flashinfer_bench.decompose.ir import Ref
+from flashinfer_bench.decompose.verify.values import error, mark
 from tests.unit.decompose.traces import Building
 
 
@@ -172,3 +173,29 @@ def test_what_is_filled_by_a_mask_has_as_many_rows_as_the_run_had(tmp_path: Path
     given = (torch.randn(8, 4), torch.zeros(8, dtype=torch.int64))
 
     assert _passes(Languages(), given, tmp_path / "out") == []
+
+
+def clipped(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    x = x * scale
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x * (1e3 / (norm + 1e-6)).clamp(max=1.0)
+
+
+def test_steps_that_leave_numbers_as_they_are_have_their_kernels(tmp_path: Path) -> None:
+    model = Step(lambda x, y, tau: clipped(x, y) * tau)
+
+    given = (torch.randn(4, 8), torch.randn(4, 8), torch.ones(4, 1))
+    assert _passes(model, given, tmp_path / "out") == []
+
+
+def test_a_tensor_that_gives_its_shape_alone_is_no_input(tmp_path: Path) -> None:
+    model = Step(lambda x, y: torch.sigmoid((x * 2.0).view_as(y) + 1.0) * y.sin())
+
+    assert _passes(model, (torch.randn(4, 8), torch.randn(4, 2, 4)), tmp_path / "out") == []
+
+
+def test_numbers_that_are_to_be_conjugated_have_a_mark() -> None:
+    number = torch.randn(4, dtype=torch.complex64)
+
+    assert mark(number.conj()) == mark(number.conj().resolve_conj())
+    assert error(number.conj(), number.conj().resolve_conj()) == 0

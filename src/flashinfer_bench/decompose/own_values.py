@@ -53,7 +53,8 @@ class OwnValues:
             return self._given.get(value)
         if value not in self._known:
             self._compute(value)
-        return self._known.get(value)
+        known = self._known.get(value)  # how much was selected depends on values
+        return known if known is not None and self._fits(value, known) else None
 
     @cached_property
     def _given(self) -> dict[str, torch.Tensor]:
@@ -117,10 +118,6 @@ class OwnValues:
             for op in self._needed(value):
                 self._known.update(zip(op.outs, _called(op, self._known), strict=True))
         except Exception:  # noqa: BLE001  # an operation may not run on a CPU, or not on these numbers
-            self._unknown.add(value)
-            return
-        if not self._fits(value, self._known[value]):  # how much was selected depends on values
-            del self._known[value]
             self._unknown.add(value)
 
     def _needed(self, value: str) -> list[Op]:

@@ -151,6 +151,15 @@ def _chosen(call: NamedCall, _: Any) -> NamedCall:
     return NamedCall("torch.where", (call.argument(1, "condition"), kept, other))
 
 
+def _shaped_as(call: NamedCall, result: torch.Tensor) -> NamedCall:
+    """Take the shape alone of the tensor that gives it: its numbers are not read."""
+    return NamedCall("torch.reshape", (call.args[0], tuple(result.shape)))
+
+
+def _expanded_as(call: NamedCall, result: torch.Tensor) -> NamedCall:
+    return NamedCall("torch.Tensor.expand", (call.args[0], tuple(result.shape)))
+
+
 def _only_first(call: NamedCall, _: Any) -> NamedCall:
     return NamedCall(call.fn, (call.argument(0, "input"),))
 
@@ -260,6 +269,9 @@ _SPECIAL: Mapping[str, Callable[[NamedCall, Any], NamedCall]] = {
     "torch.t": _matrix_transpose,
     "torch.split": _split,
     "torch.Tensor.where": _chosen,
+    "torch.Tensor.view_as": _shaped_as,
+    "torch.Tensor.reshape_as": _shaped_as,
+    "torch.Tensor.expand_as": _expanded_as,
     "torch.Tensor.__deepcopy__": lambda call, _: NamedCall("torch.Tensor.clone", call.args[:1]),
     **dict.fromkeys(("torch.zeros_like", "torch.ones_like", "torch.full_like"), _filled),
     **{f"torch.Tensor.new_{name}": _filled for name in ("zeros", "ones", "full")},

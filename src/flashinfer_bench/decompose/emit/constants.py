@@ -34,7 +34,7 @@ def spread_of(numbers: torch.Tensor) -> Distribution:
     """Say how numbers that are too many to be written are spread."""
     if not (numbers.is_floating_point() or numbers.is_complex()):
         return Integers(low=int(numbers.min()), high=int(numbers.max()) + 1)
-    real = torch.view_as_real(numbers) if numbers.is_complex() else numbers
+    real = torch.view_as_real(numbers.resolve_conj()) if numbers.is_complex() else numbers
     finite = real[real.isfinite()].double()
     if finite.numel() == 0:
         return Normal()

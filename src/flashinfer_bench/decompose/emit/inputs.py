@@ -54,11 +54,23 @@ def _chosen(pieces: Pieces, piece: Piece, value: str) -> LegalInput:
 
 
 def same_each_time(pieces: Pieces, piece: Piece) -> frozenset[str]:
-    """Find the inputs that are the model's own numbers whatever the seed."""
-    chosen = {value: _chosen(pieces, piece, value).stored for value in piece.form.inputs}
+    """Find the inputs that are the same numbers whatever the seed: the model's own, and those of which there is one."""
+    chosen = {value: _chosen(pieces, piece, value) for value in piece.form.inputs}
     return frozenset(
-        value for value, stored in chosen.items() if stored is not None and written(stored)
+        value for value, each in chosen.items() if _is_same(pieces.trace.values[value], each)
     )
+
+
+def _is_same(value: Value, chosen: LegalInput) -> bool:
+    if chosen.stored is not None:
+        return bool(written(chosen.stored))
+    match chosen.distribution:
+        case Integers(low=int() as low, high=int() as high):
+            return chosen.count is None and high - low == 1  # the number of the only expert
+        case Probabilities():
+            return value.shape[-1:] == (1,)
+        case _:
+            return False
 
 
 def stored_numbers(pieces: Pieces, piece: Piece) -> list[torch.Tensor]:

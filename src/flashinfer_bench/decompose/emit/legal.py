@@ -19,6 +19,7 @@ from flashinfer_bench.data.distributions import (
 )
 from flashinfer_bench.decompose.classes import TABLE, argument, key
 from flashinfer_bench.decompose.emit.expert_loads import experts_of
+from flashinfer_bench.decompose.emit.preimages import wanted
 from flashinfer_bench.decompose.ir import Named, Op, OpTrace, Ref, Value, refs
 from flashinfer_bench.decompose.own_values import is_float
 
@@ -40,6 +41,11 @@ _BETWEEN_MINUS_ONE_AND_ONE = frozenset({"asin", "acos", "atanh", "erfinv", "log1
 _PRODUCTS = frozenset({"matmul", "bmm", "baddbmm", "_grouped_mm", "grouped_mm"})
 """Operations to which a weight of three dimensions is several matrices."""
 _MATRIX = 2
+_FILLS = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "full", "full_like", "new_full", "ones", "ones_like"}
+)
+_VAST, _MOST = 2.0**26, 2.0**50
+"""Beside the first a number about one is lost; what is beyond the other is a mask's, or its square overflows."""
 _DIVISIONS = frozenset({"div", "true_divide", "floor_divide", "remainder", "fmod"})
 
 
@@ -252,19 +258,27 @@ def _mask(trace: OpTrace, value: str, within: Collection[int]) -> LegalInput:
     """Booleans; of a mask before a softmax every row keeps something."""
     for op, name in _uses(trace, value, within):
         count = _selected(trace, op, name)
+        if count is None:
+            count = _filled(trace, op, name, value)
         if count is not None:
             return LegalInput(Boolean(rate=0.5), count=count)
         match key(op.fn):
             case "masked_fill":
                 return LegalInput(Boolean(rate=0.3), first=False)
             case "where" if _is(argument(op, 0, "condition"), name):
-                hides = isinstance(argument(op, 1, "input"), float)
+                hides = _is_fill(trace, argument(op, 1, "input"))
                 return LegalInput(Boolean(rate=0.3 if hides else 0.7), first=not hides)
             case "scaled_dot_product_attention":
                 return LegalInput(Boolean(rate=0.7), first=True)
             case _:
                 continue
     return LegalInput(Boolean(rate=0.5))
+
+
+def _is_fill(trace: OpTrace, given: Any) -> bool:
+    """Tell a number, or a tensor that is filled with one."""
+    maker = trace.maker(given.id) if isinstance(given, Ref) else None
+    return isinstance(given, float) or (maker is not None and key(trace.op(maker).fn) in _FILLS)
 
 
 def _selected(trace: OpTrace, op: Op, value: str) -> int | None:
@@ -276,6 +290,28 @@ def _selected(trace: OpTrace, op: Op, value: str) -> int | None:
     if is_index or (key(op.fn) in ("where", "nonzero", "argwhere") and whole):
         return trace.values[op.outs[0]].shape[0]
     return None
+
+
+def _filled(trace: OpTrace, op: Op, mask: str, value: str) -> int | None:
+    """How many elements of a value an operation fills that reads it as this mask, where its source says it.
+
+    The mask may be a view of the value that repeats each of its elements as often.
+    """
+    match key(op.fn):
+        case "masked_scatter" if _is(argument(op, 1, "mask"), mask):
+            filled = math.prod(_shape(trace, argument(op, 2, "source")))
+            whole = math.prod(_shape(trace, argument(op, 0, "input")))
+        case "setitem" if _is(argument(op, 1, "key"), mask):
+            target, source = _shape(trace, op.args[0]), _shape(trace, argument(op, 2, "value"))
+            whole = math.prod(trace.values[mask].shape)
+            picked = len(target) - len(trace.values[mask].shape) + 1
+            if len(source) != picked or source[0] == 1:  # spread over what is filled, however much
+                return None
+            filled = source[0]
+        case _:
+            return None
+    elements = math.prod(trace.values[value].shape)
+    return min(filled * elements // whole if elements < whole else filled, elements)
 
 
 def picks_by_value(trace: OpTrace, op: Op) -> bool:
@@ -317,21 +353,37 @@ def _of_inputs(count: float) -> Distribution:
 
 
 def _by_size(value: Value) -> Distribution:
+    last = value.name.rpartition(".")[2]
+    if last == "running_var":
+        return Uniform(low=0.5, high=1.5)
+    if last == "running_mean":
+        return Normal(mean=0.0, std=0.2)
     if len(value.shape) > 1:
         inputs = math.prod(value.shape) / max(value.shape[0], 1)
         inputs = value.shape[-2] if value.shape[0] == 1 else inputs
         return _of_inputs(inputs)
-    if value.name.rpartition(".")[2].startswith("bias") or value.name.endswith("_bias"):
+    if last.startswith("bias") or value.name.endswith("_bias"):
         return Normal(mean=0.0, std=0.2)
     return Normal(mean=1.0, std=0.2)
 
 
 def _activation(trace: OpTrace, value: str, within: Collection[int]) -> Distribution:
-    for op, name in _uses(trace, value, within):
-        domain = _domain(op, name)
+    uses = [*_uses(trace, value, within)]
+    for op, name in uses:
+        domain = _domain(op, name) or wanted(trace, op, name, within, _domain)
         if domain is not None:
             return domain
+    if len(uses) == 1:
+        return _beside(uses[0][0]) or _made(trace, value) or Normal()
     return _made(trace, value) or Normal()
+
+
+def _beside(op: Op) -> Distribution | None:
+    """Numbers as large as the one that is added to them, such as one that stands for padding."""
+    other = argument(op, 1, "other")
+    if key(op.fn) not in ("add", "sub") or not isinstance(other, float | int):
+        return None
+    return Normal(mean=0.0, std=float(abs(other))) if _VAST <= abs(other) <= _MOST else None
 
 
 def _domain(op: Op, value: str) -> Distribution | None:
@@ -378,6 +430,8 @@ def _made(trace: OpTrace, value: str) -> Distribution | None:
         case "exp" | "softplus" | "square":
             return Uniform(low=0.1, high=2.0)
         case _ if _is_transparent(op, next(iter(op.ins), "")):
-            return _made(trace, op.ins[0])
+            made = _made(trace, op.ins[0])
+            is_row = trace.values[op.ins[0]].shape[-1:] == trace.values[value].shape[-1:]
+            return Uniform(low=0.0, high=1.0) if made == Probabilities() and not is_row else made
         case _:
             return None

@@ -123,6 +123,9 @@ _ZERO_TO_ZERO = frozenset({
     "hardswish", "softsign", "hardtanh", "relu6", "celu", "erf", "sign", "sum", "mean", "amax", "amin", "cumsum",
 })  # fmt: skip
 """Operations that make zeros of zeros."""
+_PARTS = frozenset({"topk", "sort", "gather", "index_select", "take_along_dim", "amax"})
+"""Operations that take some of the numbers they are given."""
+_SUMS = frozenset({"sum", "mean", "amax", "max", "norm", "vector_norm"})
 _FACTORIES = {
     "zeros": 0.0,
     "zeros_like": 0.0,
@@ -140,7 +143,8 @@ def constant_outputs(
     ranges: dict[str, _Range] = {}
     followed = set(same)
     for op in ops:
-        ranges.update(dict.fromkeys(op.outs, _range(trace, op, ranges)))
+        made = _range(trace, op, ranges)
+        ranges.update(dict.fromkeys(op.outs[:1] if key(op.fn) in _PARTS else op.outs, made))
         if not op.is_stochastic and all(value in followed for value in op.ins):
             followed.update(op.outs)
     return [
@@ -162,7 +166,14 @@ def _range(trace: OpTrace, op: Op, ranges: dict[str, _Range]) -> _Range:
         return first
     if first == _Range(0, 0) and name in _ZERO_TO_ZERO:
         return first
-    return _along_one(trace, name, op) or _arithmetic(name, first, second, op) or _ANY
+    if name in _PARTS:
+        return first
+    return (
+        _along_one(trace, name, op)
+        or _over_own_sum(trace, name, op, first)
+        or _arithmetic(name, first, second, op)
+        or _ANY
+    )
 
 
 def _of(given: Any, ranges: dict[str, _Range]) -> _Range:
@@ -218,6 +229,23 @@ def _along_one(trace: OpTrace, name: str, op: Op) -> _Range | None:
         value = 1.0 if name == "softmax" else 0.0
         return _Range(value, value)
     return None
+
+
+def _over_own_sum(trace: OpTrace, name: str, op: Op, first: _Range) -> _Range | None:
+    """A weight is all of a sum of one: the share of the only expert that is chosen."""
+    given, total = argument(op, 0, "input"), argument(op, 1, "other")
+    if name not in ("div", "true_divide") or not (
+        isinstance(given, Ref) and isinstance(total, Ref)
+    ):
+        return None
+    maker = trace.maker(total.id)
+    if maker is None or "rtruediv" in op.fn:
+        return None
+    summed = trace.op(maker)
+    of = argument(summed, 0, "input")
+    is_own = isinstance(of, Ref) and of.id == given.id and key(summed.fn) in _SUMS
+    is_one = trace.values[total.id].shape == trace.values[given.id].shape and first.low >= 0
+    return _Range(1, 1) if is_own and is_one else None
 
 
 def _minus_own_mean(trace: OpTrace, name: str, op: Op) -> _Range | None:

@@ -179,7 +179,7 @@ def _check_coverage(
     pieces: LoadedDecomposition, subject: VerifiedModel, seen: Seen, before: Iterable[Violation]
 ) -> StageResult:
     """Attribute every operation to a leaf: by the tensors at its borders, and by the tree where it says so."""
-    layout, flow = pieces.layout, Flow(subject.trace)
+    layout, flow = pieces.layout, Flow(subject.trace, subject.tree)
     claims, faults = claims_by_values(flow, seen.known, seen.borders)
     counted, missed = coverage(flow, claims, layout.root)
     findings: list[Violation] = []

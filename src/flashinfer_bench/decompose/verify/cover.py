@@ -50,6 +50,14 @@ class Flow:
     """A trace as values made and read, with what counts as work."""
 
     trace: OpTrace
+    tree: Node | None = None
+    """Its kernels, which say who made what where several steps make the same numbers, as products with one do."""
+
+    @cached_property
+    def kernels(self) -> frozenset[frozenset[int]]:
+        """The work of each kernel of the original's tree."""
+        leaves = () if self.tree is None else (each for each in self.tree.walk() if each.is_leaf)
+        return frozenset(frozenset(leaf.ops) & self.work for leaf in leaves)
 
     @cached_property
     def makers(self) -> Mapping[str, Op]:
@@ -197,7 +205,8 @@ def _best(
             continue
         ops, leak = flow.between(value, given)
         work = ops & flow.work
-        rank = (leak is not None, not work, len(work & claimed), place)
+        is_kernel = work in flow.kernels
+        rank = (leak is not None, not work, len(work & claimed), not is_kernel, place)
         ranked.append((rank, ops, leak))
     if not ranked:
         return frozenset(), None

@@ -43,7 +43,7 @@ class Fingerprint:
 
 def mark(tensor: torch.Tensor) -> Fingerprint:
     """Fingerprint a tensor's numbers; both zeros count as one."""
-    flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    flat = _real(tensor)
     flat = flat.detach().resolve_neg().reshape(-1).cpu()
     digest = hashlib.blake2b(digest_size=16)
     total = 0
@@ -109,8 +109,12 @@ def error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return flat.detach().reshape(-1).to(torch.float64)
+    return _real(tensor).detach().reshape(-1).to(torch.float64)
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Give complex numbers as pairs; those that stand to be conjugated are."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def tolerance(dtype: torch.dtype) -> float:

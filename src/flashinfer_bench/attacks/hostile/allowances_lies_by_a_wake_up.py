@@ -3,7 +3,7 @@
 how: one output buffer for all calls has samples of one call of some microseconds, of which the clock is made to tell a
     twentieth; batches are told truly
 caught by: what a sample may be short by is compared with what it takes
-expect: implausible, hidden_work, tampered_harness, prevented, told
+expect: implausible, hidden_work, early_compute, tampered_harness, prevented, told
 family: allowances
 on: cpu
 plays: short_wave

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.model_file import ModelSource
 
 _NOISE = 0.2
+_ASKS = frozenset(
+    {
+        *("__get__", "dim", "element_size", "is_complex", "is_contiguous", "is_floating_point"),
+        *("is_inference", "numel", "size", "storage_offset", "stride", "untyped_storage"),
+    }
+)
+"""What asks about a tensor draws nothing; more than half of all calls do."""
 
 
 class Draws(TorchFunctionMode):
@@ -35,7 +42,7 @@ class Draws(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if not self.is_on:
+        if not self.is_on or getattr(func, "__name__", "") in _ASKS:
             return func(*args, **(kwargs or {}))
         before = torch.default_generator.get_state()
         torch.default_generator.manual_seed(self.seed * 1_000_003 + self.ordinal)

@@ -188,7 +188,9 @@ def check_files(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_two_files_need_no_dataset(tmp_path: Path) -> None:
     reference = written(tmp_path / "reference.py", REFERENCE)
-    kernel = written(tmp_path / "kernel.py", "def scale(x, w):\n    return w * x\n")
+    helper = "def times(x, w):\n    return w * x\n\n\n"
+    source = f"{helper}def scale(x, w):\n    return times(x, w)\n"
+    kernel = written(tmp_path / "kernel.py", source)
 
     done = check_files(str(reference), str(kernel))
 

@@ -141,6 +141,18 @@ def test_a_slow_build_ends_at_the_limit_that_was_typed(single: Path, tmp_path: P
     assert f"COMPILE_ERROR increment kernel [n=100]: {headline}" in done.stderr
 
 
+def test_the_line_of_a_failed_build_names_the_users_file(single: Path, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    written(tmp_path / "code" / "k.cpp", "void run_impl(int x) { y = x; }\n")
+    options = ("--definition", "increment", "--local", single, "--entry-point", "run")
+
+    done = call("check", "code/k.cpp", "--device", "cpu", *options, folder=tmp_path)
+
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("COMPILE_ERROR")]
+    assert "does not compile: code/k.cpp:1:" in line
+    assert "does not compile: code/k.cpp:1:" in done.stdout
+
+
 def test_keep_going_tries_what_is_left_after_a_time_out(root: Path, tmp_path: Path) -> None:
     kernel = written(tmp_path / "kernel.py", LOOP)
 

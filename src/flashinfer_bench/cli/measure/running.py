@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import JobResult, job_result
+from flashinfer_bench.report.jobs import JobResult, job_result, with_log
 from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Collected:
     plan: Plan
     saves: bool = False
     """Whether traces are written to the dataset."""
+    retell: Callable[[str], str] = str
+    """Writes a log as it is shown."""
     results: list[JobResult] = field(default_factory=list)
     skipped_here: list[SkippedJob] = field(default_factory=list)
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Collected:
             result = job_result(
                 step.trace, step.job.solution, device=step.device, is_saved=self.saves
             )
+            result = with_log(result, self.retell(result.log))
             self.results.append(result)
             self.missing_measures |= missing_measures(step.trace)
             return result

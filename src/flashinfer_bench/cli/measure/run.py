@@ -31,6 +31,7 @@ from flashinfer_bench.report.run import (
     RunReport,
     dry_run_page,
     faults_for_document,
+    faults_line,
     job_counts,
     run_page,
 )
@@ -203,8 +204,11 @@ def _measure_and_show(
         devices=collected.devices(benchmark.targets),
         is_complete=stopped is None and collected.is_done,
     )
+    ended_by = stopped or _nothing_ran(collected, exit_code)
     if options.as_json:
-        fault = None if stopped is None else fault_of(stopped)
+        if report.dataset_faults:
+            log.warn(faults_line(report.dataset_faults))
+        fault = None if ended_by is None else fault_of(ended_by)
         written = document(report, exit_code if fault is None else fault.exit_code, fault)
         if options.progress == "ndjson":
             screen.show_json_line({"event": "ended", **written})
@@ -215,9 +219,15 @@ def _measure_and_show(
     warn_missing_measures(collected.missing_measures)
     if stopped is not None:
         raise stopped
-    if exit_code == DeviceError.exit_code and not collected.has_lost_a_device:
-        log.warn("nothing ran: this machine can run none of the jobs")
+    if ended_by is not None:
+        log.warn(str(ended_by))
     return exit_code
+
+
+def _nothing_ran(collected: Collected, exit_code: int) -> DeviceError | None:
+    if exit_code != DeviceError.exit_code or collected.has_lost_a_device:
+        return None
+    return DeviceError("nothing ran: this machine can run none of the jobs")
 
 
 def _view(plan: Plan, options: RunOptions) -> ProgressView:

@@ -28,6 +28,7 @@ from flashinfer_bench.cli.measure.running import (
     measure,
     plan_of,
     scratch_set,
+    warn_of_faults,
 )
 from flashinfer_bench.cli.options import (
     json_option,
@@ -40,7 +41,7 @@ from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.jobs import for_document
-from flashinfer_bench.report.run import faults_for_document, faults_line, job_counts
+from flashinfer_bench.report.run import faults_for_document, job_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,8 +179,7 @@ def _check(options: CheckOptions) -> int:
     report = _report(collected, options, config, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
-        if report.dataset_faults:
-            log.warn(faults_line(report.dataset_faults))
+        warn_of_faults(report.dataset_faults)
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
         told = replace(
             report,

@@ -14,7 +14,13 @@ from flashinfer_bench.cli.boundary import fault_of
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
 from flashinfer_bench.cli.measure.progress import JsonLines, choose_view
-from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure, skipped_job
+from flashinfer_bench.cli.measure.running import (
+    Collected,
+    exit_code_of,
+    measure,
+    skipped_job,
+    warn_of_faults,
+)
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,
@@ -31,7 +37,6 @@ from flashinfer_bench.report.run import (
     RunReport,
     dry_run_page,
     faults_for_document,
-    faults_line,
     job_counts,
     run_page,
 )
@@ -206,8 +211,7 @@ def _measure_and_show(
     )
     ended_by = stopped or _nothing_ran(collected, exit_code)
     if options.as_json:
-        if report.dataset_faults:
-            log.warn(faults_line(report.dataset_faults))
+        warn_of_faults(report.dataset_faults)
         fault = None if ended_by is None else fault_of(ended_by)
         written = document(report, exit_code if fault is None else fault.exit_code, fault)
         if options.progress == "ndjson":

@@ -8,12 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.cli import log
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import JobResult, job_result, with_log
-from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob
+from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob, faults_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.jobs import Job, Target
@@ -177,6 +178,12 @@ def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
     has_something = collected.results or collected.plan.done_count or not collected.skipped
     has_compiled = only_compiles and collected.has_compiled
     return 0 if has_something or has_compiled else DeviceError.exit_code
+
+
+def warn_of_faults(faults: Sequence[Fault]) -> None:
+    """Say on stderr that the dataset is at fault, where the page that shows how is not printed."""
+    if faults:
+        log.warn(faults_line(faults))
 
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:

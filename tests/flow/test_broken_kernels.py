@@ -21,7 +21,7 @@ from tests.flow.kernels import quick
 
 FOLDER = Path(__file__).parent / "broken_kernels"
 SAMPLE = {"python_parameters", "python_segfault", "cpp_last_tile", "cpp_typo", "triton_if_block"}
-NOISE = re.compile(r"ResourceWarning|/flashinfer_bench/|\[TileLang[^\n]* INFO")
+NOISE = re.compile(r"ResourceWarning|/flashinfer_bench/|\[TileLang[^\n]* INFO|__tb")
 SCALE = Definition(
     name="scale",
     op_type="elementwise",

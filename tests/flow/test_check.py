@@ -90,6 +90,77 @@ def test_fail_fast_tries_no_more(root: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("0 of 3 workloads passed; 2 not tried (--fail-fast)\n")
 
 
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset"), sizes=(100,))
+
+
+def jobs_of(root: Path, kernel: Path, *options: str) -> list[dict[str, Any]]:
+    told = json.loads(check(root, kernel, "--json", *options).stdout)
+    return list(told["check"]["jobs"])
+
+
+def test_an_error_is_judged_by_the_tolerance_that_was_typed(single: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", "def run(x):\n    return x + 1.4\n")
+
+    (strict,), (loose,) = jobs_of(single, kernel), jobs_of(single, kernel, "--atol", "1")
+
+    assert (strict["status"], loose["status"]) == ("INCORRECT_NUMERICAL", "PASSED")
+    assert loose["max_absolute_error"] == pytest.approx(0.4, rel=1e-3)
+
+
+def test_a_seed_draws_the_same_inputs_again(single: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", "def run(x):\n    return 1 + x * 1.001\n")
+
+    errors = [
+        jobs_of(single, kernel, "--atol", "1", "--seed", seed)[0]["max_absolute_error"]
+        for seed in ("3", "3", "4")
+    ]
+
+    assert errors[0] == errors[1] != errors[2]
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_kernel_has_the_threads_that_were_typed(
+    single: Path, tmp_path: Path, threads: str
+) -> None:
+    source = "import torch\ndef run(x):\n    raise ValueError(f'has {torch.get_num_threads()}')\n"
+    kernel = written(tmp_path / "kernel.py", source)
+
+    done = check(single, kernel, "--threads", threads)
+
+    assert f"RUNTIME_ERROR increment kernel [n=100]: ValueError: has {threads}\n" in done.stderr
+
+
+def test_a_slow_build_ends_at_the_limit_that_was_typed(single: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", "while True: pass\ndef run(x): return x\n")
+
+    done = check(single, kernel, "--build-timeout", "1s")
+
+    headline = "the build took longer than 1 s (--build-timeout)"
+    assert f"COMPILE_ERROR increment kernel [n=100]: {headline}" in done.stderr
+
+
+def test_the_line_of_a_failed_build_names_the_users_file(single: Path, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    written(tmp_path / "code" / "k.cpp", "void run_impl(int x) { y = x; }\n")
+    options = ("--definition", "increment", "--local", single, "--entry-point", "run")
+
+    done = call("check", "code/k.cpp", "--device", "cpu", *options, folder=tmp_path)
+
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("COMPILE_ERROR")]
+    assert "does not compile: code/k.cpp:1:" in line
+    assert "does not compile: code/k.cpp:1:" in done.stdout
+
+
+def test_keep_going_tries_what_is_left_after_a_time_out(root: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", LOOP)
+
+    jobs = jobs_of(root, kernel, "--timeout", "1s", "--keep-going")
+
+    assert [job["status"] for job in jobs] == ["TIMEOUT"] * 3
+
+
 REFERENCE = """\
 import torch
 
@@ -129,7 +200,9 @@ def check_files(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_two_files_need_no_dataset(tmp_path: Path) -> None:
     reference = written(tmp_path / "reference.py", REFERENCE)
-    kernel = written(tmp_path / "kernel.py", "def scale(x, w):\n    return w * x\n")
+    helper = "def times(x, w):\n    return w * x\n\n\n"
+    source = f"{helper}def scale(x, w):\n    return times(x, w)\n"
+    kernel = written(tmp_path / "kernel.py", source)
 
     done = check_files(str(reference), str(kernel))
 

@@ -135,7 +135,12 @@ def test_a_run_in_which_nothing_can_run_is_the_machines_fault(tmp_path: Path) ->
 
     assert done.returncode == 4
     assert "elsewhere (1 workload): " in done.stdout
-    assert "this machine can run none of the jobs" in done.stderr
+    said = "nothing ran: this machine can run none of the jobs"
+    assert f"warning: {said}\n" in done.stderr
+    told = document(run(root, "--json"))
+    assert told["exit_code"] == told["error"]["exit_code"] == 4
+    assert (told["error"]["kind"], told["error"]["message"]) == ("machine", said)
+    assert told["counts"]["skipped"] == 1
 
 
 def test_a_right_kernel_checks_and_the_dataset_stays_untouched(root: Path, tmp_path: Path) -> None:

@@ -268,8 +268,13 @@ def test_a_broken_reference_is_the_datasets_fault_and_the_rest_goes_on(tmp_path:
     done = run(root)
 
     assert done.returncode == 3, done.stderr
-    assert "oops" in done.stderr + done.stdout
+    assert "  RuntimeError: oops\n" in done.stdout
+    assert "flashinfer_bench/" not in done.stdout.partition("Faults of the dataset")[2]
     assert [line["solution"] for line in recorded(root)] == ["mine"]
+    said = run(root, "--json", "--resume").stderr
+    (line,) = [line for line in said.splitlines() if line.startswith("warning: ")]
+    assert line.startswith("warning: the dataset is at fault: broken [")
+    assert line.endswith("]: the reference raised: RuntimeError: oops")
 
 
 @pytest.mark.full

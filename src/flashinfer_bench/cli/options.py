@@ -115,7 +115,7 @@ def kernel_options(command: Decorated) -> Decorated:
         click.option(
             "--entry-point",
             metavar="FUNCTION",
-            help="Function to call in it.  [default: run, or the only public or exported one]",
+            help="Function to call in it.  [default: run, the only public or exported one, or the definition's]",
         ),
     )
     for option in reversed(options):

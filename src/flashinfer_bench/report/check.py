@@ -107,8 +107,8 @@ def _settings(report: CheckReport) -> list[str]:
     ]
 
 
-def _unless_interpreted(text: Callable[[JobResult], str]) -> Callable[[JobResult], str]:
-    return lambda job: NOTHING if job.interpreted else text(job)
+def _if_timed(text: Callable[[JobResult], str]) -> Callable[[JobResult], str]:
+    return lambda job: text(job) if job.is_timed else NOTHING
 
 
 _COLUMNS: tuple[RowColumn[JobResult], ...] = (
@@ -116,17 +116,17 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     RowColumn("status", lambda job: job.status),
     RowColumn(
         "latency",
-        _unless_interpreted(lambda job: latency_text(job.latency_ms, job.latency_interval_ms)),
+        _if_timed(lambda job: latency_text(job.latency_ms, job.latency_interval_ms)),
         is_number=True,
     ),
     RowColumn(
         "reference",
-        _unless_interpreted(lambda job: latency_text(job.reference_latency_ms)),
+        _if_timed(lambda job: latency_text(job.reference_latency_ms)),
         is_number=True,
     ),
     RowColumn(
         "speedup (95%)",
-        _unless_interpreted(lambda job: speedup_text(job.speedup, job.speedup_interval)),
+        _if_timed(lambda job: speedup_text(job.speedup, job.speedup_interval)),
         is_number=True,
     ),
     RowColumn("abs error", lambda job: error_text(job.max_absolute_error), is_number=True),

@@ -39,6 +39,7 @@ _NOT_BUILT = "COMPILE_ERROR"
 INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
 UNACCOUNTED = "unaccounted"
+_EMPTY_AXIS = "empty_axis"
 _MUCH_UNACCOUNTED = 0.5  # of the latency
 INTERPRETED_LEGEND = "interpreted: correctness only; times are not shown"
 
@@ -103,8 +104,8 @@ class JobResult:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the job passed and its times mean something."""
-        return self.is_passed and not self.interpreted
+        """Whether the job passed and its times mean something: those of an empty tensor do not."""
+        return self.is_passed and not self.interpreted and _EMPTY_AXIS not in self.task_notes
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -250,11 +251,11 @@ def job_line(result: JobResult) -> str:
         broken = f"violation {', '.join(result.violations)}" if result.violations else ""
         why = broken or headline(result.log)
         return f"{result.status} {job}" + (f": {why}" if why else "")
-    parts = [latency_text(result.latency_ms, result.latency_interval_ms)]
-    if result.interpreted:
-        parts = [INTERPRETED]
-    elif result.speedup is not None:
-        parts.append(speedup_text(result.speedup, result.speedup_interval))
+    parts = [INTERPRETED] if result.interpreted else []
+    if result.is_timed:
+        parts.append(latency_text(result.latency_ms, result.latency_interval_ms))
+        if result.speedup is not None:
+            parts.append(speedup_text(result.speedup, result.speedup_interval))
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
     if result.task_notes:
@@ -282,9 +283,6 @@ def sol_text(fraction: float | None) -> str:
     return "" if fraction is None else percent_text(fraction)
 
 
-_EMPTY_AXIS = "empty_axis"
-
-
 def _legend(results: Sequence[JobResult]) -> list[str]:
     lines = ["median latency: of one call, median over workloads; errors: worst over workloads"]
     if any(result.speedup is not None for result in results if result.is_timed):
@@ -304,7 +302,7 @@ def note_legend(results: Sequence[JobResult]) -> list[str]:
     notes = _distinct(result.task_notes for result in results)
     if _EMPTY_AXIS in notes:
         lines.append(
-            f"{_EMPTY_AXIS}: an axis has length 0; only correctness counts, rankings leave it out"
+            f"{_EMPTY_AXIS}: an axis has length 0; only correctness counts, its times are left out"
         )
     if weak := [note for note in notes if note != _EMPTY_AXIS]:
         lines.append(

@@ -25,7 +25,12 @@ _OTHERS_FILES = re.compile(
 """Of the harness, the interpreter and the C library; a build of Python names its C files without a root."""
 _LIBRARIES_TOO = re.compile(rf"{_OTHERS_FILES.pattern}|/(?:site|dist)-packages/|/lib/python3\.\d+/")
 _NO_FUNCTION = re.compile(r"0x[0-9a-f]+$|_start$|__libc_start|__tvm_ffi_|_Py|Py[A-Z]")
-_NOISE = re.compile(r"^Extension modules: |^\d{4}-\d\d-\d\d .*\bINFO\b|^(?:Current t|T)hread 0x")
+_NOISE = re.compile(
+    r"^Extension modules: |^\d{4}-\d\d-\d\d .*\b(?:INFO\b|CRITICAL\].*Failed to build prim_func)"
+    r"|^(?:Current t|T)hread 0x"
+)
+_GOES_ON = re.compile(r"$|    |(?:args|source)=")
+"""What stands below a line that is left out: code below its frame, what TileLang made of a kernel."""
 _TELLING = re.compile(
     r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b|: (?:fatal )?error:|^\s*error: |required from here|:\d+: undefined "
 )
@@ -36,18 +41,26 @@ def headline(log: str, *, limit: int = 120) -> str:
 
     >>> headline('Traceback (most recent call last):\n  File "k.py", line 2, in run\nValueError: bad size\n')
     'ValueError: bad size'
+    >>> headline('it failed:\nTraceback (most recent call last):\n  File "k.py", line 2, in run\nValueError: bad\n')
+    'it failed: ValueError: bad'
     """
     plain = without_group_margin(log)
-    first = first_line(plain, limit=limit)
-    if first != _TRACEBACK:
-        return first
-    lines = plain.splitlines()
+    opening, _, trace = plain.partition(_TRACEBACK)
+    opening = opening.strip()
+    raised = "" if "\n" in opening else _raised(trace)
+    if not raised or raised in opening:
+        return first_line(plain, limit=limit)
+    return first_line(f"{opening.rstrip(':')}: {raised}" if opening else raised, limit=limit)
+
+
+def _raised(trace: str) -> str:
+    """Give the last exception of a traceback; nothing where there is none."""
     raised = [
         line
-        for before, line in itertools.pairwise(lines)
+        for before, line in itertools.pairwise(trace.splitlines())
         if before.startswith("  ") and line and not line.startswith(" ")
     ]
-    return first_line(raised[-1], limit=limit) if raised else first
+    return raised[-1] if raised else ""
 
 
 def without_group_margin(log: str) -> str:
@@ -95,9 +108,7 @@ def _worth_reading(lines: Sequence[str], others: re.Pattern[str]) -> Iterator[in
         frame = _FRAME.match(line)
         if frame is not None:
             is_others = _is_others(frame, others)
-        elif not (
-            is_others and (not line or line.startswith("    "))
-        ):  # code stands below its frame
+        elif not (is_others and _GOES_ON.match(line)):
             is_others = _NOISE.match(line) is not None
         if not is_others:
             yield number

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.jobs import job_line, result_blocks
-from flashinfer_bench.report.logs import headline, log_excerpt
+from flashinfer_bench.report.logs import headline, log_excerpt, log_lines
 from flashinfer_bench.text.numbers import count_text, duration_text
 from flashinfer_bench.text.tables import Block, Column, Page, heading, paragraph, table
 
@@ -242,8 +243,19 @@ def fault_blocks(faults: Sequence[Fault]) -> list[Block]:
     """Say what is wrong with the dataset; nothing where nothing is."""
     if not faults:
         return []
-    lines = [f"{each.definition} [{each.workload}]: {each.explanation}" for each in faults]
-    return [heading("Faults of the dataset"), paragraph(*lines)]
+    lines = [log_lines(_fault_text(each, each.explanation)) for each in faults]
+    return [heading("Faults of the dataset"), paragraph(*itertools.chain.from_iterable(lines))]
+
+
+def faults_line(faults: Sequence[Fault]) -> str:
+    """Say in one line that the dataset is at fault, and how, first of all."""
+    first = _fault_text(faults[0], headline(faults[0].explanation))
+    more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"the dataset is at fault: {first}{more}"
+
+
+def _fault_text(fault: Fault, explanation: str) -> str:
+    return f"{fault.definition} [{fault.workload}]: {explanation}"
 
 
 def _lost_blocks(devices: Sequence[DeviceResult]) -> list[Block]:

@@ -1,5 +1,5 @@
-# expect: USAGE several public functions, and none is called 'run': scale, scale_twice
-def scale(x, w):
+# expect: USAGE several public functions, and none is called 'run': scaled, scale_twice
+def scaled(x, w):
     return x * w
 
 

@@ -77,10 +77,55 @@ def test_headers_beside_a_file_come_along(tmp_path: Path) -> None:
     assert [source.path for source in solution.sources] == ["kernel.cpp", "outer.h", "inner.h"]
 
 
-def test_a_dsl_is_recognised_by_its_import(tmp_path: Path) -> None:
-    text = "import torch\nimport triton.language as tl\ndef run(a, b): ...\n"
+@pytest.mark.parametrize(
+    ("imports", "language"),
+    [
+        ("import torch\nimport triton.language as tl", "triton"),
+        ("import torch, triton, triton.language as tl", "triton"),
+        ("from tilelang import language as T; import triton", "tilelang"),
+        ("try:\n    import triton\nexcept ImportError: triton = None", "triton"),
+        ('"""Not as\nimport triton\nwould be."""', "python"),
+        ("from .triton import helper", "python"),
+        ("import triton\nif:", "triton"),
+    ],
+)
+def test_a_dsl_is_recognised_by_its_import(tmp_path: Path, imports: str, language: str) -> None:
+    text = f"{imports}\ndef run(a, b): ...\n"
 
-    assert _solution(tmp_path, "kernel.py", text).spec.language == "triton"
+    assert _solution(tmp_path, "kernel.py", text).spec.language == language
+
+
+REFERENCE = "def total(a, b):\n    return a + b\n\ndef run(a, b):\n    return total(a, b)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("def helper(a): ...\ndef add(a, b): ...\n", "add"),
+        ("def helper(a): ...\ndef elementwise(a, b): ...\n", "elementwise"),
+        ("def helper(a): ...\ndef total(a, b): ...\n", "total"),
+        ("@triton.jit\ndef kernel(a): ...\ndef mine(a, b): ...\n", "mine"),
+        ("@triton.autotune([])\n@triton.jit(debug=1)\ndef kernel(a): ...\ndef f(a, b): ...", "f"),
+        ("@T.prim_func\ndef kernel(a): ...\ndef mine(a, b): ...\n", "mine"),
+        ("@jit\ndef only(a, b): ...\n", "only"),
+    ],
+)
+def test_of_several_functions_the_one_the_definition_names_is_called(
+    tmp_path: Path, text: str, entry: str
+) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(text)
+    definition = DEFINITION.model_copy(update={"reference": REFERENCE})
+
+    found = solution_from(file, definition, Hints())
+
+    assert found.spec.entry_point == f"kernel.py::{entry}"
+
+
+def test_of_several_exports_the_one_the_definition_names_is_called(tmp_path: Path) -> None:
+    spec = _solution(tmp_path, "kernel.cpp", EXPORT.format("a") + EXPORT.format("add")).spec
+
+    assert spec.entry_point == "kernel.cpp::add"
 
 
 def test_hints_go_before_guesses(tmp_path: Path) -> None:

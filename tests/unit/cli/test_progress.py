@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from flashinfer_bench.bench.jobs import Job
-from flashinfer_bench.cli.measure.progress import JsonLines, ProgressTally, building_text
+from flashinfer_bench.cli.measure.progress import JsonLines, ProgressTally, building_text, lost_text
 
 
 class Clock:
@@ -77,3 +77,12 @@ def test_a_job_without_a_trace_is_named_when_it_ends(capsys: pytest.CaptureFixtu
     told = json.loads(capsys.readouterr().out)
     names = {"definition": "gemm", "solution": "mine", "workload": "u1"}
     assert told == {"event": "finished", **names, "job": None}
+
+
+def test_a_device_that_does_no_more_is_named_with_the_cause() -> None:
+    reason = (
+        "the judge failed: Traceback (most recent call last):\n"
+        '  File "judge.py", line 2, in main\n    raise ValueError("no")\nValueError: no\n'
+    )
+
+    assert lost_text("cpu", reason) == "cpu does no more jobs: the judge failed: ValueError: no"

@@ -11,11 +11,13 @@ import pytest
 
 from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.report.compare.comparing import compare
-from flashinfer_bench.report.compare.pages import workload_text
+from flashinfer_bench.report.compare.exports import markdown
+from flashinfer_bench.report.compare.pages import compare_page, workload_text
 from flashinfer_bench.report.compare.ratios import Basis, Source
 from flashinfer_bench.report.compare.result import Change, ComparisonReport, Kind
 from flashinfer_bench.report.compare.sides import Samples, Side
 from flashinfer_bench.stats.verdicts import Verdict
+from flashinfer_bench.text.tables import page_text
 
 from .rows import row
 
@@ -574,6 +576,26 @@ def test_a_block_counts_by_its_first_quartile() -> None:
     ).jobs
 
     assert job.verdict is Verdict.SAME
+
+
+def test_a_page_says_of_what_its_ratios_are_where_the_times_shown_do_not_divide_to_them() -> None:
+    times = {
+        name: {"solution": [low, low, 9.0, 9.0] * 24, "reference": [4.0] * 96}
+        for name, low in (("old", 1.0), ("new", 2.0))
+    }
+    old, new = (_timed(9.0, trace_id=name, timestamp=name, block_count=12) for name in times)
+    again = _timed(9.0, trace_id="again", timestamp="again")
+
+    found = _compared(_side(old, samples=times), _side(new, samples=times), by=Basis.LATENCY)
+    one_run = _compared(_side(old), _side(new), by=Basis.LATENCY)
+    runs = _compared(_side(old, again), _side(new), by=Basis.LATENCY)
+
+    assert found.jobs[0].ratio == pytest.approx(0.5)
+    line = "ratios are of the blocks' first quartiles, not of the two medians shown"
+    assert line in page_text(compare_page(found))
+    assert f"- {line}" in markdown(found)
+    assert "ratios are of" not in page_text(compare_page(one_run))
+    assert "ratios are of all runs of a side, not of" in page_text(compare_page(runs))
 
 
 def test_a_side_without_traces_is_named() -> None:

@@ -51,6 +51,20 @@ def test_interpreted_times_are_no_part_of_a_summary() -> None:
     assert (line.latency_ms, line.speedup, line.sol_fraction) == (None, None, None)
 
 
+def test_times_of_an_empty_axis_are_no_part_of_a_summary() -> None:
+    times = {"speedup": 0.5, "latency_ms": 0.0, "sol_fraction": 0.0, "unaccounted_ms": 1.0}
+    empty = replace(TIMED, **times, axes={"n": 0}, task_notes=("empty_axis",))
+
+    (line,) = solution_results([TIMED, empty])
+
+    assert (line.passed, line.attempted) == (2, 2)
+    assert (line.latency_ms, line.speedup, line.sol_fraction) == (2.5, 2.0, 0.5)
+    assert line.task_notes == ("empty_axis",)
+    assert job_line(empty) == "PASSED d1 kernel [n=0]: weak task: empty_axis"
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (empty,), (), ())
+    assert "0.5x" not in page_text(check_page(report))
+
+
 def test_a_table_with_an_interpreted_kernel_says_what_that_means() -> None:
     assert "correctness only" in page_text(result_blocks([INTERPRETED]))
     assert "correctness only" not in page_text(result_blocks([TIMED]))

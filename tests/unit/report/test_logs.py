@@ -71,3 +71,27 @@ def test_a_long_log_keeps_the_exception_and_the_frames_of_the_user() -> None:
 
 def test_a_short_log_is_shown_whole() -> None:
     assert log_lines("one\n  two", whole="/cache/k.log") == ["one", "  two"]
+
+
+def test_what_tilelang_made_of_a_kernel_is_left_out() -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "k.py", line 3, in kernel\nAttributeError: no expp\n'
+        "2026-11-23 13:57:53  [TileLang:tilelang.builder:CRITICAL] (builder.py:1): Failed to build prim_func\n"
+        "args={'x': x}\nsource=def make_closure(n):\n\n    def kernel(__tb):\n        return kernel\n"
+        "the user's own line\n"
+    )
+
+    shown = log_lines(log)
+
+    assert shown[-2:] == ["... 6 lines left out ...", "the user's own line"]
+    assert "AttributeError: no expp" in shown
+
+
+def test_the_headline_of_a_traceback_below_a_line_has_both() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "k.py", line 2, in run\nValueError: bad size\n'
+    )
+
+    assert headline(f"the judge failed:\n{trace}") == "the judge failed: ValueError: bad size"
+    assert headline(f"ran into ValueError: bad size\n{trace}") == "ran into ValueError: bad size"
+    assert headline(f"first\nsecond\n{trace}") == "first"

@@ -470,7 +470,7 @@ class Session:
                 case JobEnded(outcome=decision):
                     return decision
                 case JudgeFailed(text=text):
-                    raise WorkerError(f"the judge failed:\n{text}")
+                    raise WorkerError(f"the judge failed: {text}")
                 case Opened() | CeilingsLearned():
                     raise ChannelGarbled(f"a job was answered with {type(answer).__name__}")
 

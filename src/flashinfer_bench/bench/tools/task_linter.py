@@ -187,7 +187,7 @@ class _Judge:
             case JobEnded(outcome=other):
                 raise WorkerError(f"the judge ended a look at a task with {type(other).__name__}")
             case JudgeFailed(text=text):
-                raise WorkerError(f"the judge failed:\n{text}")
+                raise WorkerError(f"the judge failed: {text}")
             case Opened():
                 raise WorkerError("the judge answered with its introduction")
 

@@ -12,7 +12,7 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
 from flashinfer_bench.cli.measure.ab_rounds import AbOutcomes, Question, ab_report, play
 from flashinfer_bench.cli.measure.kernel_files import hints_of
-from flashinfer_bench.cli.measure.running import plan_of, scratch_set
+from flashinfer_bench.cli.measure.running import plan_of, scratch_set, warn_of_faults
 from flashinfer_bench.cli.measure.versions import find_solution
 from flashinfer_bench.cli.options import SHARE, json_option, kernel_options, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
@@ -118,6 +118,7 @@ def _ab(options: AbOptions) -> int:
     report = ab_report(question, definition, plan, found)
     exit_code = _exit_code(report)
     if options.as_json:
+        warn_of_faults(report.dataset_faults)
         screen.show_json({"schema_version": 1, "exit_code": exit_code, "ab": for_document(report)})
     else:
         screen.show(ab_page(report))

@@ -28,6 +28,7 @@ from flashinfer_bench.cli.measure.running import (
     measure,
     plan_of,
     scratch_set,
+    warn_of_faults,
 )
 from flashinfer_bench.cli.options import (
     json_option,
@@ -39,7 +40,7 @@ from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
-from flashinfer_bench.report.jobs import for_document, with_log
+from flashinfer_bench.report.jobs import for_document
 from flashinfer_bench.report.run import faults_for_document, job_counts
 
 if TYPE_CHECKING:
@@ -171,12 +172,14 @@ def _check(options: CheckOptions) -> int:
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
     )
-    collected = Collected(plan_of(benchmark, definition))
+    named = partial(with_paths, kernel=Path(options.kernel), solution=solution)
+    collected = Collected(plan_of(benchmark, definition), retell=named)
     view = _view(collected, options)
     measure(benchmark, collected, view, stops_at=partial(_is_end, options))
     report = _report(collected, options, config, solution)
     exit_code = exit_code_of(collected, only_compiles=config.arch is not None)
     if options.as_json:
+        warn_of_faults(report.dataset_faults)
         counts = job_counts(report.jobs, report.skipped, report.dataset_faults)
         told = replace(
             report,
@@ -227,10 +230,7 @@ def _view(collected: Collected, options: CheckOptions) -> ProgressView:
 def _report(
     collected: Collected, options: CheckOptions, config: BenchmarkConfig, solution: Solution
 ) -> CheckReport:
-    jobs = [
-        with_log(each, with_paths(each.log, Path(options.kernel), solution))
-        for each in collected.results
-    ]
+    jobs = collected.results
     return CheckReport(
         kernel=options.kernel,
         definition=solution.definition,

@@ -11,6 +11,7 @@ from flashinfer_bench.data.scaffolding.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from flashinfer_bench.data import Definition, Solution
@@ -24,12 +25,15 @@ LANGUAGES_BY_SUFFIX = {
     ".cu": "cuda",
 }
 _COMPILED = frozenset({"cpp", "cuda"})
+_DSLS = frozenset({"triton", "tilelang"})
 _DSL_IMPORT = re.compile(r"^\s*(?:import|from)\s+(triton|tilelang)\b", re.MULTILINE)
 _TVM_FFI_EXPORT = re.compile(r"\bTVM_FFI_DLL_EXPORT_TYPED_FUNC\s*\(\s*(\w+)")
 _TORCH_BINDING = re.compile(r"\bPYBIND11_MODULE\s*\(")
 _PYBIND_NAME = re.compile(r"\.def\s*\(\s*\"(\w+)\"")
 QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _DEFAULT_ENTRY = "run"
+_DEVICE_FUNCTION = re.compile(r"(?:triton\.)?jit\b|(?:\w+\.)*prim_func\b")
+"""A decorator of what a kernel's own function launches; nobody calls that by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,30 +144,47 @@ def _language_of(path: Path, text: str) -> str:
     if language is None:
         known = ", ".join(LANGUAGES_BY_SUFFIX)
         raise UsageError(f"cannot tell the language of {path}: its suffix is none of {known}")
-    dsl = _DSL_IMPORT.search(text) if language == "python" else None
-    return dsl.group(1) if dsl else language
+    return _dsl_of(text) or language if language == "python" else language
+
+
+def _dsl_of(text: str) -> str | None:
+    """Name the first language that a Python file imports to write kernels in."""
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError):  # building it will show where
+        found = _DSL_IMPORT.search(text)
+        return found.group(1) if found else None
+    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports.sort(key=lambda node: node.lineno)
+    names = (name.partition(".")[0] for node in imports for name in _imported(node))
+    return next((name for name in names if name in _DSLS), None)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    return [node.module] if node.module and not node.level else []
 
 
 def _entry(text: str, language: str, wanted: str | None, definition: Definition) -> _EntryFunction:
     if language in _COMPILED:
-        return _compiled_entry(text, wanted)
+        return _compiled_entry(text, wanted, definition)
     return _python_entry(text, wanted, definition)
 
 
 def _python_entry(text: str, wanted: str | None, definition: Definition) -> _EntryFunction:
-    """Pick `run`, or the only public function; its arguments tell the calling style."""
+    """Pick `run`, or the public function; its arguments tell the calling style."""
     try:
         module = ast.parse(text)
     except SyntaxError:  # building it will show where
         return _EntryFunction(wanted or _DEFAULT_ENTRY, is_into=False)
     functions = {
-        node.name: node
-        for node in module.body
-        if isinstance(node, ast.FunctionDef)
-        and not node.name.startswith("_")
-        and node.name not in EXAMPLE_FUNCTIONS
+        name: function
+        for name, function in _functions(module).items()
+        if not name.startswith("_") and name not in EXAMPLE_FUNCTIONS
     }
-    name = wanted or _only(list(functions), "public function")
+    called = [name for name, function in functions.items() if not _is_launched(function)]
+    name = wanted or _chosen(called or list(functions), "public function", definition)
     found = functions.get(name)
     if found is None:  # assigned or imported: it is taken at its word
         return _EntryFunction(name, is_into=False)
@@ -172,7 +193,7 @@ def _python_entry(text: str, wanted: str | None, definition: Definition) -> _Ent
     return _EntryFunction(name, is_into=arguments == everything)
 
 
-def _compiled_entry(text: str, wanted: str | None) -> _EntryFunction:
+def _compiled_entry(text: str, wanted: str | None, definition: Definition) -> _EntryFunction:
     binding = "torch" if _TORCH_BINDING.search(text) else "tvm-ffi"
     pattern = _PYBIND_NAME if binding == "torch" else _TVM_FFI_EXPORT
     exported = list(dict.fromkeys(pattern.findall(text)))
@@ -181,18 +202,35 @@ def _compiled_entry(text: str, wanted: str | None) -> _EntryFunction:
             "the file exports no function; add TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run), "
             "or name one with --entry-point"
         )
-    return _EntryFunction(
-        wanted or _only(exported, "exported function"), is_into=True, binding=binding
-    )
+    name = wanted or _chosen(exported, "exported function", definition)
+    return _EntryFunction(name, is_into=True, binding=binding)
 
 
-def _only(names: list[str], kind: str) -> str:
-    """Pick `run` if it is there, or the only name."""
+def _chosen(names: list[str], kind: str, definition: Definition) -> str:
+    """Pick `run` if it is there, or the only name, or the one that the definition goes by."""
     if _DEFAULT_ENTRY in names or not names:
         return _DEFAULT_ENTRY
     if len(names) > 1:
+        if named := _named_by(definition, names):
+            return named
         raise UsageError(
             f"several {kind}s, and none is called {_DEFAULT_ENTRY!r}: {', '.join(names)}; "
             "choose one with --entry-point"
         )
     return names[0]
+
+
+def _named_by(definition: Definition, names: Sequence[str]) -> str | None:
+    """Give the name that is the definition's, its op type's, or that of its reference's function."""
+    own = [name for name in (definition.name, definition.op_type) if name in names]
+    of_reference = _functions(ast.parse(definition.reference))
+    shared = [name for name in names if name in of_reference]
+    return own[0] if own else shared[0] if len(shared) == 1 else None
+
+
+def _functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+
+
+def _is_launched(function: ast.FunctionDef) -> bool:
+    return any(_DEVICE_FUNCTION.match(ast.unparse(each)) for each in function.decorator_list)

@@ -14,7 +14,13 @@ from flashinfer_bench.cli.boundary import fault_of
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import dataset_paths, load_dataset, require_writable_place
 from flashinfer_bench.cli.measure.progress import JsonLines, choose_view
-from flashinfer_bench.cli.measure.running import Collected, exit_code_of, measure, skipped_job
+from flashinfer_bench.cli.measure.running import (
+    Collected,
+    exit_code_of,
+    measure,
+    skipped_job,
+    warn_of_faults,
+)
 from flashinfer_bench.cli.options import (
     dataset_options,
     json_option,
@@ -203,8 +209,10 @@ def _measure_and_show(
         devices=collected.devices(benchmark.targets),
         is_complete=stopped is None and collected.is_done,
     )
+    ended_by = stopped or _nothing_ran(collected, exit_code)
     if options.as_json:
-        fault = None if stopped is None else fault_of(stopped)
+        warn_of_faults(report.dataset_faults)
+        fault = None if ended_by is None else fault_of(ended_by)
         written = document(report, exit_code if fault is None else fault.exit_code, fault)
         if options.progress == "ndjson":
             screen.show_json_line({"event": "ended", **written})
@@ -215,9 +223,15 @@ def _measure_and_show(
     warn_missing_measures(collected.missing_measures)
     if stopped is not None:
         raise stopped
-    if exit_code == DeviceError.exit_code and not collected.has_lost_a_device:
-        log.warn("nothing ran: this machine can run none of the jobs")
+    if ended_by is not None:
+        log.warn(str(ended_by))
     return exit_code
+
+
+def _nothing_ran(collected: Collected, exit_code: int) -> DeviceError | None:
+    if exit_code != DeviceError.exit_code or collected.has_lost_a_device:
+        return None
+    return DeviceError("nothing ran: this machine can run none of the jobs")
 
 
 def _view(plan: Plan, options: RunOptions) -> ProgressView:

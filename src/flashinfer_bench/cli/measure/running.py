@@ -8,12 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.cli import log
 from flashinfer_bench.errors import DatasetError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import JobResult, job_result
-from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob
+from flashinfer_bench.report.jobs import JobResult, job_result, with_log
+from flashinfer_bench.report.run import DeviceResult, Fault, SkippedJob, faults_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.bench.benchmark import Benchmark, Step
     from flashinfer_bench.bench.jobs import Job, Target
@@ -30,6 +31,8 @@ class Collected:
     plan: Plan
     saves: bool = False
     """Whether traces are written to the dataset."""
+    retell: Callable[[str], str] = str
+    """Writes a log as it is shown."""
     results: list[JobResult] = field(default_factory=list)
     skipped_here: list[SkippedJob] = field(default_factory=list)
     faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
@@ -91,6 +94,7 @@ class Collected:
             result = job_result(
                 step.trace, step.job.solution, device=step.device, is_saved=self.saves
             )
+            result = with_log(result, self.retell(result.log))
             self.results.append(result)
             self.missing_measures |= missing_measures(step.trace)
             return result
@@ -174,6 +178,12 @@ def exit_code_of(collected: Collected, *, only_compiles: bool = False) -> int:
     has_something = collected.results or collected.plan.done_count or not collected.skipped
     has_compiled = only_compiles and collected.has_compiled
     return 0 if has_something or has_compiled else DeviceError.exit_code
+
+
+def warn_of_faults(faults: Sequence[Fault]) -> None:
+    """Say on stderr that the dataset is at fault, where the page that shows how is not printed."""
+    if faults:
+        log.warn(faults_line(faults))
 
 
 def skipped_job(job: Job, reason: str) -> SkippedJob:

@@ -12,6 +12,7 @@ from flashinfer_bench.report.compare.pages import (
     breach_text,
     headline,
     ordered,
+    ratio_legend,
     ratio_text,
     workload_text,
 )
@@ -47,7 +48,8 @@ def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> 
         lines += ["", f"<details><summary>{len(rest)} same or undecided</summary>"]
         lines += [*_table(columns, rest), "", "</details>"]
     between = f"Differences up to {100 * comparison.threshold:.3g}% are treated as equal."
-    return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in comparison.remarks)])
+    remarks = [*ratio_legend(comparison.jobs), *comparison.remarks]
+    return "\n".join([*lines, "", between, *(f"- {_cell(each)}" for each in remarks)])
 
 
 def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> bytes:

@@ -104,7 +104,18 @@ def _about(comparison: ComparisonReport) -> list[str]:
         ),
     }.get(frozenset(bases), "")
     between = f"differences up to {100 * comparison.threshold:.3g}% are treated as equal"
-    return [f"{by}{between}", *comparison.remarks]
+    return [f"{by}{between}", *ratio_legend(comparison.jobs), *comparison.remarks]
+
+
+def ratio_legend(jobs: Sequence[ComparedJob]) -> list[str]:
+    """Say of what the ratios are where the two times shown beside them do not divide to them."""
+    several = {job.source for job in jobs if max(job.old_runs, job.new_runs) > 1}
+    of = {
+        "the blocks' first quartiles": any(job.source is Source.SAMPLES for job in jobs),
+        "all runs of a side": bool(several & {Source.RUNS, Source.INTERVALS}),
+    }
+    named = " or ".join(text for text, is_there in of.items() if is_there)
+    return [f"ratios are of {named}, not of the two medians shown"] if named else []
 
 
 def _hardware_blocks(comparison: ComparisonReport, overall: Overall) -> list[Block]:

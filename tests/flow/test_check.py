@@ -81,13 +81,64 @@ def test_settings_come_from_options_then_a_file_then_the_quick_ones(
     assert told["jobs"][0]["log"] in Path(told["log_file"]).read_text()
 
 
-def test_fail_fast_tries_no_more(root: Path, tmp_path: Path) -> None:
-    kernel = written(tmp_path / "kernel.py", RAISES)
+COUNTS_THREADS = """\
+import torch
 
-    done = check(root, kernel, "--fail-fast", "--seed", "3", "--atol", "1", "--threads", "1")
+
+def run(x):
+    raise ValueError(f"{torch.get_num_threads()} threads")
+"""
+
+
+def test_fail_fast_tries_no_more_and_threads_reach_the_kernel(root: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", COUNTS_THREADS)
+
+    done = check(root, kernel, "--fail-fast", "--threads", "3")
 
     assert done.returncode == 1
+    assert "ValueError: 3 threads\n" in done.stderr
     assert done.stdout.endswith("0 of 3 workloads passed; 2 not tried (--fail-fast)\n")
+
+
+OFF = """\
+def run(x):
+    return x + 1.4 if x.shape[0] == 100 else x * 99
+"""
+
+
+def told(root: Path, kernel: Path, *options: str) -> list[dict[str, Any]]:
+    """Check a kernel; give what its document says of each workload."""
+    jobs: list[dict[str, Any]] = json.loads(check(root, kernel, *options, "--json").stdout)[
+        "check"
+    ]["jobs"]
+    return jobs
+
+
+def test_atol_and_seed_reach_the_judge(root: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", OFF)
+    options = ("--atol", "1", "--seed", "3", "--iterations", "2", "--fail-fast")
+
+    (near, far), (_, again) = (told(root, kernel, *options) for _ in range(2))
+
+    assert [near["status"], far["status"]] == ["PASSED", "INCORRECT_NUMERICAL"]
+    assert far["max_absolute_error"] == again["max_absolute_error"] > 1
+
+
+def test_a_slow_build_is_ended_by_its_option(root: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", f"import time\n\ntime.sleep(60)\n{RAISES}")
+
+    (job,) = told(root, kernel, "--build-timeout", "1s", "--fail-fast")
+
+    assert job["status"] == "COMPILE_ERROR"
+    assert "1 s (--build-timeout)" in job["log"]
+
+
+def test_keep_going_tries_every_workload(root: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel.py", LOOP)
+
+    jobs = told(root, kernel, "--timeout", "0.5s", "--keep-going")
+
+    assert [job["status"] for job in jobs] == ["TIMEOUT"] * 3
 
 
 REFERENCE = """\

@@ -87,6 +87,8 @@ def test_a_table_and_its_document_show_the_most_memory_that_was_held() -> None:
     assert line.peak_memory_bytes == 3_000_000
     assert "3 MB" in page_text(result_blocks(jobs))
     assert "peak memory" not in page_text(result_blocks([TIMED]))
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (jobs[0],), (), ())
+    assert "3 MB" in page_text(check_page(report))
 
 
 def test_a_table_shows_how_long_the_build_took() -> None:

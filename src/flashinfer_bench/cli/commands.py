@@ -169,8 +169,8 @@ def _nearest_option(name: str, known: Sequence[str]) -> str | None:
     words = {each.lstrip("-"): each for each in known}
     word = name.lstrip("-")
     begun = sorted((each for each in words if word and each.startswith(word)), key=len)
-    meant = [each for each in (_SAME_SENSE.get(word),) if each in words]
-    near = begun or meant or get_close_matches(word, words, n=1, cutoff=NEAR)
+    words |= {each: words[ours] for each, ours in _SAME_SENSE.items() if ours in words}
+    near = begun or get_close_matches(word, words, n=1, cutoff=NEAR)
     return words[near[0]] if near else None
 
 

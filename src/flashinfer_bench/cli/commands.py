@@ -89,6 +89,8 @@ class Command(click.Command):
         if option is None or strange:
             plural = "s" * (len(strange or left) > 1)
             remedy = "; a dataset is a folder" if option else ""
+            if option and not any(Path(each).exists() for each in strange or left):
+                remedy += ", and there is no such folder"
             ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(strange or left)}){remedy}")
         name = option.name or ""
         ctx.params[name] = (*ctx.params[name], *left) if option.multiple else left[0]

@@ -16,6 +16,7 @@ from flashinfer_bench.report.scores.names import Family, parse_score
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "reports.md").read_text()
+BUSY_RUNS = REPOSITORY / "tests" / "fixtures" / "busy_runs"
 RECORDED = [
     file.read_text() for file in (REPOSITORY / "tests" / "golden" / "recorded").glob("*.txt")
 ]
@@ -44,15 +45,33 @@ def test_every_score_that_help_explains_can_be_asked_for_and_is_named_on_the_pag
     assert all(f"`{name}`" in PAGE for name in names)
 
 
-def test_the_gate_in_ci_is_made_of_commands_that_parse() -> None:
+def commands_in_ci() -> list[list[str]]:
     (workflow,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     runs = [step["run"] for step in yaml.safe_load(workflow)["steps"] if "run" in step]
     lines = "\n".join(runs).replace("\\\n", " ").splitlines()
-    commands = [shlex.split(line.partition(" >> ")[0]) for line in lines if "bench r" in line]
+    return [shlex.split(line.partition(" >> ")[0])[1:] for line in lines if "bench r" in line]
 
-    contexts = [parsed(command[1:]) for command in commands]
+
+def test_the_gate_in_ci_is_made_of_commands_that_parse() -> None:
+    contexts = [parsed(command) for command in commands_in_ci()]
 
     assert [context.command.name for context in contexts] == ["run", "compare"]
+    assert {"slower>3%", "failed"} <= {*contexts[1].params["gates"]}
+
+
+def test_the_gate_in_ci_lets_equal_code_pass_and_breaks_on_three_times_the_work(
+    tmp_path: Path,
+) -> None:
+    _, (*words, junit) = commands_in_ci()
+    old = words.index("kernels@origin/main")
+
+    exit_codes = {}
+    for new in ("e2", "s1"):
+        words[old : old + 2] = ["run:e1", f"run:{new}"]
+        command = [*words, str(tmp_path / junit), "--local", str(BUSY_RUNS)]
+        exit_codes[new] = CliRunner().invoke(cli, command).exit_code
+
+    assert exit_codes == {"e2": 0, "s1": 1}
 
 
 def parsed(arguments: list[str]) -> click.Context:

@@ -20,7 +20,15 @@ from flashinfer_bench.report.logs import headline, log_lines
 from tests.flow.kernels import quick
 
 FOLDER = Path(__file__).parent / "broken_kernels"
-SAMPLE = {"python_parameters", "python_segfault", "cpp_last_tile", "cpp_typo", "triton_if_block"}
+SAMPLE = {
+    "cpp_last_tile",
+    "cpp_typo",
+    "python_parameters",
+    "python_segfault",
+    "tilelang_values",
+    "triton_if_block",
+    "triton_last_tile",
+}
 NOISE = re.compile(r"ResourceWarning|/flashinfer_bench/|\[TileLang[^\n]* INFO|__tb")
 SCALE = Definition(
     name="scale",

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from flashinfer_bench.cli.main import cli
 from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data.distributions import FloatForm
 from flashinfer_bench.data.workload import SafetensorsInput
 from tests.marks import mostly_full
 
@@ -537,6 +538,29 @@ def test_what_may_be_left_out_has_the_defaults_of_their_loader(
     assert dataset.definitions["gather"].get_input_shapes({"n": 5}) == [[8], [5], None]
     assert dataset.get_solution("gather_torch").spec.destination_passing_style
     assert dataset.get_solution("gather_torch").definition == "gather"
+
+
+def test_random_inputs_are_drawn_as_their_names_say(problem: Path, tmp_path: Path) -> None:
+    names = {"norm_weight": "float32", "x_rstd": "float64", "table": "float32"}
+    inputs = {name: {"shape": ["m"], "dtype": dtype} for name, dtype in names.items()}
+    definition = changed(DEFINITION, "inputs", inputs | {"index": DEFINITION["inputs"]["index"]})
+    drawn = {name: {"type": "random"} for name in names}
+    reference = REFERENCE.replace("table, index, alpha", "norm_weight, x_rstd, table, index")
+    (problem / "reference.py").write_text(reference)
+    put(problem / "definition.json", definition)
+    put(
+        problem / "workload.jsonl",
+        changed(WORKLOAD, "inputs", drawn | {"index": {"type": "custom"}}),
+    )
+
+    dataset, _ = brought(problem, tmp_path)
+
+    (trace,) = dataset.workloads["gather"]
+    assert {name: trace.workload.inputs[name].distribution for name in names} == {
+        "norm_weight": FloatForm(form="ones"),
+        "x_rstd": FloatForm(form="positive"),
+        "table": None,
+    }
 
 
 def test_a_constant_that_a_workload_changes_is_the_workloads(problem: Path, tmp_path: Path) -> None:

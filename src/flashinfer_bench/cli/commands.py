@@ -18,6 +18,19 @@ _ANY_LENGTH = 1000
 _NUMBER = re.compile(r"is not a valid (integer|float)( range)?")
 """Click's words for an option that is no number."""
 
+NEAR = 0.65
+"""How alike a suggestion is at least: `rnu` for `run` is 0.67, `decompose` for `compare` 0.62."""
+_SAME_SENSE = {
+    "data": "local",
+    "dataset": "local",
+    "gpu": "device",
+    "repeats": "iterations",
+    "samples": "iterations",
+    "tolerance": "atol",
+    "verbose": "log-level",
+}
+"""What other programs call an option of ours."""
+
 
 class ManyOption(click.Option):
     """An option that takes several values, after one another or each with the option again."""
@@ -49,8 +62,10 @@ class Command(click.Command):
             left = super().parse_args(ctx, repeated(_in_plural(args, self._singulars(many)), many))
         except click.NoSuchOption as error:
             known = [name for each in self.params for name in each.opts]
-            near = get_close_matches(error.option_name, known, n=1)
-            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from error
+            near = _nearest_option(error.option_name, known)
+            hint = f" Did you mean {near!r}?" if near else ""
+            said = f"No such option {error.option_name!r}.{hint}"
+            raise click.NoSuchOption(error.option_name, said, ctx=ctx) from error
         except click.BadParameter as error:
             if not _NUMBER.search(error.message):
                 raise
@@ -74,6 +89,8 @@ class Command(click.Command):
         if option is None or strange:
             plural = "s" * (len(strange or left) > 1)
             remedy = "; a dataset is a folder" if option else ""
+            if option and not any(Path(each).exists() for each in strange or left):
+                remedy += ", and there is no such folder"
             ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(strange or left)}){remedy}")
         name = option.name or ""
         ctx.params[name] = (*ctx.params[name], *left) if option.multiple else left[0]
@@ -141,6 +158,22 @@ def _in_plural(arguments: Sequence[str], singulars: Mapping[str, str]) -> list[s
         name, equals, value = argument.partition("=")
         written.append(f"{singulars.get(name, name)}{equals}{value}")
     return written
+
+
+def _nearest_option(name: str, known: Sequence[str]) -> str | None:
+    """Find the option somebody meant: one that begins so, of that sense, or with nearly that name.
+
+    >>> _nearest_option("--def", ["--device", "--definition", "--local"])
+    '--definition'
+    >>> _nearest_option("--dataset", ["--fail-fast", "--local"])
+    '--local'
+    """
+    words = {each.lstrip("-"): each for each in known}
+    word = name.lstrip("-")
+    begun = sorted((each for each in words if word and each.startswith(word)), key=len)
+    words |= {each: words[ours] for each, ours in _SAME_SENSE.items() if ours in words}
+    near = begun or get_close_matches(word, words, n=1, cutoff=NEAR)
+    return words[near[0]] if near else None
 
 
 def is_dataset(argument: str) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from flashinfer_bench.cli import wings
 from flashinfer_bench.cli.boundary import faults_in_one_line, want_json
-from flashinfer_bench.cli.commands import CommandGroup, write_lines
+from flashinfer_bench.cli.commands import NEAR, CommandGroup, write_lines
 
 
 class CommandEntry(NamedTuple):
@@ -105,9 +105,6 @@ _SAME_SENSE = {
 """Words of other tools, and our command that does it."""
 _GROUPS = ("report",)
 """Whose commands people look for at the top."""
-_NEAR = 0.65
-"""How alike a suggestion is at least: `rnu` for `run` is 0.67, `decompose` for `compare` 0.62."""
-
 EXAMPLES = (
     "flashinfer-bench run --local examples/dataset",
     "flashinfer-bench list examples/dataset",
@@ -176,7 +173,7 @@ class CommandLine(CommandGroup):
             if inner not in COMMANDS
         }
         meant = _SAME_SENSE.get(name) or below.get(name)
-        near = difflib.get_close_matches(name, [*self.list_commands(ctx), *below], 1, _NEAR)
+        near = difflib.get_close_matches(name, [*self.list_commands(ctx), *below], 1, NEAR)
         return meant or (below.get(near[0], near[0]) if near else None)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

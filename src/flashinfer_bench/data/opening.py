@@ -52,6 +52,8 @@ def open_regular(path: Path | str) -> BinaryIO:
     try:
         _require_kind(os.stat(path).st_mode, path)  # noqa: PTH116 - thousands of files are read this way
         descriptor = os.open(path, _READING)
+    except DatasetError:  # it is a `ValueError`, too
+        raise
     except FileNotFoundError:
         raise DatasetNotFoundError("no such file", path=path) from None
     except OSError as error:

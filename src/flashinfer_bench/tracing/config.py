@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,8 +56,11 @@ class TracingConfig:
                 known = PolicyRegistry.list_input_dump_policies()
                 raise UnknownNameError("input dump policy", chosen, known)
             return made(policy, chosen, self.input_dump_policy_kwargs)
-        if not all(isinstance(name, str) for name in chosen):
-            raise UsageError(f"inputs to dump are names, not {chosen!r}")
+        is_iterable = isinstance(chosen, Iterable)  # the types are not checked in callers' programs
+        if not is_iterable or not all(isinstance(name, str) for name in chosen):
+            raise UsageError(
+                f"input_dump_policy is a policy's name, or names of inputs, not {chosen!r}"
+            )
         return _InputsOfList(chosen)
 
     def create_filter_policy(self) -> FilterPolicy:

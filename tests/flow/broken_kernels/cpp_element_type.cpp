@@ -1,4 +1,6 @@
 // expect: INCORRECT_NUMERICAL trial 0, call 0: output 'y':
+// shows:  of 300 elements differ
+// shows: above 1e4  #
 #include <tvm/ffi/tvm_ffi.h>
 void run(tvm::ffi::TensorView x, tvm::ffi::TensorView w, tvm::ffi::TensorView y) {
   const float* in = static_cast<const float*>(x.data_ptr());

@@ -1,4 +1,6 @@
 # expect: INCORRECT_NUMERICAL trial 0, call 0: output 'y':
+# shows:  of 300 elements differ
+# shows: up to 1e1  #
 import tilelang
 import tilelang.language as T
 

@@ -1,4 +1,6 @@
 # expect: INCORRECT_NUMERICAL trial 0, call 0: output 'y':
+# shows: : got 0, expected
+# shows: none  ######################## 256
 import torch
 import triton
 import triton.language as tl

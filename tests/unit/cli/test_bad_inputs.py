@@ -31,6 +31,7 @@ entry_point = "main.py::run"
 TRACES = "traces/bob/gemm/gemm_n8.jsonl"
 DRY = ("run", "--dry-run", "--device", "cpu")
 BEST = ("report", "best")
+DATASETS_FAULT = 3
 Spoil = Callable[[Path], object]
 
 
@@ -147,7 +148,7 @@ BAD: dict[str, BadInput] = {
     "torn workload": BadInput(write(WORKLOADS, '{"definition": \n{}\n'), BEST, 3, "not JSON"),
     "empty solution": BadInput(write(SOLUTION, ""), BEST, 3, "not JSON"),
     "half a surrogate": BadInput(write(DEFINITION, '{"name": "\\ud800"}'), BEST, 3, "not Unicode"),
-    "folder for a file": BadInput(folder_for(DEFINITION), BEST, 3, "is a folder, not a file"),
+    "folder for a file": BadInput(folder_for(DEFINITION), BEST, 3, "{root}/" + DEFINITION + ": is a folder, not"),
     # values
     "name of a wrong type": BadInput(changed(DEFINITION, name=3), BEST, 3, "Definition.name"),
     "empty name": BadInput(changed(DEFINITION, name=""), BEST, 3, "Definition.name"),
@@ -186,10 +187,14 @@ BAD: dict[str, BadInput] = {
         DRY, 3, "axes.rows",
     ),
     "same name twice": BadInput(
-        lambda root: shutil.copy(root / DEFINITION, root / "definitions/gemm/other.json"), BEST, 3, "gemm_n8",
+        lambda root: shutil.copy(root / DEFINITION, root / "definitions/gemm/other.json"), BEST, 3,
+        "two files hold definition 'gemm_n8': {root}/",
     ),
     # names on the command line
     "unknown definition": BadInput(nothing, (*DRY, "--definition", "gemm_8"), 2, "did you mean 'gemm_n8'?"),
+    "dataset that is not there": BadInput(
+        nothing, ("validate", "nosuch"), 2, "(nosuch); a dataset is a folder, and there is no such folder"
+    ),
     "part of a dataset": BadInput(
         nothing,
         ("list", "{root}/definitions/gemm"),
@@ -400,7 +405,11 @@ def test_a_bad_input_is_answered_with_what_is_wrong(name: str, tmp_path: Path) -
     lines = [each for each in result.stderr.splitlines() if each.lower().startswith("error: ")]
     assert result.exit_code == bad.exit_code, result.output
     assert len(lines) == 1
-    assert bad.says.replace("{root}", str(root)) in lines[0]
+    says = bad.says.replace("{root}", str(root))
+    assert says in lines[0]
+    if bad.exit_code == DATASETS_FAULT:  # the file comes first, or the entity
+        place = f"error: {root}/" if not bad.says.startswith("{root}") else f"error: {says}"
+        assert lines[0].startswith((place, f"error: {says}"))
     assert "Traceback" not in result.output
 
 

@@ -7,7 +7,14 @@ from typing import cast
 import pytest
 
 from flashinfer_bench.bench.jobs import Job
-from flashinfer_bench.cli.measure.progress import JsonLines, ProgressTally, building_text, lost_text
+from flashinfer_bench.bench.parent.holders import Holder, holder_text
+from flashinfer_bench.cli.measure.progress import (
+    JsonLines,
+    ProgressTally,
+    building_text,
+    lost_text,
+    waiting_text,
+)
 
 
 class Clock:
@@ -42,6 +49,16 @@ def test_the_view_counts_and_foretells() -> None:
 
 def test_nothing_is_foretold_before_the_first_job_ends() -> None:
     assert "left" not in ProgressTally(4).text()
+
+
+def test_who_waits_is_told_for_whom() -> None:
+    holder = Holder(17, 1000.0, "flashinfer-bench run\x1b")
+
+    assert waiting_text("cpu", holder_text(holder, now_s=1065.0)) == (
+        "cpu is in use by another benchmark "
+        "(process 17, for 65 s: flashinfer-bench run); waiting for it"
+    )
+    assert waiting_text("cpu", "") == "cpu is in use by another benchmark; waiting for it"
 
 
 def test_what_is_built_is_shown_until_nothing_is() -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import importlib.metadata
+import runpy
 import subprocess
 import sys
+from typing import NoReturn
 
 import pytest
 
+import flashinfer_bench
 from flashinfer_bench import data
 
 
@@ -19,6 +23,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     loaded = loaded_by("import flashinfer_bench.data")
 
     assert not loaded & {"torch", "pydantic", "msgspec", "numpy"}
+
+
+def test_a_source_tree_that_was_never_installed_has_a_version_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(name: str) -> NoReturn:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", unknown)
+
+    package = runpy.run_path(flashinfer_bench.__file__)
+
+    assert package["__getattr__"]("__version__") == "0.0.0.dev0"
 
 
 def test_loading_a_dataset_needs_no_torch() -> None:

@@ -93,6 +93,16 @@ def test_a_check_explains_its_notes_as_a_run_does() -> None:
     assert all(line in said and line in recorded for line in explained)
 
 
+def test_a_check_ends_a_cut_log_with_the_file_that_has_all_of_it() -> None:
+    failed = replace(TIMED, status="RUNTIME_ERROR", log="step\n" * 99 + "ValueError: no\n")
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (failed,), (), ())
+
+    said = page_text(check_page(replace(report, log_file="/logs/k.py.log")))
+
+    assert "ValueError: no\n\n  all 100 lines: /logs/k.py.log\n" in said
+    assert "lines:" not in page_text(check_page(report))
+
+
 def test_a_table_and_its_document_show_the_most_memory_that_was_held() -> None:
     jobs = [replace(TIMED, workload=str(size), peak_memory_bytes=size) for size in (3_000_000, 2)]
 
@@ -101,6 +111,8 @@ def test_a_table_and_its_document_show_the_most_memory_that_was_held() -> None:
     assert line.peak_memory_bytes == 3_000_000
     assert "3 MB" in page_text(result_blocks(jobs))
     assert "peak memory" not in page_text(result_blocks([TIMED]))
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (jobs[0],), (), ())
+    assert "3 MB" in page_text(check_page(report))
 
 
 def test_a_table_shows_how_long_the_build_took() -> None:

@@ -164,7 +164,8 @@ def test_a_list_that_names_no_input_is_an_error_with_a_suggestion() -> None:
         ({"filter_policy": "keep_frist"}, "no filter policy named 'keep_frist'; did you mean"),
         ({"input_dump_policy": "dump_int32"}, "no input dump policy named 'dump_int32'"),
         ({"filter_policy_kwargs": {"k": 2}}, "policy 'keep_all' takes .*not {'k': 2}"),
-        ({"input_dump_policy": [1]}, "inputs to dump are names"),
+        ({"input_dump_policy": [1]}, "a policy's name, or names of inputs, not .1."),
+        ({"input_dump_policy": object()}, "a policy's name, or names of inputs, not <object"),
     ],
 )
 def test_settings_that_no_policy_has_are_refused_when_they_are_made(

@@ -278,7 +278,7 @@ def choose_view(total: int, *, as_json: bool) -> ProgressView:
 
 def waiting_text(device: str, holder: str) -> str:
     """Say why nothing happens."""
-    return f"{device} is in use by another benchmark{printable(holder)}; waiting for it"
+    return printable(f"{device} is in use by another benchmark{holder}; waiting for it")
 
 
 def lost_text(device: str, reason: str) -> str:

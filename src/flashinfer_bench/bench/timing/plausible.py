@@ -132,8 +132,15 @@ def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator
             f"{us(together.typical_ns)} more, together, than in the trusted processes",
         )
         return
-    for times, allowed_ns in ((observations.unmet, _QUIET_NS), (observations.born, _BIRTH_NS)):
-        born = [used_ns - RELATIVE_ALLOWANCE * wall_ns - allowed_ns for wall_ns, used_ns in times]
+    for times, share, allowed_ns in (
+        (
+            observations.unmet,
+            1 + RELATIVE_ALLOWANCE,
+            _QUIET_NS,
+        ),  # a call may wait for what it starts
+        (observations.born, RELATIVE_ALLOWANCE, _BIRTH_NS),
+    ):
+        born = [used_ns - share * wall_ns - allowed_ns for wall_ns, used_ns in times]
         claims = [median_of(block, CLAIMED) for block in observations.blocks]
         if is_surely_above(born) or is_above_where_fast(born, claims):
             used_ns = statistics.median(used_ns for _, used_ns in times)

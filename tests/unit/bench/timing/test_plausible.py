@@ -336,6 +336,8 @@ def test_children_that_lived_within_a_block_count() -> None:
     assert codes(observations) == ["hidden_work"]
     observations.born = [(5 * 5 * CALL_NS, 300 * US)] * 12
     assert codes(observations) == []
+    observations.unmet = [(25 * CALL_NS, 25 * CALL_NS)] * 12  # each call waited for what it started
+    assert codes(observations) == []
     observations.unmet = observations.born  # where the kernel counts, being born is no excuse
     assert codes(observations) == ["hidden_work"]
 

@@ -66,12 +66,13 @@ def test_all_take_the_same_number_of_calls_and_samples_in_turns() -> None:
         calls.append("2")
         spin(50_000)
 
-    fib.compare({"one": one, "two": two}, samples=4, warmup=1)
+    found = fib.compare({"one": one, "two": two}, samples=4, warmup=1)
 
+    again = sum(each.blocks_disturbed for each in found.measurements.values())
     warm_up, turns = "".join(calls[:2]), "".join(calls[2:])
     blocks = [turns[begin : begin + 4] for begin in range(0, len(turns), 4)]
     assert warm_up == "12"
-    assert len(blocks) == 4
+    assert 4 <= len(blocks) <= 4 + again
     assert set(blocks) <= {"1122", "2211"}
 
 

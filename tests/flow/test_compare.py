@@ -60,6 +60,27 @@ def test_a_regression_between_two_revisions_ends_a_ci_job(dataset: Path, tmp_pat
     assert {job["verdict"] for job in cpp} == {"SLOWER"}
     assert {(job["old_runs"], job["new_runs"], job["source"]) for job in cpp} == {(10, 6, "runs")}
     assert "<failure" in junit.read_text()
+    assert "gate slower>3% is broken: rmsnorm_h4096 / rmsnorm_h4096_cpp" in said.stderr
+
+
+def test_the_file_of_another_run_does_not_speak_for_one_that_ended_early(
+    dataset: Path, tmp_path: Path
+) -> None:
+    junit = tmp_path / "gates.xml"
+    junit.write_text("<testsuites/>")
+
+    said = _say("compare", dataset, dataset, "--definitions", "nosuch", "--junit", junit)
+
+    assert said.exit_code != 0
+    assert not junit.exists()
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_comparison_is_shown(dataset: Path) -> None:
+    said = _say("compare", dataset, dataset, "--junit", "/dev/full")
+
+    assert said.exit_code == 4
+    assert "cannot write /dev/full: No space left on device" in said.stderr
+    assert "SAME" in said.stdout
 
 
 def test_the_other_way_round_it_is_faster_and_nothing_fails(dataset: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashinfer_bench.cli import screen
+from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import (
     SHARE,
@@ -19,11 +19,12 @@ from flashinfer_bench.cli.options import (
     log_level_option,
 )
 from flashinfer_bench.cli.report.sides import find_sides
+from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare.comparing import compare as compare_sides
 from flashinfer_bench.report.compare.exports import junit, markdown
 from flashinfer_bench.report.compare.gates import check_gates, parse_gate
-from flashinfer_bench.report.compare.pages import compare_page
+from flashinfer_bench.report.compare.pages import broken_text, compare_page
 from flashinfer_bench.report.compare.ratios import Basis
 from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.stats.verdicts import THRESHOLD
@@ -110,17 +111,29 @@ def compare(  # noqa: PLR0917  # options arrive by name
     if junit_file is not None and Path(junit_file).is_dir():
         raise UsageError(f"--junit {junit_file}: is a folder; name a file in it")
     conditions = [parse_gate(text) for text in gates]
+    if junit_file is not None and Path(junit_file).is_file() and not Path(junit_file).is_symlink():
+        Path(junit_file).unlink()  # should this one end early, another run's must not speak for it
     with contextlib.ExitStack() as stack:
         sides = find_sides(old, new, local, stack)
         one, two = _only_named((sides.old, sides.new), definitions)
         basis = None if by == "auto" else Basis(by)
         comparison = compare_sides(one, two, sides.kind, by=basis, threshold=threshold)
     results = check_gates(comparison, conditions)
-    if junit_file is not None:
-        Path(junit_file).write_bytes(junit(comparison, results))
     _show(comparison, results, as_json=as_json, as_markdown=as_markdown)
-    if not all(each.holds for each in results):
+    if junit_file is not None:
+        _write(junit_file, junit(comparison, results))
+    broken = [each for each in results if not each.holds]
+    for each in broken:
+        log.warn(broken_text(each))
+    if broken:
         ctx.exit(1)
+
+
+def _write(file: str, content: bytes) -> None:
+    try:
+        Path(file).write_bytes(content)
+    except OSError as error:
+        raise storage_error(file, error) from error
 
 
 def _show(

@@ -205,6 +205,13 @@ def _has_grown(old: float | None, new: float | None) -> bool:
     return bool(old) and old is not None and new is not None and new > _GREW * old
 
 
+def broken_text(gate: GateResult) -> str:
+    """Say in one line that a gate is broken, and by what first of all."""
+    texts = [breach_text(each.place, each.what) for each in gate.breaches]
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return f"gate {gate.gate} is broken{': ' if texts else ''}{texts[0] if texts else ''}{more}"
+
+
 def _gate_blocks(gates: Sequence[GateResult]) -> list[Block]:
     if not gates:
         return []

@@ -31,7 +31,10 @@ OFFERED = (
         "Geometric mean over every workload that anyone attempted: what failed or was not tried counts as 1x.",
     ),
     ("fast_p>=1", "Share of attempted workloads that are right and at least as fast (≥ 1x)."),
-    ("win@1", "Share of attempted workloads that are right and faster (> 1x)."),
+    (
+        "win@1",
+        "Share of attempted workloads on which the author's fastest solution is right and faster (> 1x).",
+    ),
     ("sol", "Mean share of the device's speed of light; a failure is 0."),
     ("sol-gap", "How much of the way to the speed of light is gone: 50% as fast, 100% at it."),
     ("pass@1", "Share of the attempts that are right."),

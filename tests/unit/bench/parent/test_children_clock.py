@@ -95,7 +95,7 @@ def test_children_that_nobody_met_are_counted_and_no_clock_of_a_process_shows_th
     children = clock.look_for_children()
     assert children.unmet_ns > wanted_ns
     assert clock.read_ns() - before_ns < wanted_ns
-    assert children.born_ns == 0
+    assert children.born_ns < 2 * EACH_NS  # the last one may just be ending
     counter.close()
 
 

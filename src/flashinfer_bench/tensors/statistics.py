@@ -34,9 +34,8 @@ def _some(tensor: torch.Tensor) -> torch.Tensor:
     where = torch.unravel_index(at, tensor.shape)
     if tensor.element_size() > 1:
         return tensor[where]
-    return tensor.view(torch.uint8)[where].view(
-        tensor.dtype
-    )  # floats of eight bits cannot be picked
+    # Floats of eight bits cannot be picked.
+    return tensor.view(torch.uint8)[where].view(tensor.dtype)
 
 
 def _short(figure: float) -> float:

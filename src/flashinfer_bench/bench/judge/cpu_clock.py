@@ -16,8 +16,8 @@ class Children(NamedTuple):
 
     born_ns: int
     """Of those that are there now and were not then."""
-    unmet_ns: int
-    """Of those that were not there then, ended ones too; 0 where nobody counts."""
+    unmet_ns: int | None
+    """Of those that were not there then, ended ones too; None where nobody counts."""
 
 
 class CpuClock:
@@ -76,10 +76,10 @@ class _LastReading(NamedTuple):
     at_ns: int = 0
 
 
-def _unmet_ns(before: tuple[int, ...], counted: tuple[int, ...], met_ns: int) -> int:
+def _unmet_ns(before: tuple[int, ...], counted: tuple[int, ...], met_ns: int) -> int | None:
     """Take off what was met, by another clock: 1% apart."""
     if not before or not counted:
-        return 0
+        return None
     return max(0, min(counted) - max(before) - round((1 + RELATIVE_ALLOWANCE) * met_ns))
 
 

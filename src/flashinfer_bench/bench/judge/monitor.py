@@ -82,7 +82,7 @@ class Monitor:
         for participant, before_ns in zip(others, before, strict=True):
             cpu = participant.link.cpu
             used_ns = cpu.read_ns() - before_ns
-            used_ns += cpu.look_for_children().unmet_ns
+            used_ns += cpu.look_for_children().unmet_ns or 0
             self._observations[id(participant)].idle.append((wall_ns, used_ns))
 
     def add_block(self, participant: Participant, trial: int, samples: Sequence[Sample]) -> None:
@@ -102,7 +102,8 @@ class Monitor:
         if self._on_cpu:
             claimed_ns = sum(each.claimed_ns for each in block)
             children = participant.link.cpu.look_for_children()
-            observations.unmet.append((claimed_ns, float(children.unmet_ns)))
+            if children.unmet_ns is not None:
+                observations.unmet.append((claimed_ns, float(children.unmet_ns)))
             observations.born.append((claimed_ns, float(children.born_ns)))
         observations.blocks.append(block)
         if self._control is not None and not self._control.link.is_timed:

@@ -80,7 +80,7 @@ class Observations:
     """Blocks: what was claimed in all, and the processor time of children born in it that were there at its end."""
     unmet: list[tuple[float, float]] = field(default_factory=list)
     """Blocks: what was claimed in all, and the processor time of children that were not there at its start, ended ones
-    too; 0 where the kernel does not count it."""
+    too; empty where the kernel does not count it."""
     silences: list[tuple[float, float]] = field(default_factory=list)
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
     stirred: list[float] = field(default_factory=list)

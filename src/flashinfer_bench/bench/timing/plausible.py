@@ -88,7 +88,7 @@ def _early(observations: Observations) -> Iterator[Suspicion]:
         account_per_call(observations, PREPARING_CPU),
     )
     waited = account(observations, PREPARING)
-    if waited.is_overdrawn(claimed_ns):  # by children that were gone before anyone could look
+    if _may_have_started_some(observations) and waited.is_overdrawn(claimed_ns):
         yield Suspicion(
             "early_compute",
             f"preparing the inputs of a sample took {us(waited.typical_ns)} longer than in the trusted "
@@ -106,6 +106,19 @@ def _early(observations: Observations) -> Iterator[Suspicion]:
             f"preparing each call of a batch took {us(calls.typical_ns)} of processor time more than in a "
             f"trusted process, and a call is claimed to take {us(per_call_ns)}",
         )
+
+
+def _may_have_started_some(observations: Observations) -> bool:
+    """Tell whether processes that were gone before anyone could look did work: by the kernel's count, if it counts.
+
+    Without any, time that passes while inputs are prepared, and no processor time, is waiting for a processor.
+    """
+    if not observations.unmet:
+        return True
+    return any(
+        used_ns > RELATIVE_ALLOWANCE * claimed_ns + _QUIET_NS
+        for claimed_ns, used_ns in observations.unmet
+    )
 
 
 def _late(observations: Observations, cores: int, *, is_early: bool) -> Iterator[Suspicion]:

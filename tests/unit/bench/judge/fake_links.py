@@ -66,7 +66,7 @@ class Numbers:
     born_ns: int = 0
     """Processor time of children that a block leaves behind."""
     unmet_ns: int = 0
-    """Processor time of children that came and went in a block."""
+    """Processor time of children that came and went in a block; 0: nobody counts it."""
     background_ns: int = 0
     """Processor time while others are timed, a block, besides a tenth of a core."""
 
@@ -99,7 +99,7 @@ class FakeCpu:
 
     def look_for_children(self) -> Children:
         is_idle, self._idle_since_ns = self._idle_since_ns is not None, self._machine.now_ns
-        return Children(self._numbers.born_ns, 0 if is_idle else self._numbers.unmet_ns)
+        return Children(self._numbers.born_ns, None if is_idle else self._numbers.unmet_ns or None)
 
     def read_ns(self) -> int:
         since = self._idle_since_ns

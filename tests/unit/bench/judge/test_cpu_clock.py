@@ -133,7 +133,7 @@ def test_nobody_is_unmet_where_nobody_counts() -> None:
     clock = clock_of(os.getpid())
     clock.look_for_children()
 
-    assert clock.look_for_children().unmet_ns == 0
+    assert clock.look_for_children().unmet_ns is None
 
 
 def test_a_process_that_ended_counts_no_more() -> None:

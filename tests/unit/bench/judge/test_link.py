@@ -140,9 +140,9 @@ def test_the_parent_is_asked_what_proc_tells_and_a_late_answer_is_passed_over(ta
     assert [(each.pid, each.about) for each in asked] == [(1, "waiting")]
 
 
-@pytest.mark.parametrize(("told", "unmet_ns"), [((5_000, 6_000), 4_000), ((), 0)])
+@pytest.mark.parametrize(("told", "unmet_ns"), [((5_000, 6_000), 4_000), ((), None)])
 def test_the_parent_is_asked_what_children_used_that_nobody_met(
-    table: Table, told: tuple[int, ...], unmet_ns: int
+    table: Table, told: tuple[int, ...], unmet_ns: int | None
 ) -> None:
     answers = [told, (1_000, 1_000) if told else ()]
     open_job(table, limit_s=10.0)

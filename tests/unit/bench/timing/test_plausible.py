@@ -327,7 +327,16 @@ def test_a_little_early_and_a_little_late_is_too_much_together() -> None:
 
 
 def test_preparing_that_takes_long_while_others_work_is_seen() -> None:
-    assert codes(changed(honest(), preparing_ns=300 * US)) == ["early_compute"]
+    observations = changed(honest(), preparing_ns=300 * US)
+    assert codes(observations) == ["early_compute"]  # nobody counts what ended children used
+    observations.unmet = [(25 * CALL_NS, 0.0)] * 11 + [(25 * CALL_NS, 5 * CALL_NS)]
+    assert codes(observations) == ["early_compute"]
+
+
+def test_who_waits_for_a_processor_and_starts_nothing_has_not_computed_early() -> None:
+    observations = changed(honest(), preparing_ns=300 * US)
+    observations.unmet = [(25 * CALL_NS, 0.0)] * 12
+    assert codes(observations) == []
 
 
 def test_children_that_lived_within_a_block_count() -> None:

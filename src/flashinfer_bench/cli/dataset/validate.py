@@ -13,7 +13,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
-from flashinfer_bench.errors import DatasetNotFoundError, UsageError
+from flashinfer_bench.errors import DatasetError, DatasetNotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -136,17 +136,27 @@ def validate_render(report: str, output: str | None, as_json: bool) -> None:
 
     --json prints the document of today's `validate --json`, of an older report too.
     """
-    from flashinfer_bench.data.rules import read_report  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.validation import render_report, validation_page  # noqa: PLC0415
 
-    if not Path(report).is_file():
-        raise UsageError(f"{report}: no such file")
+    found = _report_in(Path(report))
     if output is not None:
         render_report(report, Path(output))
     if as_json:
-        screen.show_json(read_report(report).to_dict())
+        screen.show_json(found.to_dict())
     elif output is None:
-        screen.show(validation_page(read_report(report)))
+        screen.show(validation_page(found))
+
+
+def _report_in(file: Path) -> DatasetReport:
+    from flashinfer_bench.data.rules import read_report  # noqa: PLC0415  # pydantic
+
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    try:
+        return read_report(file)
+    except DatasetError as error:
+        remedy = "name a report that `validate --outputs json` wrote"
+        raise UsageError(f"{error}; {remedy}") from None
 
 
 def validate_dataset(  # noqa: PLR0917  # the signature people's scripts call

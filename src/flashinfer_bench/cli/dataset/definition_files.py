@@ -31,6 +31,7 @@ _STARTING_S = 120.0
 """What the process may take beside the function: torch is imported first."""
 _BARE = ("DEF-02", "DEF-03", "DEF-04", "DEF-05")
 """Rules that miss a description."""
+_TRIVIAL_PASSES = "TSK-05"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +247,10 @@ def _with_blobs(workload: Workload, definition: Definition, folder: Path, root: 
 
 
 def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Finding]:
-    """Apply the rules to the new definition, and run its reference as a benchmark would."""
+    """Apply the rules to the new definition, run its reference as a benchmark would, and answers without work."""
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415
     from flashinfer_bench.cli.dataset.running_checks import benchmark_findings  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.task_checks import task_findings  # noqa: PLC0415
     from flashinfer_bench.data import rules  # noqa: PLC0415
 
     name = drafted.definition.name
@@ -257,6 +260,9 @@ def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Fin
     if not any(each.level == "error" for each in found):
         ran = benchmark_findings(dataset, [name], device=options.device)
         found += [finding for finding in ran if finding.code != "BEN-03"]
+    if not any(each.level == "error" for each in found):
+        looked = task_findings(dataset, [name], BenchmarkConfig.default(), device=options.device)
+        found += [finding for finding in looked if finding.code == _TRIVIAL_PASSES]
     return found
 
 

@@ -36,6 +36,7 @@ class ValidateOptions:
     output_folder: str | None = None
     outputs: tuple[str, ...] = ()
     fix: bool = False
+    prune: bool = False
     strict: bool = False
     run: bool = False
     config: str | None = None
@@ -84,6 +85,11 @@ class ValidateOptions:
     is_flag=True,
     help="First repair what is mechanical: files and lines in the wrong place, missing types and "
     "uuids, torn lines. Nothing is lost.",
+)
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="First set traces of solutions that do not exist aside, in a file `.gone` beside theirs.",
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option(
@@ -192,11 +198,11 @@ def validate_dataset(  # noqa: PLR0917  # the signature people's scripts call
 def run_validation(options: ValidateOptions) -> DatasetReport:
     """Repair if asked, look, and report."""
     from flashinfer_bench.data import rules  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.rules.fixes import fix  # noqa: PLC0415
+    from flashinfer_bench.data.rules.fixes import fix, prune  # noqa: PLC0415
 
     root = _root(options)
     checks = _checks(options)
-    repairs = fix(root) if options.fix else []
+    repairs = [*(fix(root) if options.fix else []), *(prune(root) if options.prune else [])]
     dataset = rules.take(root)
     op_types, definitions = _split(options.op_types), _split(options.definitions)
     names = rules.select(dataset, op_types, definitions)

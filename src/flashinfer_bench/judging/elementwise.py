@@ -174,7 +174,6 @@ class _ErrorCounts:
             lines.append(f"  at {list(index)}: {found}, expected {_shown(wanted)}")
         return "\n".join(lines)
 
-
     def _bounds(self) -> list[str]:
         """Say what decided: how far the worst wrong element is off, and how far it might be."""
         atol, rtol = self.tolerance.atol, self.tolerance.rtol

@@ -122,9 +122,7 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     ),
     RowColumn(
         "reference",
-        _if_timed(
-            lambda job: latency_text(job.reference_latency_ms, job.reference_interval_ms)
-        ),
+        _if_timed(lambda job: latency_text(job.reference_latency_ms, job.reference_interval_ms)),
         is_number=True,
     ),
     RowColumn(

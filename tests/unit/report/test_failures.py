@@ -36,9 +36,15 @@ RuntimeError: size mismatch: 3
         ("its error is 3.1e+05 times the reference's own; 100 is allowed", "precision"),
         ("notes count as failures here: unusual_draw", "notes"),
         ("output 'i': in row 1: 3 of 9 tokens lie outside what may be drawn", "tokens"),
-        ("output 'y': 3 of 9 elements, the first is number 1, are wrong in each of 4 calls", "omissions"),
+        (
+            "output 'y': 3 of 9 elements, the first is number 1, are wrong in each of 4 calls",
+            "omissions",
+        ),
         ("trial 0, call 0: output 'i': 3 of 9 indices are wrong", "indices"),
-        ("output 'y': 3 of 9 elements differ in the sign of zero, the first at [0]", "sign_of_zero"),
+        (
+            "output 'y': 3 of 9 elements differ in the sign of zero, the first at [0]",
+            "sign_of_zero",
+        ),
         ("output 'y': 3 of 9 elements differ", "tolerance"),
     ],
 )

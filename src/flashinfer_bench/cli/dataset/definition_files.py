@@ -34,7 +34,6 @@ _BARE = ("DEF-02", "DEF-03", "DEF-04", "DEF-05")
 """Rules that miss a description."""
 _TRIVIAL_PASSES = "TSK-05"
 _OF_THE_SIZE = 1e-2
-_USUAL_ATOL = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,17 +319,19 @@ def _tolerance_lines(
     drafted: Draft, seen: SeenFunction, root: Path, findings: Sequence[Finding]
 ) -> list[str]:
     """Say which tolerance fits where answers without work pass: a hundredth of what the smallest output is like."""
+    from flashinfer_bench.bench.config import ResolvedEvalConfig  # noqa: PLC0415
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     sizes = [each.size for call in seen.calls for each in call.outputs if each.size]
     if not sizes or all(each.code != _TRIVIAL_PASSES for each in findings):
         return []
     atol = 10.0 ** math.floor(math.log10(min(sizes) * _OF_THE_SIZE))
-    if atol >= _USUAL_ATOL:
+    usual = ResolvedEvalConfig().atol
+    if atol >= usual:
         return []
     file = Layout(root).workload_file(drafted.definition).name
     return [
-        f"→ outputs are of size {min(sizes):.1e} (root mean square), and `atol` is {_USUAL_ATOL:g}: write",
+        f"→ outputs are of size {min(sizes):.1e} (root mean square), and `atol` is {usual:g}: write",
         f'  "tolerance": {{"atol": {atol:.0e}}} into each `workload` of {file}',
     ]
 

@@ -22,7 +22,9 @@ from tests.flow.kernels import quick
 FOLDER = Path(__file__).parent / "broken_kernels"
 SAMPLE = {
     "cpp_last_tile",
+    "cpp_one_too_many",
     "cpp_typo",
+    "python_one_too_many",
     "python_parameters",
     "python_segfault",
     "tilelang_values",
@@ -92,8 +94,8 @@ def test_there_are_as_many_as_were_met() -> None:
     found = [file.stem.partition("_")[0] for file in FOLDER.iterdir()]
 
     assert {language: found.count(language) for language in sorted(set(found))} == {
-        "cpp": 12,
-        "python": 18,
+        "cpp": 13,
+        "python": 19,
         "tilelang": 4,
-        "triton": 7,
+        "triton": 8,
     }

@@ -88,6 +88,26 @@ def furnished(first: tuple[Path, str, str], tmp_path: Path) -> Path:
     return Path(shutil.copytree(first[0], tmp_path, dirs_exist_ok=True))
 
 
+def test_a_new_definition_of_small_outputs_says_which_tolerance_zeros_do_not_pass(
+    desk: Path,
+) -> None:
+    source = "def tiny(x):\n    return x * 5e-5\n\ndef get_inputs():\n    return [torch.randn(64, 128)]\n"
+    (desk / "tiny.py").write_text(f"import torch\n\n{source}")
+
+    made = new_definition(desk, "--from", "tiny.py::tiny")
+
+    assert made.returncode == 0, made.stderr
+    assert "warning TSK-05 passes as output 'output': zeros (100% match)" in made.stdout
+    assert '"tolerance": {"atol": 1e-07} into each `workload` of tiny_d128.jsonl' in made.stdout
+
+
+def test_a_new_definition_of_usual_outputs_says_nothing_of_tolerances(
+    first: tuple[Path, str, str],
+) -> None:
+    assert "TSK-05" not in first[1]
+    assert "tolerance" not in first[1]
+
+
 def check(desk: Path, solution: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     quick = ("--device", "cpu", "--iterations", "5", "--warmup-runs", "1", "--local", "mine")
     return call("check", solution, *quick, *arguments, folder=desk)

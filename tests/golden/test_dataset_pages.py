@@ -16,7 +16,7 @@ PACKED = "runs/solutions/cpp/rmsnorm/rmsnorm_h4096/rmsnorm_h4096_cpp"
 VALIDATE = ["validate", "--local", "dataset", "--disable-gpu"]
 NEW = ["new", "solution", "mine", "--definition", "gemm_n8", "--local", "dataset"]
 COMMANDS = {
-    "validate.txt": (1, VALIDATE),
+    "validate.txt": (0, VALIDATE),
     "validate.json": (0, [*VALIDATE, "--definitions", "gemm_n8", "--json"]),
     "schema-workload.json": (0, ["schema", "workload"]),
     "init.txt": (0, ["init", "empty"]),

@@ -69,13 +69,18 @@ class Plan:
     jobs: tuple[Job, ...] = ()
     skipped: tuple[tuple[Job, str], ...] = ()
     done_count: int = 0
-    failed_count: int = 0
-    """How many of the jobs that a resume left out had failed: the newest trace of each says so."""
     warnings: tuple[str, ...] = ()
     workload_class: str = "all"
     """The size of workloads that was asked for, or is the device's."""
     other_class_count: int = 0
     """Jobs left out because their workload is of another class."""
+    failed_before: tuple[str, ...] = ()
+    """The solution of each job that a resume left out and that had failed: its newest trace says so."""
+
+    @property
+    def failed_count(self) -> int:
+        """How many of the jobs that a resume left out had failed."""
+        return len(self.failed_before)
 
     @property
     def batches(self) -> tuple[tuple[Job, ...], ...]:
@@ -115,7 +120,7 @@ def plan(
     return replace(
         _split(left, config, target, remarks),
         done_count=len(done),
-        failed_count=sum(status != PASSED for status in done),
+        failed_before=tuple(solution for solution, status in done if status != PASSED),
         workload_class=workload_class,
         other_class_count=len(named) - len(jobs),
     )
@@ -140,7 +145,7 @@ def plan_for_all(
         jobs=tuple(job for each in plans for job in each.jobs),
         skipped=tuple(left_out for each in plans for left_out in each.skipped),
         done_count=sum(each.done_count for each in plans),
-        failed_count=sum(each.failed_count for each in plans),
+        failed_before=tuple(name for each in plans for name in each.failed_before),
         warnings=tuple(dict.fromkeys(text for each in plans for text in each.warnings)),
         workload_class=plans[0].workload_class,
         other_class_count=sum(each.other_class_count for each in plans),

@@ -277,12 +277,16 @@ class Inspected(Message, frozen=True):
 
 
 class Kept(Message, frozen=True):
-    """Fingerprint of the inputs after the call; `tampering` says what the harness found changed in itself."""
+    """Fingerprint of the inputs after the call; `tampering` says what the harness found changed in itself.
+
+    `overrun` says where the call wrote beside an output's buffer.
+    """
 
     fingerprint: bytes
     peak_memory_bytes: Count
     """By the process's own account: the judge cannot look into it."""
     tampering: str | None = None
+    overrun: str | None = None
 
 
 class Raised(Message, frozen=True):

@@ -28,8 +28,8 @@ class Resume:
 
 def left_to_do(
     trace_set: TraceSet, jobs: list[Job], target: Target, resume: Resume | None
-) -> tuple[list[Job], list[str]]:
-    """Give the jobs no trace answers, and the newest status of each that one does."""
+) -> tuple[list[Job], list[tuple[str, str]]]:
+    """Give the jobs no trace answers, and solution and newest status of each that one does."""
     if resume is None:
         return jobs, []
     keys = [_resume_key(job) for job in jobs]
@@ -47,7 +47,7 @@ def left_to_do(
         if status == PASSED or not resume.retries_failed
     }
     left = [job for key, job in zip(keys, jobs, strict=True) if key not in done]
-    return left, [done[key] for key in keys if key in done]
+    return left, [(key[0], done[key]) for key in keys if key in done]
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ EXAMPLES = (
 )
 EXIT_CODES = (
     "0    all good",
-    "1    it ran and found failures: a job did not pass, a gate is broken",
+    "1    it ran and found failures: a job did not pass, a gate is broken, `validate` found errors",
     "2    usage: an option, a name or a path is wrong",
     "3    the dataset is at fault",
     "4    the machine, or this program, is at fault",

@@ -75,7 +75,7 @@ def without_torn_tail(content: bytes, path: Path | str) -> bytes:
     if not tail.strip() or appending.is_json(tail):
         return content
     line = whole.count(b"\n") + bool(whole) + 1
-    text = f"{path}:{line}: torn last line ({len(tail)} bytes) passed over"
+    text = f"{path}:{line}: torn last line ({len(tail)} bytes) passed over; `validate --fix` sets it aside"
     warnings.warn(text, DatasetWarning, stacklevel=3)
     return whole
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.layout import Layout
 
 
-_BESIDE = (".samples.ndjson", ".torn")
+_BESIDE = (".samples.ndjson", ".torn", ".gone")
 
 
 @dataclass(slots=True)

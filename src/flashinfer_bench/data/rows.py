@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
+from flashinfer_bench.data.appending import is_json
 from flashinfer_bench.data.files import numbered_lines, without_torn_tail
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.workload import Workload
+from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +46,18 @@ class _OnlyWorkload(msgspec.Struct):
 _WORKLOAD_OF = msgspec.json.Decoder(_OnlyWorkload)
 
 
+def _trace(path: str, number: int, line: bytes, unknown: UnknownKeys) -> Trace:
+    """Parse a line; of half a line among traces say what mends it."""
+    try:
+        return parse(Trace, line, TextPlace(path, number), unknown=unknown)
+    except DatasetError as error:
+        folders = (part for part in reversed(Path(path).parts) if part in {"traces", "workloads"})
+        if is_json(line) or next(folders, "") != "traces":
+            raise
+        message = f"{error.message}; `flashinfer-bench validate --fix` sets such a line aside"
+        raise DatasetError(message, path=path, line=number, column=error.column) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Lines of one file that belong to one definition; `only` lists them unless all do."""
@@ -62,7 +77,7 @@ class Segment:
 
     def trace(self, number: int, line: bytes, unknown: UnknownKeys) -> Trace:
         """Parse one line."""
-        return parse(Trace, line, TextPlace(self.path, number), unknown=unknown)
+        return _trace(self.path, number, line, unknown)
 
     def workload(
         self, number: int, line: bytes, unknown: UnknownKeys, known: dict[bytes, Workload]
@@ -117,7 +132,7 @@ def _sorted_by_line(path: str, content: bytes) -> _Sorted:
             is_workload = head.solution is None and head.evaluation in (None, b"null")
             definition = head.definition
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            trace = parse(Trace, line, TextPlace(path, number), unknown=UnknownKeys())
+            trace = _trace(path, number, line, UnknownKeys())
             definition, is_workload = trace.definition, trace.is_workload_trace()
         kind = workloads if is_workload else traces
         kind.setdefault(definition, []).append((number, line))

@@ -165,6 +165,7 @@ class _ErrorCounts:
             lines[0] += f", {others} of them in NaN or infinity"
         if self.worst_bad > cap:
             lines[0] += f"; one is off by {self.worst_bad:.3g}, more than the cap {cap:.3g}"
+        lines += self._bounds()
         for position, got, wanted in self.mismatches:
             index = tuple(
                 int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)
@@ -172,6 +173,14 @@ class _ErrorCounts:
             found = got if got is _UNWRITTEN else f"got {_shown(got)}"
             lines.append(f"  at {list(index)}: {found}, expected {_shown(wanted)}")
         return "\n".join(lines)
+
+    def _bounds(self) -> list[str]:
+        """Say what decided: how far the worst wrong element is off, and how far it might be."""
+        atol, rtol = self.tolerance.atol, self.tolerance.rtol
+        if self.is_exact or not self.worst_bad or not (atol or rtol):
+            return []
+        allowed = f"{atol:.3g} (atol) or {rtol:.3g} of the expected value (rtol)"
+        return [f"  the worst of them is off by {self.worst_bad:.3g}; allowed: {allowed}"]
 
 
 def _all_finite(errors: torch.Tensor) -> bool:

@@ -67,6 +67,7 @@ def check_page(report: CheckReport) -> Page:
     legend += note_legend(report.jobs)
     if legend:
         blocks.append(paragraph("", *legend))
+    blocks += _unsteady_blocks(report.jobs)
     blocks += _note_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
@@ -121,7 +122,7 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     ),
     RowColumn(
         "reference",
-        _if_timed(lambda job: latency_text(job.reference_latency_ms)),
+        _if_timed(lambda job: latency_text(job.reference_latency_ms, job.reference_interval_ms)),
         is_number=True,
     ),
     RowColumn(
@@ -129,8 +130,8 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
         _if_timed(lambda job: speedup_text(job.speedup, job.speedup_interval)),
         is_number=True,
     ),
-    RowColumn("abs error", lambda job: error_text(job.max_absolute_error), is_number=True),
-    RowColumn("rel error", lambda job: error_text(job.max_relative_error), is_number=True),
+    RowColumn("abs error", lambda job: error_text(job.errors[0]), is_number=True),
+    RowColumn("rel error", lambda job: error_text(job.errors[1]), is_number=True),
     RowColumn(
         "of speed of light",
         lambda job: sol_text(job.sol_fraction if job.is_timed else None),
@@ -149,6 +150,22 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     RowColumn("violations", lambda job: ", ".join(job.violations)),
     RowColumn("notes", lambda job: ", ".join(job.remarks)),
 )
+
+
+def _unsteady_blocks(jobs: Sequence[JobResult]) -> list[Block]:
+    """Say which speedups may be others next time, why, and what to do."""
+    lines = [f"with {axes_text(job.axes)}: {_unsteadiness(job)}" for job in jobs if job.is_unsteady]
+    if not lines:
+        return []
+    remedy = "check again when nothing else runs, or with more samples, such as --iterations 200"
+    return [heading("Unsteady: the next check may say another speedup"), paragraph(*lines, remedy)]
+
+
+def _unsteadiness(job: JobResult) -> str:
+    """Give the reference's interval, which is what moves a speedup unseen, and what disturbed the machine."""
+    low, high = job.reference_interval_ms or (None, None)
+    took = "" if low is None else f"the reference took {latency_text(low)} to {latency_text(high)}"
+    return "; ".join(filter(None, [took, *job.disturbed]))
 
 
 def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:

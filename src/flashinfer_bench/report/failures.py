@@ -35,6 +35,15 @@ _UNPARSED = re.compile(
 """A source that does not parse: its place is no frame."""
 _SIGNAL = re.compile(r"ended by (?P<signal>SIG[A-Z0-9]+|signal \d+)")
 _EXITED = re.compile(r"^its process exited with code (?P<code>\d+)$", re.MULTILINE)
+_NOT_THE_ERROR = {
+    "precision": re.compile(r"\bits error is \S+ times the reference's own"),
+    "notes": re.compile(r"^notes count as failures here"),
+    "tokens": re.compile(r"tokens lie outside what may be drawn|drawn as often as they should be"),
+    "omissions": re.compile(r"are wrong in each of \d+ calls"),
+    "indices": re.compile(r"\bindices are wrong$"),
+    "sign_of_zero": re.compile(r"elements differ in the sign of zero"),
+}
+"""What decides where values are wrong though no element is too far off, by how the log says it."""
 _MOST_MESSAGES = 20
 _LONGEST_MESSAGE = 1_000
 _RULES = {
@@ -93,7 +102,11 @@ class Failure:
     """Why a job failed."""
 
     rule: str
-    """What it broke: the code of a violation, else tolerance, shape, dtype, builds, returns or timeout."""
+    """What it broke: the code of a violation, else tolerance, shape, dtype, builds, returns or timeout.
+
+    Where values are wrong by another rule than the tolerance: precision, notes, tokens, omissions, indices or
+    sign_of_zero.
+    """
     message: str
     """The line of the log that says what is wrong: of a traceback the exception, else the first one."""
     wrong_elements: int | None
@@ -118,10 +131,11 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
     lines = without_group_margin(log).splitlines()
     count = _COUNT.search(log)
     is_build = status == "COMPILE_ERROR"
+    first = headline(log, limit=_LONGEST_MESSAGE)
     ended, exited = _SIGNAL.search(log), _EXITED.match(log)
     return Failure(
-        rule=violations[0] if violations else _RULES.get(status, status.lower()),
-        message=headline(log, limit=_LONGEST_MESSAGE),
+        rule=violations[0] if violations else _rule(status, first),
+        message=first,
         wrong_elements=int(count["wrong"]) if count else None,
         elements=int(count["all"]) if count else None,
         mismatches=_mismatches(lines),
@@ -131,6 +145,17 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
         hung_at=_hung_at(lines),
         process_exit_code=int(exited["code"]) if exited else None,
     )
+
+
+def is_by_error(status: str, log: str, violations: Sequence[str] = ()) -> bool:
+    """Tell whether the largest error says how good it was: of what failed by another rule it says nothing."""
+    return not violations and _rule(status, headline(log)) in {"passed", "tolerance"}
+
+
+def _rule(status: str, first: str) -> str:
+    rule = _RULES.get(status, status.lower())
+    others = (name for name, text in _NOT_THE_ERROR.items() if text.search(first))
+    return next(others, rule) if rule == "tolerance" else rule
 
 
 def _mismatches(lines: Sequence[str]) -> tuple[Mismatch, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text, sizes_text
+from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.holdings import (
     ShownDefinition,
     ShownSolution,
@@ -157,6 +158,9 @@ def _workload_page(shown: ShownWorkload) -> Page:
 def _trace_page(trace: Mapping[str, Any]) -> Page:
     evaluation = trace["evaluation"]
     correctness = evaluation.get("correctness") or {}
+    broken = (correctness.get("extra") or {}).get("violations") or ()
+    is_error = not correctness or is_by_error(evaluation["status"], evaluation["log"], broken)
+    beside = "" if is_error else " (not why it failed: the log says that)"
     performance = evaluation.get("performance") or {}
     provenance = evaluation.get("provenance") or {}
     blocks = [
@@ -176,8 +180,8 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
                 ),
                 "peak memory": size_text(performance.get("peak_memory_bytes")),
                 "build": latency_text(performance.get("build_ms")),
-                "abs error": str(correctness.get("max_absolute_error", NOTHING)),
-                "rel error": str(correctness.get("max_relative_error", NOTHING)),
+                "abs error": f"{correctness.get('max_absolute_error', NOTHING)}{beside}",
+                "rel error": f"{correctness.get('max_relative_error', NOTHING)}{beside}",
             }
         ),
     ]

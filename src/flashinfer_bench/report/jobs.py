@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.best import largest
-from flashinfer_bench.report.failures import Failure, failure_of
+from flashinfer_bench.report.failures import Failure, failure_of, is_by_error
 from flashinfer_bench.report.logs import headline, log_excerpt
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
@@ -40,6 +40,8 @@ INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
 UNACCOUNTED = "unaccounted"
 _EMPTY_AXIS = "empty_axis"
+_UNSTEADY = 1.5
+"""An interval of a speedup that reaches over more than this factor is wide."""
 _MUCH_UNACCOUNTED = 0.5  # of the latency
 INTERPRETED_LEGEND = "interpreted: correctness only; times are not shown"
 
@@ -89,6 +91,15 @@ class JobResult:
     """The device that did it, as the run names it."""
     trace_id: str | None = None
     """Of the trace that was saved: `show` and `replay --trace-id` take it."""
+    reference_interval_ms: Interval | None = None
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether the speedup may well be another next time: its interval is wide, or the machine was not quiet."""
+        if not self.is_timed or self.speedup is None:
+            return False
+        low, high = self.speedup_interval or (self.speedup, self.speedup)
+        return bool(self.disturbed) or high > _UNSTEADY * low
 
     @property
     def is_unaccounted(self) -> bool:
@@ -96,6 +107,13 @@ class JobResult:
         if not self.is_timed or self.unaccounted_ms is None or self.latency_ms is None:
             return False
         return self.unaccounted_ms > _MUCH_UNACCOUNTED * self.latency_ms
+
+    @property
+    def errors(self) -> tuple[float | None, float | None]:
+        """Largest errors, absolute and relative; none where something else decided that the job failed."""
+        if not is_by_error(self.status, self.log, self.violations):
+            return None, None
+        return self.max_absolute_error, self.max_relative_error
 
     @property
     def is_passed(self) -> bool:
@@ -195,6 +213,7 @@ def job_result(
         build_ms=performance.build_ms if performance else None,
         device=device,
         trace_id=provenance.trace_id if is_saved and provenance is not None else None,
+        reference_interval_ms=performance.reference_interval_ms if performance else None,
     )
 
 
@@ -248,8 +267,7 @@ def job_line(result: JobResult) -> str:
     """Say in one line how a job ended."""
     job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
     if not result.is_passed:
-        broken = f"violation {', '.join(result.violations)}" if result.violations else ""
-        why = broken or headline(result.log)
+        why = headline(result.log) or ", ".join(result.violations)
         return f"{result.status} {job}" + (f": {why}" if why else "")
     parts = [INTERPRETED] if result.interpreted else []
     if result.is_timed:
@@ -340,8 +358,8 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
             [(job.speedup, job.speedup_interval) for job in compared if job.speedup]
         ),
         sol_fraction=_mean([job.sol_fraction for job in timed]),
-        max_absolute_error=largest([job.max_absolute_error for job in jobs]),
-        max_relative_error=largest([job.max_relative_error for job in jobs]),
+        max_absolute_error=largest([job.errors[0] for job in jobs]),
+        max_relative_error=largest([job.errors[1] for job in jobs]),
         failures=dict(sorted(Counter(job.status for job in jobs if not job.is_passed).items())),
         violations=_distinct(job.violations for job in jobs),
         notes=_distinct(job.notes for job in jobs),

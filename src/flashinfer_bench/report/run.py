@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.jobs import job_line, result_blocks
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.report.jobs import JobResult, SolutionResult
 
 _MOST_FAILURES = 12
+_MOST_NAMED = 5
 _PLAN = (
     Column("definition"),
     Column("solution"),
@@ -88,6 +89,7 @@ class RunReport:
     next_command: str | None
     failed_before: int = 0
     """Those of them that had failed."""
+    failed_before_by_solution: dict[str, int] = field(default_factory=dict)
     devices: tuple[DeviceResult, ...] = ()
 
     @property
@@ -197,7 +199,13 @@ def _recorded_blocks(report: RunReport) -> list[Block]:
     if not report.failed_before:
         return []
     stands = "recorded failure stands" if report.failed_before == 1 else "recorded failures stand"
-    return [paragraph(f"{report.failed_before:,} {stands}; --retry-failed runs what failed again")]
+    counts = report.failed_before_by_solution
+    named = [f"{name} ({count_text(count, 'workload')})" for name, count in counts.items()]
+    more = len(named) - _MOST_NAMED
+    which = ", ".join(named[:_MOST_NAMED]) + (f", and {more} more" if more > 0 else "")
+    lines = [f"{report.failed_before:,} {stands}{f': {which}' if which else ''}"]
+    lines.append("`show SOLUTION` lists its traces; --retry-failed runs what failed again")
+    return [paragraph(*lines)]
 
 
 def _saved_blocks(report: RunReport) -> list[Block]:

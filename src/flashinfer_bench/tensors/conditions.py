@@ -18,6 +18,7 @@ THROTTLED_SHARE = 0.05
 STOLEN_SHARE = 0.05
 FOREIGN_SHARE = 0.25
 WAITING_SHARE = 0.10
+FOREIGN = "other programs computed"
 
 _COMPETING_SHARE = 0.10
 _FEWEST_TICKS = 3.0
@@ -66,6 +67,12 @@ class Conditions:
     def is_noisy(self) -> bool:
         """Tell whether any block was disturbed, or others computed meanwhile: blocks can be too short to tell."""
         return self.discarded > 0 or bool(self.reasons) or self.observer.has_company()
+
+    def disturbed(self, blocks: int) -> dict[str, int]:
+        """Say what disturbed how many of the blocks that count; short ones are looked at together at the end."""
+        if not self.reasons and not self.discarded and self.observer.has_company():
+            return {FOREIGN: blocks}
+        return dict(self.reasons)
 
     def before_block(self) -> None:
         """Look before a block is timed."""
@@ -239,7 +246,7 @@ class CpuConditions:
             return "processors were taken by the host"
         foreign_s = now.foreign_s - earlier.foreign_s
         if foreign_s > FOREIGN_SHARE * offered_s:
-            return "other programs computed"
+            return FOREIGN
         waited_s = now.waiting_s - earlier.waiting_s
         if waited_s > WAITING_SHARE * elapsed_s and foreign_s > _COMPETING_SHARE * offered_s:
             return "waited for a processor"

@@ -188,7 +188,16 @@ def _seen_output(index: int, value: object) -> SeenValue:
             f"output {index} is a {type(value).__name__}{hint}; a reference returns a tensor or a tuple "
             "of tensors"
         )
-    return SeenValue(_known(value.dtype, f"output {index}"), list(value.shape))
+    dtype = _known(value.dtype, f"output {index}")
+    return SeenValue(dtype, list(value.shape), size=_size_of(value))
+
+
+def _size_of(value: torch.Tensor) -> float | None:
+    if not value.dtype.is_floating_point:
+        return None
+    wide = value.detach().double()
+    finite = wide[wide.isfinite()]
+    return float(finite.square().mean().sqrt()) if finite.numel() else None
 
 
 def _known(dtype: torch.dtype, what: str) -> str:

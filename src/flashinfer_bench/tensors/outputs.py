@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from flashinfer_bench.tensors.planned import TensorPlan
 
 _ALIGNMENT_BYTES = 64
+_GUARD = 0xA7
+_GUARD_BYTES = 512  # in front: what memory of a GPU is aligned to
+_LEAST_GUARD_BYTES, _MOST_GUARD_BYTES = 4096, 1 << 16
+"""Behind an output lies a row more, within these bounds: a kernel that does one row too many harms nothing else."""
 _CPU = torch.device("cpu")
 _WORDS_AT_A_TIME = 1 << 23
 _STRIDE = 0x9E3779B97F4A7C15 - 2**64  # as a signed number
@@ -42,8 +47,31 @@ def slot_bytes(plans: Sequence[TensorPlan]) -> int:
 
 
 def allocate(plans: Sequence[TensorPlan], device: torch.device) -> list[torch.Tensor]:
-    """Make output buffers for a destination-passing call."""
-    return [torch.empty(p.shape, dtype=torch_dtype(p.dtype), device=device) for p in plans]
+    """Make output buffers for a destination-passing call, each between bytes that `overrun` looks at."""
+    return [_guarded(p.shape, torch_dtype(p.dtype), device) for p in plans]
+
+
+def _guarded(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    size, row = math.prod(shape) * dtype.itemsize, math.prod(shape[-1:]) * dtype.itemsize
+    behind = min(max(_LEAST_GUARD_BYTES, row), _MOST_GUARD_BYTES)
+    raw = torch.empty(_GUARD_BYTES + size + behind, dtype=torch.uint8, device=device)
+    raw[:_GUARD_BYTES].fill_(_GUARD)
+    raw[_GUARD_BYTES + size :].fill_(_GUARD)
+    strides = torch.empty(shape, device="meta").stride()
+    output = torch.empty(0, dtype=dtype, device=device)
+    return output.set_(raw.untyped_storage(), _GUARD_BYTES // dtype.itemsize, shape, strides)
+
+
+def overrun(output: torch.Tensor) -> str | None:
+    """Say where a call wrote beside a buffer of `allocate`; None where it kept within, or put another in its place."""
+    storage = output.untyped_storage()
+    size = output.numel() * output.element_size()
+    if storage.nbytes() < _GUARD_BYTES + size + _LEAST_GUARD_BYTES:
+        return None
+    raw = torch.empty(0, dtype=torch.uint8, device=output.device).set_(storage)
+    if bool((raw[_GUARD_BYTES + size :] != _GUARD).any()):
+        return "past the end"
+    return "before the beginning" if bool((raw[:_GUARD_BYTES] != _GUARD).any()) else None
 
 
 def poison(outputs: Iterable[torch.Tensor]) -> None:

@@ -649,3 +649,4 @@ def test_jobs_that_failed_before_are_counted_over_all_hardware() -> None:
     planned = plan_for_all(store, BenchmarkConfig(), [other, CPU], resume=Resume())
 
     assert (planned.done_count, planned.failed_count) == (1, 1)
+    assert planned.failed_before == (solution(HONEST).name,)

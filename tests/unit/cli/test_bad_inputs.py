@@ -294,7 +294,7 @@ BAD: dict[str, BadInput] = {
     ),
     "torn line of traces": BadInput(
         lambda root: (root / TRACES).write_text('{"definition": "gem\n' + (root / TRACES).read_text()),
-        BEST, 3, "{root}/" + TRACES + ":1:16: not JSON",
+        BEST, 3, "not JSON: Unterminated string starting at; `flashinfer-bench validate --fix` sets such a line aside",
     ),
     # forms
     "text for a shape": BadInput(
@@ -369,7 +369,7 @@ BAD: dict[str, BadInput] = {
     "infinite setting": BadInput(*config("rtol: .inf"), 2, "rtol: must be less than inf, not inf"),
     "word for a setting": BadInput(*config("iterations: many"), 2, "iterations: must be an integer, not 'many'"),
     "report that is none": BadInput(
-        nothing, ("validate-render", "{root}/" + DEFINITION), 3, "config: is required"
+        nothing, ("validate-render", "{root}/" + DEFINITION), 2, "config: is required"
     ),
     "solution file that is none": BadInput(write("s.json", "{}"), ("unpack", "{root}/s.json"), 3, "name: is required"),
     "language that is none": BadInput(
@@ -450,3 +450,28 @@ def test_what_is_passed_over_is_warned_of(
 
     assert result.exit_code == 0
     assert says in result.stderr
+
+
+FAULTS = sorted(
+    name
+    for name, bad in BAD.items()
+    if bad.exit_code == DATASETS_FAULT and bad.command == DRY and "definition" in name
+)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_validate_finds_with_1_what_ends_other_commands_with_3(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "dataset"
+    shutil.copytree(DATASET, root)
+    BAD[name].spoil(root)
+
+    result = CliRunner().invoke(cli, ["validate", "--local", str(root)])
+
+    assert result.exit_code == 1, result.output
+
+
+def test_the_exit_codes_say_what_validate_ends_with() -> None:
+    help_text = CliRunner().invoke(cli, ["--help"]).stdout
+
+    assert "1    it ran and found failures" in help_text
+    assert "`validate` found errors" in help_text

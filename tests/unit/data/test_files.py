@@ -102,7 +102,10 @@ def test_a_torn_last_line_is_passed_over_when_reading(build: Any, tmp_path: Path
     path = build.write(tmp_path / "t.jsonl", build.trace_line + "\n" + build.trace_line[:99])
     before = path.read_bytes()
 
-    with pytest.warns(DatasetWarning, match=r"t.jsonl:2: torn last line \(99 bytes\)"):
+    with pytest.warns(
+        DatasetWarning,
+        match=r"t.jsonl:2: torn last line \(99 bytes\) passed over; `validate --fix`",
+    ):
         traces = load_jsonl_file(Trace, path)
 
     assert len(traces) == 1

@@ -10,6 +10,7 @@ from flashinfer_bench.report.failures import (
     Mismatch,
     ReportedException,
     failure_of,
+    is_by_error,
 )
 
 WRONG = """\
@@ -27,6 +28,39 @@ Traceback (most recent call last):
   File "/a/two.py", line 9, in f
 RuntimeError: size mismatch: 3
 """
+
+
+@pytest.mark.parametrize(
+    ("first", "rule"),
+    [
+        ("its error is 3.1e+05 times the reference's own; 100 is allowed", "precision"),
+        ("notes count as failures here: unusual_draw", "notes"),
+        ("output 'i': in row 1: 3 of 9 tokens lie outside what may be drawn", "tokens"),
+        (
+            "output 'y': 3 of 9 elements, the first is number 1, are wrong in each of 4 calls",
+            "omissions",
+        ),
+        ("trial 0, call 0: output 'i': 3 of 9 indices are wrong", "indices"),
+        (
+            "output 'y': 3 of 9 elements differ in the sign of zero, the first at [0]",
+            "sign_of_zero",
+        ),
+        ("output 'y': 3 of 9 elements differ", "tolerance"),
+    ],
+)
+def test_the_rule_that_decided_is_named_though_no_element_is_too_far_off(
+    first: str, rule: str
+) -> None:
+    failure = failure_of("INCORRECT_NUMERICAL", f"{first}\n  at [0]: got 1, expected 2\n")
+
+    assert failure is not None
+    assert failure.rule == rule
+    assert is_by_error("INCORRECT_NUMERICAL", first) is (rule == "tolerance")
+
+
+def test_an_error_says_how_good_it_was_where_it_passed_and_nothing_beside_a_violation() -> None:
+    assert is_by_error("PASSED", "its error is 3 times the reference's own")
+    assert not is_by_error("INCORRECT_NUMERICAL", WRONG, ["changed_inputs"])
 
 
 def test_elements_that_differ_are_values() -> None:

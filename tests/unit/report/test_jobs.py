@@ -12,6 +12,7 @@ from flashinfer_bench.report.jobs import (
     note_legend,
     result_blocks,
     solution_results,
+    with_log,
 )
 from flashinfer_bench.text.tables import page_text
 
@@ -91,6 +92,36 @@ def test_a_check_explains_its_notes_as_a_run_does() -> None:
         "unaccounted",
     ]
     assert all(line in said and line in recorded for line in explained)
+
+
+def test_an_error_that_did_not_decide_stands_beside_no_failure() -> None:
+    log = "violation changed_inputs: trial 0, call 3: inputs differ after the call"
+    broken = replace(
+        with_log(replace(TIMED, status="INCORRECT_NUMERICAL", violations=("changed_inputs",)), log),
+        max_absolute_error=5.6e-08,
+        max_relative_error=1.2e-06,
+    )
+    report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (broken,), (), ())
+
+    for page in (check_page(report), result_blocks([broken])):
+        assert "e-08" not in page_text(page)
+        assert "e-06" not in page_text(page)
+    assert job_line(broken) == f"INCORRECT_NUMERICAL d1 kernel [n=1]: {log}"
+
+
+def test_a_check_says_where_a_speedup_was_unsteady_and_what_to_do() -> None:
+    steady = replace(TIMED, reference_interval_ms=(3.9, 4.1), speedup_interval=(3.8, 4.2))
+    wide = replace(TIMED, reference_interval_ms=(2.0, 9.0), speedup_interval=(1.2, 5.0))
+    busy = replace(steady, disturbed=("other programs computed",))
+
+    def page(job: JobResult) -> str:
+        report = CheckReport("k.py", "d1", "cpp", "k.py::run", "into", 1, 20, 3, (job,), (), ())
+        return page_text(check_page(report))
+
+    assert "Unsteady" not in page(steady)
+    assert "with n=1: the reference took 2.00 ms to 9.00 ms" in page(wide)
+    assert "--iterations 200" in page(wide)
+    assert "3.90 ms to 4.10 ms; other programs computed" in page(busy)
 
 
 def test_a_check_ends_a_cut_log_with_the_file_that_has_all_of_it() -> None:

@@ -260,6 +260,18 @@ def test_blocks_too_short_to_tell_are_in_company_where_the_whole_job_was(
     assert conditions.is_noisy is is_noisy
 
 
+def test_blocks_too_short_to_tell_are_all_disturbed_where_the_whole_job_was(
+    tmp_path: Path, proc: Callable[..., None]
+) -> None:
+    conditions = Conditions(conditions_of(tmp_path, lambda: 0), repeats_left=0)
+
+    assert seen_by(conditions, 3) == [False] * 3
+    assert conditions.disturbed(3) == {}
+    proc(busy=ALL_TICKS)
+
+    assert conditions.disturbed(3) == {"other programs computed": 3}
+
+
 def test_ticks_are_not_believed_over_a_few_milliseconds(
     tmp_path: Path, proc: Callable[..., None]
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,45 @@ def values_of(dtype: str, shape: tuple[int, ...] = (3, 5)) -> torch.Tensor:
 def buffer(dtype: str, shape: tuple[int, ...] = (3, 5)) -> torch.Tensor:
     (made,) = outputs.allocate([TensorPlan("y", shape, dtype)], CPU)
     return made.zero_()
+
+
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+@pytest.mark.parametrize("shape", [(3, 5), (), (2, 100_000)])
+def test_a_buffer_is_contiguous_aligned_and_watched_on_both_sides(
+    dtype: str, shape: tuple[int, ...]
+) -> None:
+    made = buffer(dtype, shape)
+    size = made.numel() * made.element_size()
+
+    assert made.shape == shape
+    assert made.is_contiguous()
+    assert made.data_ptr() % 64 == 0
+    assert made._base is None
+    outputs.poison([made])
+    assert outputs.overrun(made) is None
+    ctypes.memset(made.data_ptr() - 1, 0, 1)
+    assert outputs.overrun(made) == "before the beginning"
+    ctypes.memset(made.data_ptr() + size, 0, 1)
+    assert outputs.overrun(made) == "past the end"
+
+
+def test_nothing_was_written_beside_an_empty_buffer() -> None:
+    assert outputs.overrun(buffer("float32", (0,))) is None
+
+
+def test_a_row_too_many_stays_in_the_memory_of_its_buffer() -> None:
+    made = buffer("float32", (2, 5000))
+
+    behind = made.untyped_storage().nbytes() - 512 - made.numel() * 4
+
+    assert behind == 5000 * 4
+
+
+def test_what_took_the_place_of_a_buffers_memory_is_not_looked_at() -> None:
+    made = buffer("float32")
+    made.set_(torch.zeros(15).untyped_storage(), 0, (3, 5), (5, 1))
+
+    assert outputs.overrun(made) is None
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -434,7 +434,15 @@ class _Harness:
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
         damage = self._integrity.damage(is_deep=request.asks_peak)
-        return Kept(request.id, printed, used_bytes, damage)
+        return Kept(request.id, printed, used_bytes, damage, self._overrun(request.slot))
+
+    def _overrun(self, slot: int) -> str | None:
+        """Say beside which output a call wrote that was given buffers to write into."""
+        if not self._takes_outputs:
+            return None
+        found = map(outgoing.overrun, self._output_sets[slot])
+        beside = zip(found, self._returned, strict=True)
+        return next((f"{where} of output {each.name!r}" for where, each in beside if where), None)
 
 
 class _InOrder:

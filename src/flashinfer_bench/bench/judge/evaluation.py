@@ -421,7 +421,7 @@ class JobEvaluation:
             machine=MachineConditions(
                 self._conditions.discarded,
                 self._conditions.ranges,
-                dict(self._conditions.reasons),
+                self._conditions.disturbed(len(participant.timings.blocks_ns)),
                 self._forgotten,
             ),
             peak_memory_bytes=participant.peak_bytes,

@@ -304,6 +304,9 @@ class Participant:
         kept = self.link.ask(Keep(self.link.new_id(), slot, asks_peak), Kept)
         if kept.tampering is not None:
             self.findings.report("tampered_harness", kept.tampering)
+        if kept.overrun is not None:
+            evidence = f"trial {trial}, call {call}: wrote {kept.overrun}"
+            self.findings.report("out_of_bounds", evidence)
         if kept.peak_memory_bytes > self.memory_bytes:
             evidence = f"{kept.peak_memory_bytes} bytes are said to have been in use at most"
             self.findings.report(

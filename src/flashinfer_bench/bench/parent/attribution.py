@@ -16,6 +16,7 @@ from flashinfer_bench.bench.outcomes import (
     Passed,
     Skipped,
     Suspect,
+    TimedOut,
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
@@ -41,6 +42,21 @@ _NO_GPU_WORDS = (
 )
 """How torch says that there is no GPU."""
 
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Floating-point exception": "SIGFPE",
+    "Floating point exception": "SIGFPE",
+    "Illegal instruction": "SIGILL",
+}
+_FATAL = re.compile(rf"^Fatal Python error: ({'|'.join(_SIGNALS)})$", re.MULTILINE)
+_HEAP = re.compile(
+    r"^(?:malloc|free\(\)|realloc\(\)|munmap_chunk|corrupted |double free|Fatal glibc error: malloc).*$",
+    re.MULTILINE,
+)
+"""How the C library says that what it notes beside memory was overwritten."""
+_HEAP_HINT = "memory beside an array was overwritten (an output, or scratch)"
 _REQUEST = re.compile(r"you tried to allocate (\d{1,18}) bytes")
 _MOST_OF_IT = 0.5
 """Of what was granted: memory that grows by doubling fails when half is in use."""
@@ -82,6 +98,22 @@ def with_log(outcome: Outcome, suspicions: Sequence[Suspect]) -> Outcome:
     if not suspicions or not isinstance(outcome, Passed | Wrong):
         return outcome
     return replace(outcome, log=reasons_of(suspicions) + outcome.log)
+
+
+def unless_it_had_crashed(timed_out: TimedOut) -> Crashed | TimedOut:
+    """Call what met a fatal signal and hung while it printed where by that signal: memory it needs may be destroyed."""
+    fatal = _FATAL.search(timed_out.log)
+    if fatal is None:
+        return timed_out
+    explanation = f"its process was ended by {_SIGNALS[fatal[1]]}, and hung while it printed where"
+    return Crashed(explanation, timed_out.log, timed_out.participant)
+
+
+def with_heap_hint(crashed: Crashed) -> Crashed:
+    """Say what it most often means that the C library found its lists of free memory overwritten."""
+    if not _HEAP.search(crashed.log):
+        return crashed
+    return replace(crashed, explanation=f"{crashed.explanation}: {_HEAP_HINT}")
 
 
 def unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:

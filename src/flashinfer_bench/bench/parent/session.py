@@ -37,8 +37,10 @@ from flashinfer_bench.bench.parent.attribution import (
     attributed_to_dataset,
     confirmed,
     is_confirmed,
+    unless_it_had_crashed,
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
+    with_heap_hint,
     with_log,
     with_own_names,
 )
@@ -490,7 +492,9 @@ class Session:
                 where = where_it_was(stack, sources_of(process.solution))
                 self.end_candidate()
                 explanation = f"{decision.explanation}{where}"
-                return msgspec.structs.replace(decision, explanation=explanation, log=text)
+                return unless_it_had_crashed(
+                    msgspec.structs.replace(decision, explanation=explanation, log=text)
+                )
             case Aborted():
                 return self._after_abort(decision, process)
             case Skipped():
@@ -507,7 +511,7 @@ class Session:
         worker = process.worker
         self._launcher.wait_for_end(worker, seconds=END_NOTICE_S)
         explanation = aborted.explanation if worker.status is None else worker.ending
-        crashed = Crashed(explanation, worker.log.take())
+        crashed = with_heap_hint(Crashed(explanation, worker.log.take()))
         granted_bytes, peak_bytes = worker.granted_bytes, worker.most_bytes()
         self.end_candidate()
         return unless_memory_ran_out(crashed, granted_bytes, peak_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import signal
 import subprocess
@@ -31,6 +32,8 @@ _STARTING_S = 120.0
 """What the process may take beside the function: torch is imported first."""
 _BARE = ("DEF-02", "DEF-03", "DEF-04", "DEF-05")
 """Rules that miss a description."""
+_TRIVIAL_PASSES = "TSK-05"
+_OF_THE_SIZE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,7 @@ def make_definition(options: DefinitionOptions) -> int:
     title = f"definition {drafted.definition.name} of op type {drafted.definition.op_type}"
     file_name = Layout(root).definition_file(drafted.definition).name
     lines = [*_summary(drafted, seen, root), *_finding_lines(findings, file_name)]
+    lines += _tolerance_lines(drafted, seen, root, findings)
     lines += _next_step(drafted.definition, options) if is_sound else []
     screen.show((heading(title), paragraph(*lines)))
     return 0 if is_sound else 1
@@ -246,8 +250,10 @@ def _with_blobs(workload: Workload, definition: Definition, folder: Path, root: 
 
 
 def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Finding]:
-    """Apply the rules to the new definition, and run its reference as a benchmark would."""
+    """Apply the rules to the new definition, run its reference as a benchmark would, and answers without work."""
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415
     from flashinfer_bench.cli.dataset.running_checks import benchmark_findings  # noqa: PLC0415
+    from flashinfer_bench.cli.dataset.task_checks import task_findings  # noqa: PLC0415
     from flashinfer_bench.data import rules  # noqa: PLC0415
 
     name = drafted.definition.name
@@ -257,6 +263,9 @@ def _checked(drafted: Draft, root: Path, options: DefinitionOptions) -> list[Fin
     if not any(each.level == "error" for each in found):
         ran = benchmark_findings(dataset, [name], device=options.device)
         found += [finding for finding in ran if finding.code != "BEN-03"]
+    if not any(each.level == "error" for each in found):
+        looked = task_findings(dataset, [name], BenchmarkConfig.default(), device=options.device)
+        found += [finding for finding in looked if finding.code == _TRIVIAL_PASSES]
     return found
 
 
@@ -304,6 +313,27 @@ def _tensor_texts(specs: Mapping[str, TensorSpec]) -> list[str]:
         + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]")
         for name, spec in specs.items()
     ] or ["none"]
+
+
+def _tolerance_lines(
+    drafted: Draft, seen: SeenFunction, root: Path, findings: Sequence[Finding]
+) -> list[str]:
+    """Say which tolerance fits where answers without work pass: a hundredth of what the smallest output is like."""
+    from flashinfer_bench.bench.config import ResolvedEvalConfig  # noqa: PLC0415
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
+    sizes = [each.size for call in seen.calls for each in call.outputs if each.size]
+    if not sizes or all(each.code != _TRIVIAL_PASSES for each in findings):
+        return []
+    atol = 10.0 ** math.floor(math.log10(min(sizes) * _OF_THE_SIZE))
+    usual = ResolvedEvalConfig().atol
+    if atol >= usual:
+        return []
+    file = Layout(root).workload_file(drafted.definition).name
+    return [
+        f"→ outputs are of size {min(sizes):.1e} (root mean square), and `atol` is {usual:g}: write",
+        f'  "tolerance": {{"atol": {atol:.0e}}} into each `workload` of {file}',
+    ]
 
 
 def _finding_lines(findings: Sequence[Finding], file: str) -> list[str]:

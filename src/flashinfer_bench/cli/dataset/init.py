@@ -18,6 +18,7 @@ _IGNORED = """\
 __pycache__/
 reports/
 *.torn
+*.gone
 # traces can be kept under version control or not; to leave them out:
 # traces/
 # traces_bak_*/

@@ -13,7 +13,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.datasets import dataset_paths
 from flashinfer_bench.cli.options import json_option, log_level_option
-from flashinfer_bench.errors import DatasetNotFoundError, UsageError
+from flashinfer_bench.errors import DatasetError, DatasetNotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +36,7 @@ class ValidateOptions:
     output_folder: str | None = None
     outputs: tuple[str, ...] = ()
     fix: bool = False
+    prune: bool = False
     strict: bool = False
     run: bool = False
     config: str | None = None
@@ -84,6 +85,11 @@ class ValidateOptions:
     is_flag=True,
     help="First repair what is mechanical: files and lines in the wrong place, missing types and "
     "uuids, torn lines. Nothing is lost.",
+)
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="First set traces of solutions that do not exist aside, in a file `.gone` beside theirs.",
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option(
@@ -136,17 +142,27 @@ def validate_render(report: str, output: str | None, as_json: bool) -> None:
 
     --json prints the document of today's `validate --json`, of an older report too.
     """
-    from flashinfer_bench.data.rules import read_report  # noqa: PLC0415  # pydantic
     from flashinfer_bench.report.validation import render_report, validation_page  # noqa: PLC0415
 
-    if not Path(report).is_file():
-        raise UsageError(f"{report}: no such file")
+    found = _report_in(Path(report))
     if output is not None:
         render_report(report, Path(output))
     if as_json:
-        screen.show_json(read_report(report).to_dict())
+        screen.show_json(found.to_dict())
     elif output is None:
-        screen.show(validation_page(read_report(report)))
+        screen.show(validation_page(found))
+
+
+def _report_in(file: Path) -> DatasetReport:
+    from flashinfer_bench.data.rules import read_report  # noqa: PLC0415  # pydantic
+
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    try:
+        return read_report(file)
+    except DatasetError as error:
+        remedy = "name a report that `validate --outputs json` wrote"
+        raise UsageError(f"{error}; {remedy}") from None
 
 
 def validate_dataset(  # noqa: PLR0917  # the signature people's scripts call
@@ -182,11 +198,11 @@ def validate_dataset(  # noqa: PLR0917  # the signature people's scripts call
 def run_validation(options: ValidateOptions) -> DatasetReport:
     """Repair if asked, look, and report."""
     from flashinfer_bench.data import rules  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.data.rules.fixes import fix  # noqa: PLC0415
+    from flashinfer_bench.data.rules.fixes import fix, prune  # noqa: PLC0415
 
     root = _root(options)
     checks = _checks(options)
-    repairs = fix(root) if options.fix else []
+    repairs = [*(fix(root) if options.fix else []), *(prune(root) if options.prune else [])]
     dataset = rules.take(root)
     op_types, definitions = _split(options.op_types), _split(options.definitions)
     names = rules.select(dataset, op_types, definitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -265,6 +266,7 @@ def _report(
         planned=len(collected.plan.jobs),
         done_before=collected.plan.done_count,
         failed_before=collected.plan.failed_count,
+        failed_before_by_solution=dict(Counter(collected.plan.failed_before)),
         elapsed_s=time.monotonic() - collected.began_s,
         is_complete=is_complete and not collected.is_cut_short,
         saved_to=saved_to,

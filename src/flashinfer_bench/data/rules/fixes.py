@@ -20,8 +20,9 @@ from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import offset_of
 from flashinfer_bench.data.rules.layout import is_file_name, parts
 from flashinfer_bench.data.rules.reading import read_document, split_torn, take
+from flashinfer_bench.data.rules.trace import of_gone_solutions
 from flashinfer_bench.data.trace import Trace
-from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
@@ -42,6 +43,34 @@ def fix(root: Path) -> list[str]:
     for move in (_move_definitions, _move_solutions, _move_lines):
         done += move(take(root))
     return done
+
+
+def prune(root: Path) -> list[str]:
+    """Set traces of solutions that do not exist aside, in a file beside theirs; say what was done.
+
+    Raises `UsageError` where nothing tells which exist: there are none, or one cannot be read.
+    """
+    dataset = take(root)
+    unread = [each.path for each in dataset.solution_files if each.entity is None]
+    if unread:
+        raise UsageError(f"--prune: {unread[0]} cannot be read; correct it first")
+    gone = of_gone_solutions(dataset)
+    if gone and not dataset.solutions:
+        raise UsageError(f"--prune: {root} holds no solutions, so its traces are of another folder")
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for line in gone:
+        numbers[line.path].add(line.line)
+    return [_set_aside(root, path, lines) for path, lines in sorted(numbers.items())]
+
+
+def _set_aside(root: Path, relative: str, numbers: set[int]) -> str:
+    path = root / relative
+    with _locked(path):
+        lines = list(numbered_lines(path.read_bytes()))
+        _append(path.with_name(f"{path.name}.gone"), [line for at, line in lines if at in numbers])
+        _rewrite(path, [line for at, line in lines if at not in numbers])
+    count = count_text(len(numbers), "trace")
+    return f"{relative}: moved {count} of solutions that are gone to {path.name}.gone"
 
 
 def _mend_ends(dataset: Snapshot) -> Iterator[str]:

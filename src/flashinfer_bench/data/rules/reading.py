@@ -36,7 +36,7 @@ def take(root: Path) -> Snapshot:
     _add_solutions(dataset, layout)
     for path in _files(dataset, layout.workloads, ".jsonl"):
         _add_workloads(dataset, path)
-    for path in _files(dataset, layout.traces, ".jsonl", ".samples.ndjson", ".torn"):
+    for path in _files(dataset, layout.traces, ".jsonl", ".samples.ndjson", ".torn", ".gone"):
         if path.endswith(".jsonl"):
             _add_traces(dataset, path)
         else:
@@ -180,7 +180,7 @@ def _files(dataset: Snapshot, folder: Path, *suffixes: str) -> Iterator[str]:
     for path in _inside(dataset, folder):
         if path.endswith(suffixes):
             yield path
-        elif not path.endswith((".md", ".torn")):
+        elif not path.endswith((".md", ".torn", ".gone")):
             dataset.stray_files.append(_relative(dataset, path))
 
 

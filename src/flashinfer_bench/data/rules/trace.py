@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data.rules.snapshot import Snapshot, TraceLine
 
+_MOST_NAMED = 3
+
 
 @rule("TRC-01", Level.INFO, "`flashinfer-bench run` makes them")
 def definitions_have_traces(dataset: Snapshot) -> Iterator[RuleFault]:
@@ -58,14 +60,24 @@ def traces_are_whole(dataset: Snapshot) -> Iterator[RuleFault]:
                 yield RuleFault(f"no {missing}", path, line.line, owner)
 
 
-@rule("TRC-05", Level.ERROR, "add the solution, or delete its traces")
+@rule("TRC-05", Level.WARNING, "add the solution, or `validate --prune` sets its traces aside")
 def traces_have_solutions(dataset: Snapshot) -> Iterator[RuleFault]:
     """Every trace is of a solution that exists."""
-    for (path, name), lines in _grouped(_evaluated(dataset), lambda each: each.solution).items():
-        if name not in dataset.solutions:
-            hint = did_you_mean(name, dataset.solutions)
-            message = f"{count_text(len(lines), 'trace')} of solution {name!r}, which does not exist{hint}"
-            yield RuleFault(message, path, lines[0].line, _owner(dataset, lines[0]))
+    by_definition: defaultdict[str, list[TraceLine]] = defaultdict(list)
+    for line in of_gone_solutions(dataset):
+        by_definition[line.definition].append(line)
+    for lines in by_definition.values():
+        names = list(dict.fromkeys(line.solution or "" for line in lines))
+        hint = did_you_mean(names[0], dataset.solutions) if len(names) == 1 else ""
+        shown = ", ".join(map(repr, names[:_MOST_NAMED])) + (", …" if names[_MOST_NAMED:] else "")
+        which = f"{len(names)} solutions that do" if names[1:] else "a solution that does"
+        message = f"{count_text(len(lines), 'trace')} of {which} not exist: {shown}{hint}"
+        yield RuleFault(message, lines[0].path, lines[0].line, _owner(dataset, lines[0]))
+
+
+def of_gone_solutions(dataset: Snapshot) -> list[TraceLine]:
+    """Give the traces of solutions that do not exist."""
+    return [line for line in _evaluated(dataset) if line.solution not in dataset.solutions]
 
 
 @rule("TRC-06", Level.WARNING, "`flashinfer-bench run --resume` runs what is missing")

@@ -34,6 +34,8 @@ class SeenValue(msgspec.Struct, frozen=True):
     value: bool | int | float | None = None
     stored_in: str | None = None
     """File that keeps the values, where random ones would not do."""
+    size: float | None = None
+    """Root mean square of a floating output, over its finite elements."""
 
 
 class SeenCall(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.standing import Standing, of_present_code, standing
 
@@ -47,6 +48,14 @@ class RecordedJob:
             else (str(each), "")
             for each in found
         )
+
+    @property
+    def errors(self) -> tuple[float | None, float | None]:
+        """Largest errors, absolute and relative; none where something else decided that it failed."""
+        codes = [code for code, _ in self.violations]
+        if not is_by_error(self.row.status, self.evaluation.log, codes):
+            return None, None
+        return self.row.max_absolute_error, self.row.max_relative_error
 
     @property
     def run_name(self) -> str:

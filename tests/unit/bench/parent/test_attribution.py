@@ -22,7 +22,9 @@ from flashinfer_bench.bench.outcomes import (
 from flashinfer_bench.bench.parent.attribution import (
     confirmed,
     is_confirmed,
+    unless_it_had_crashed,
     unless_memory_ran_out,
+    with_heap_hint,
     with_log,
 )
 from flashinfer_bench.tensors import memory
@@ -153,3 +155,48 @@ def test_who_is_believed_at_a_later_attempt_keeps_the_reasons_in_the_log() -> No
 
     assert again.log == "played again because of implausible: too fast by 1\nhello\n"
     assert crashed == Crashed("SIGSEGV", "log")
+
+
+@pytest.mark.parametrize(
+    ("said", "signal"),
+    [
+        ("Segmentation fault", "SIGSEGV"),
+        ("Aborted", "SIGABRT"),
+        ("Bus error", "SIGBUS"),
+        ("Floating point exception", "SIGFPE"),
+    ],
+)
+def test_what_hung_while_it_printed_a_fatal_signal_was_ended_by_that(
+    said: str, signal: str
+) -> None:
+    log = f"hello\nFatal Python error: {said}\n\nCurrent thread 0x1:\n"
+
+    found = unless_it_had_crashed(TimedOut("did not return within 5 s", log, "solution"))
+
+    assert isinstance(found, Crashed)
+    assert found.explanation.startswith(f"its process was ended by {signal}, ")
+    assert (found.log, found.participant) == (log, "solution")
+
+
+def test_what_only_did_not_return_timed_out() -> None:
+    late = TimedOut("did not return within 5 s", "no Fatal Python error: Aborted here", "solution")
+
+    assert unless_it_had_crashed(late) is late
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "malloc_consolidate(): invalid chunk size",
+        "free(): invalid next size (normal)",
+        "double free or corruption (out)",
+        "corrupted size vs. prev_size",
+        "Fatal glibc error: malloc assertion failure in _int_malloc",
+    ],
+)
+def test_an_overwritten_heap_is_told_from_other_aborts(said: str) -> None:
+    found = with_heap_hint(Crashed("its process was ended by SIGABRT", f"x\n{said}\n"))
+    other = Crashed("its process was ended by SIGABRT", "terminate called\n")
+
+    assert "memory beside an array was overwritten" in found.explanation
+    assert with_heap_hint(other) is other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +12,8 @@ from collections import Counter
 import pytest
 
 from flashinfer_bench.data import TraceSet, appending
-from flashinfer_bench.data.rules.fixes import fix
+from flashinfer_bench.data.rules.fixes import fix, prune
+from flashinfer_bench.errors import UsageError
 from tests.unit.data.rules.datasets import (
     ALICE,
     DEFINITION,
@@ -188,3 +190,38 @@ def test_what_was_repaired_is_told(good: Dataset) -> None:
     good.move(DEFINITION, "definitions/x.json")
 
     assert fix(good.root) == [f"definitions/x.json: moved to {DEFINITION}"]
+
+
+def test_traces_of_a_solution_that_is_gone_are_one_finding_and_are_set_aside(
+    good: Dataset,
+) -> None:
+    kept = good.lines(TRACES)
+    gone = [line.replace(json.loads(line)["solution"], name) for line in kept for name in "xy"]
+    (good.root / TRACES).write_text("".join(f"{line}\n" for line in [*gone, *kept]))
+
+    (found,) = [each for each in good.findings() if each.code == "TRC-05"]
+    done = prune(good.root)
+
+    assert found.level == "warning"
+    assert found.message == f"{len(gone)} traces of 2 solutions that do not exist: 'x', 'y'"
+    assert done == [
+        f"{TRACES}: moved {len(gone)} traces of solutions that are gone to {NAME}.jsonl.gone"
+    ]
+    assert good.lines(TRACES) == kept
+    assert good.lines(f"{TRACES}.gone") == gone
+    assert good.findings() == []
+    assert prune(good.root) == []
+    left = {trace.solution for trace in TraceSet.from_path(good.root).traces[NAME]}
+    assert left.isdisjoint("xy")
+
+
+def test_nothing_is_set_aside_where_a_solution_cannot_be_read_or_there_are_none(
+    good: Dataset,
+) -> None:
+    (good.root / "solutions/broken.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be read; correct it first"):
+        prune(good.root)
+
+    shutil.rmtree(good.root / "solutions")
+    with pytest.raises(UsageError, match="holds no solutions"):
+        prune(good.root)

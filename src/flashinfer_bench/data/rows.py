@@ -170,6 +170,8 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     libs: dict[str, str] = {}
     task_notes: tuple[str, ...] = ()
     """Codes of how the task itself is weak."""
+    settings: dict[str, Any] | None = None
+    """Tolerances, counts and the like that were not the built-in ones."""
 
     @property
     def is_passed(self) -> bool:
@@ -274,6 +276,7 @@ class _Provenance(msgspec.Struct, gc=False):
     interpreted: bool = False
     definition_hash: str | None = None
     dataset_revision: str | None = None
+    settings: dict[str, Any] | None = None
 
 
 class _Note(msgspec.Struct, gc=False):
@@ -381,6 +384,7 @@ def _row(
         evaluation.environment.threads,
         evaluation.environment.libs,
         tuple(note.code for note in evaluation.task_notes),
+        provenance.settings,
     )
 
 

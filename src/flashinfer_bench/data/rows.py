@@ -172,6 +172,8 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     """Codes of how the task itself is weak."""
     settings: dict[str, Any] | None = None
     """Tolerances, counts and the like that were not the built-in ones."""
+    peak_memory_bytes: int | None = None
+    build_ms: float | None = None
 
     @property
     def is_passed(self) -> bool:
@@ -260,6 +262,8 @@ class _Performance(msgspec.Struct, gc=False):
     block_count: int | None = None
     is_cold: bool | None = None
     sol_fraction: float | None = None
+    peak_memory_bytes: int | None = None
+    build_ms: float | None = None
 
 
 class _RunRow(msgspec.Struct, gc=False):
@@ -385,6 +389,8 @@ def _row(
         evaluation.environment.libs,
         tuple(note.code for note in evaluation.task_notes),
         provenance.settings,
+        performance.peak_memory_bytes,
+        performance.build_ms,
     )
 
 

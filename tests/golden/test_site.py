@@ -208,6 +208,27 @@ def test_what_became_faster_is_a_row_of_the_overview(dataset: Path, tmp_path: Pa
     ]
 
 
+def test_ties_memory_and_build_time_stand_beside_the_best(dataset: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copytree(dataset, tmp_path / "dataset"))
+    (file,) = mine.glob("traces/bob/*/gemm_n8.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    passed = [line for line in lines if line["evaluation"]["status"] == "PASSED"]
+    for line in passed:
+        line["evaluation"]["performance"] |= {"speedup_interval": [2.0, 9.0], "build_ms": 12_000}
+        line["evaluation"]["performance"] |= {"peak_memory_bytes": 403_000_000}
+    file.write_text("".join(json.dumps(line) + "\n" for line in passed))
+    write(tmp_path / "site", mine)
+    html = (tmp_path / "site" / "index.html").read_text()
+
+    rows = Tables(html).found[f"t-best-{slug('NVIDIA H200')}"]
+
+    (gemm,) = (row for row in rows if row["definition"].text == "gemm_n8")
+    assert gemm["best solution"].text.split() == ["gemm_n8_bob", "tied"]
+    assert (gemm["peak memory"].text, gemm["build"].text) == ("403 MB", "12.0 s")
+    assert "another one's interval overlaps" in section(html, "NVIDIA H200")
+    assert "another one's interval overlaps" not in section(html, "AMD EPYC")
+
+
 def test_who_is_fastest_at_what_is_what_the_terminal_calls_best(site: Path, dataset: Path) -> None:
     said = RUNNER.invoke(cli, ["report", "best", "--local", str(dataset), "--json"]).stdout
     html = (site / "leaderboard.html").read_text()

@@ -63,6 +63,29 @@ def test_a_regression_between_two_revisions_ends_a_ci_job(dataset: Path, tmp_pat
     assert "gate slower>3% is broken: rmsnorm_h4096 / rmsnorm_h4096_cpp" in said.stderr
 
 
+def test_junit_says_why_a_job_fails_and_the_page_why_nothing_else_does(
+    dataset: Path, tmp_path: Path
+) -> None:
+    junit = tmp_path / "gates.xml"
+    traces = dataset / TRACES
+    trace = json.loads(traces.read_text().splitlines()[-1])
+    trace["evaluation"] |= {
+        "status": "RUNTIME_ERROR",
+        "log": "Traceback (most recent call last):\n  File 'k.py', line 2\nValueError: bad size",
+        "performance": None,
+        "correctness": None,
+        "timestamp": "2027-01-01T00:00:00+00:00",
+    }
+    with traces.open("a") as file:
+        file.write(json.dumps(trace) + "\n")
+
+    said = _say("compare", f"{dataset}@ten", dataset, "--junit", junit, "--fail-on", "slower>90%")
+
+    assert "BROKE: PASSED -&gt; RUNTIME_ERROR: returns: ValueError: bad size" in junit.read_text()
+    assert said.exit_code == 0
+    assert "1 job BROKE, which no gate asks about: exit code 0, but failed in JUnit" in said.stdout
+
+
 def test_the_file_of_another_run_does_not_speak_for_one_that_ended_early(
     dataset: Path, tmp_path: Path
 ) -> None:
@@ -128,7 +151,10 @@ def test_a_gate_that_is_none_is_refused_before_anything_is_read(dataset: Path) -
     said = _say("compare", dataset, dataset, "--fail-on", "slower>=3%")
 
     assert said.exit_code == 2
-    assert "slower>3% (any percentage), failed, missing or undecided" in said.stderr
+    assert (
+        "slower>3% (any percentage), failed, missing, undecided or changed-definition"
+        in said.stderr
+    )
 
 
 def test_json_and_markdown_exclude_each_other(dataset: Path) -> None:

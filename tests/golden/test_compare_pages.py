@@ -27,7 +27,7 @@ COMMANDS = {
     "compare-runs-by-latency.txt": (0, ["report", "compare", *RUNS, "--by", "latency"]),
     "compare-hardware.txt": (0, ["report", "compare", *HARDWARE]),
     "compare-datasets.txt": (1, ["report", "compare", "dataset", "runs", "--fail-on", "missing"]),
-    "compare-same.txt": (0, ["report", "compare", "runs", "runs", *GATES]),
+    "compare-same.txt": (1, ["report", "compare", "runs", "runs", *GATES]),
     "history.txt": (0, ["report", "history", "rmsnorm_h4096_cpp", "--local", "runs"]),
     "history.json": (0, ["report", "history", "rmsnorm_h4096_cpp", "--local", "runs", "--json"]),
     "history-few.txt": (0, ["report", "history", "rmsnorm_h4096_pytorch", "--local", "runs"]),

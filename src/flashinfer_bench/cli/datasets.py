@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, TraceSet
+    from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.compare.sides import Samples
+    from flashinfer_bench.report.failures import Failure
     from flashinfer_bench.report.standing import CurrentHash
 
 _OF_THE_HUB = (
@@ -129,6 +132,23 @@ def current_hashes(trace_set: TraceSet) -> CurrentHash:
         return None if solution is None else solution.hash()
 
     return hash_of
+
+
+def failure_reader(trace_set: TraceSet) -> Callable[[TraceRow], Failure | None]:
+    """Read why a trace failed: of all traces only that one is parsed."""
+    from flashinfer_bench.report.compare.sides import identity  # noqa: PLC0415  # few commands ask
+    from flashinfer_bench.report.replay import evaluation_failure  # noqa: PLC0415
+
+    @cache
+    def places(definition: str) -> dict[tuple[object, ...], int]:
+        rows = trace_set.traces.rows(definition, lambda _: (None, None))
+        return {identity(row): index for index, row in rows if not row.is_passed}
+
+    def failure_of(row: TraceRow) -> Failure | None:
+        trace = trace_set.traces.trace_at(row.definition, places(row.definition)[identity(row)])
+        return evaluation_failure(trace.evaluation) if trace.evaluation else None
+
+    return failure_of
 
 
 def samples_reader(trace_set: TraceSet) -> Callable[[str, Sequence[str]], Mapping[str, Samples]]:

@@ -185,6 +185,10 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     libs: dict[str, str] = {}
     task_notes: tuple[str, ...] = ()
     """Codes of how the task itself is weak."""
+    settings: dict[str, Any] | None = None
+    """Tolerances, counts and the like that were not the built-in ones."""
+    peak_memory_bytes: int | None = None
+    build_ms: float | None = None
 
     @property
     def is_passed(self) -> bool:
@@ -273,6 +277,8 @@ class _Performance(msgspec.Struct, gc=False):
     block_count: int | None = None
     is_cold: bool | None = None
     sol_fraction: float | None = None
+    peak_memory_bytes: int | None = None
+    build_ms: float | None = None
 
 
 class _RunRow(msgspec.Struct, gc=False):
@@ -289,6 +295,7 @@ class _Provenance(msgspec.Struct, gc=False):
     interpreted: bool = False
     definition_hash: str | None = None
     dataset_revision: str | None = None
+    settings: dict[str, Any] | None = None
 
 
 class _Note(msgspec.Struct, gc=False):
@@ -396,6 +403,9 @@ def _row(
         evaluation.environment.threads,
         evaluation.environment.libs,
         tuple(note.code for note in evaluation.task_notes),
+        provenance.settings,
+        performance.peak_memory_bytes,
+        performance.build_ms,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.standing import left_out_blocks
@@ -14,6 +14,7 @@ from flashinfer_bench.text.numbers import (
     ONE_PAIR_LEGEND,
     error_text,
     latency_text,
+    size_text,
     speedup_text,
 )
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.intervals import Interval
 
 _MOST_NAMES = 8
+_MOST_TIED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ class Best:
     speedup_interval: Interval | None
     latency_ms: float | None
     """Median over workloads."""
+    peak_memory_bytes: int | None
+    """Largest over workloads."""
+    build_ms: float | None
+    """Longest over workloads."""
     max_absolute_error: float | None
     max_relative_error: float | None
     workloads_passed: int
@@ -76,6 +82,8 @@ class Best:
     violations: int
     """Its traces that broke the contract, on other workloads."""
     workloads: tuple[WorkloadResult, ...]
+    tied: tuple[str, ...] = ()
+    """Solutions that failed nowhere and whose interval overlaps its own: which is faster is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +122,24 @@ def _best_of(
             if (contender := _contender(definition, tally, bounds)) is not None
         ]
         if contenders:
-            best.append(min(contenders, key=_order))
+            best.append(_with_ties(sorted(contenders, key=_order)))
         elif not by_solution and definition in weak:
             reasons[definition] = "only weak tasks, where less than the work may pass"
         else:
             reasons[definition] = _reason(by_solution, bounds)
     return BestOf(hardware, tuple(best), reasons)
+
+
+def _with_ties(ranked: Sequence[Best]) -> Best:
+    best = ranked[0]
+    return replace(best, tied=tuple(each.solution for each in ranked[1:] if _is_tied(each, best)))
+
+
+def _is_tied(other: Best, best: Best) -> bool:
+    mine, theirs = other.speedup_interval, best.speedup_interval
+    if other.workloads_passed < other.workloads_attempted or mine is None or theirs is None:
+        return False
+    return mine[0] <= theirs[1] and theirs[0] <= mine[1]
 
 
 def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
@@ -138,6 +158,8 @@ def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
             [(row.speedup, row.speedup_interval) for row in compared if row.speedup]
         ),
         latency_ms=statistics.median(row.latency_ms for row in rows if row.latency_ms),
+        peak_memory_bytes=max((row.peak_memory_bytes or 0 for row in rows), default=0) or None,
+        build_ms=max((row.build_ms or 0.0 for row in rows), default=0.0) or None,
         max_absolute_error=largest([row.max_absolute_error for row in rows]),
         max_relative_error=largest([row.max_relative_error for row in rows]),
         workloads_passed=len(rows),
@@ -209,6 +231,11 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
                 "speedup: over the reference, geometric mean over workloads; latency: median over "
                 "workloads; errors: worst",
                 ONE_PAIR_LEGEND,
+                *(
+                    ["tied with: intervals overlap, so which is faster is not known"]
+                    if any(best.tied for group in groups for best in group.best)
+                    else []
+                ),
             )
         )
     if unmeasured:
@@ -224,6 +251,7 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
 _COLUMNS: tuple[RowColumn[Best], ...] = (
     RowColumn("definition", lambda best: best.definition),
     RowColumn("best solution", lambda best: best.solution),
+    RowColumn("tied with", lambda best: _tied_text(best.tied)),
     RowColumn("author", lambda best: best.author or NOTHING),
     RowColumn("language", lambda best: best.language or NOTHING),
     RowColumn(
@@ -232,6 +260,14 @@ _COLUMNS: tuple[RowColumn[Best], ...] = (
         is_number=True,
     ),
     RowColumn("latency", lambda best: latency_text(best.latency_ms), is_number=True),
+    RowColumn(
+        "peak memory",
+        lambda best: size_text(best.peak_memory_bytes) if best.peak_memory_bytes else "",
+        is_number=True,
+    ),
+    RowColumn(
+        "build", lambda best: latency_text(best.build_ms) if best.build_ms else "", is_number=True
+    ),
     RowColumn("abs error", lambda best: error_text(best.max_absolute_error), is_number=True),
     RowColumn("rel error", lambda best: error_text(best.max_relative_error), is_number=True),
     RowColumn(
@@ -241,6 +277,11 @@ _COLUMNS: tuple[RowColumn[Best], ...] = (
     ),
     RowColumn("violations", lambda best: str(best.violations or ""), is_number=True),
 )
+
+
+def _tied_text(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_TIED
+    return ", ".join([*names[:_MOST_TIED], *([f"{more} more"] if more > 0 else [])])
 
 
 def reason_blocks(title: str, reasons: Mapping[str, str]) -> list[Block]:

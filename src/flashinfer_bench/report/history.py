@@ -43,7 +43,7 @@ _COLUMNS = (
     Column("commit"),
     Column("code"),
     Column("passed", is_number=True),
-    Column("latency", is_number=True),
+    Column("mean latency", is_number=True),
     Column("against the first", is_number=True),
     Column("speed"),
     Column("change"),
@@ -315,9 +315,10 @@ def _history_blocks(solution: str, history: History) -> list[Block]:
         Basis.LATENCY: "speed: by latency alone",
     }[history.basis]
     over = f"{count_text(len(history.runs), 'run')}, {count_text(len(workloads), 'workload')}; {by}"
+    mean = "mean latency: geometric mean over workloads that every run timed; `run` and `report best` show the median"
     blocks = [
         heading(f"{solution} as {history.definition}, on {history.hardware}"),
-        paragraph(over),
+        paragraph(over, mean, "against the first: speed over the first run's, geometric mean too"),
         table(_COLUMNS, _rows(history)),
     ]
     changes = [(each, change) for each in history.series for change in each.changes]

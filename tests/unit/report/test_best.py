@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.best import Best, BestOf, Bounds, best_by_hardware
-from flashinfer_bench.report.standing import standing
+from flashinfer_bench.report.best import Best, BestOf, Bounds, best_by_hardware, best_page
+from flashinfer_bench.report.standing import LeftOut, standing
+from flashinfer_bench.text.tables import page_text
 
 from .rows import row
 
@@ -90,3 +92,31 @@ def test_what_failed_after_it_passed_is_not_the_best() -> None:
     )
 
     assert _best(row(**flaky), broken, row(solution="sound")).solution == "sound"
+
+
+def test_solutions_whose_intervals_overlap_are_tied_with_the_best() -> None:
+    def timed(solution: str, speedup: float, **more: Any) -> TraceRow:
+        interval = (speedup * 0.9, speedup * 1.1)
+        return row(solution=solution, speedup=speedup, speedup_interval=interval, **more)
+
+    rows = [timed("best", 3.0), timed("near", 2.9), timed("far", 1.0), timed("risky", 2.9)]
+    failed = row(solution="risky", workload_uuid="w2", status="TIMEOUT")
+
+    group = _best_of(*rows, failed)
+    page = page_text(best_page([group], [], LeftOut()))
+
+    assert group.best[0].tied == ("near",)
+    assert "tied with" in page
+    assert "near" in page
+
+
+def test_memory_and_build_time_stand_beside_the_latency() -> None:
+    small = row(peak_memory_bytes=2**20, build_ms=12_000.0)
+    large = row(peak_memory_bytes=2**30, build_ms=3.0, workload_uuid="w2")
+
+    group = _best_of(small, large)
+    page = page_text(best_page([group], [], LeftOut()))
+
+    assert (group.best[0].peak_memory_bytes, group.best[0].build_ms) == (2**30, 12_000.0)
+    assert "peak memory" in page
+    assert "12.0 s" in page

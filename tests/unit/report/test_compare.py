@@ -521,7 +521,7 @@ def test_changed_definitions_and_threads_are_named() -> None:
 
     found = _compared(_side(old), _side(new))
 
-    assert "definitions that changed: d1" in found.remarks
+    assert "judged by something else on the new side: d1 (definition; 1 job)" in found.remarks
     assert "other numbers of threads: 1 -> 8" in found.remarks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,18 @@ from flashinfer_bench.data.rows import TraceRow
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.compare.comparing import compare
 from flashinfer_bench.report.compare.exports import junit, markdown
-from flashinfer_bench.report.compare.gates import GateResult, check_gates, parse_gate
-from flashinfer_bench.report.compare.pages import ratio_text
+from flashinfer_bench.report.compare.gates import (
+    GateResult,
+    check_gates,
+    exit_note,
+    parse_gate,
+)
+from flashinfer_bench.report.compare.pages import compare_page, headline, ratio_text
 from flashinfer_bench.report.compare.result import ComparisonReport, Kind
 from flashinfer_bench.report.compare.sides import Side
+from flashinfer_bench.report.failures import failure_of
 from flashinfer_bench.stats.verdicts import verdict
+from flashinfer_bench.text.tables import page_text
 from tests.marks import mostly_full
 
 from .rows import row
@@ -169,21 +177,131 @@ def test_junit_fails_the_jobs_that_break_a_gate() -> None:
     suite = ET.fromstring(junit(REGRESSED, gates))
 
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
-    assert suite.get("tests") == str(len(suite)) == "9"
+    assert suite.get("tests") == str(len(suite)) == "10"
     assert suite.get("failures") == str(len(failed)) == "5"
     assert [name for name in failed if name and "slow" in name] != []
 
 
-def test_a_job_that_is_slower_fails_in_junit_whatever_the_gates() -> None:
+def _failures(comparison: ComparisonReport, gates: tuple[GateResult, ...]) -> dict[str, str]:
+    suite = ET.fromstring(junit(comparison, gates))
+    return {
+        case.get("name", ""): each.get("message", "")
+        for case in suite
+        for each in case.iter("failure")
+    }
+
+
+def test_what_became_worse_fails_in_junit_whatever_the_gates() -> None:
     """A gate of 50% holds, and a page of failures that is green would hide the row that says SLOWER."""
     gates = check_gates(REGRESSED, [parse_gate("slower>50%")])
 
-    suite = ET.fromstring(junit(REGRESSED, gates))
+    (broke, slow) = sorted(_failures(REGRESSED, gates).values())
 
-    (failed,) = (case for case in suite if case.find("failure") is not None)
-    assert "slow" in (failed.get("name") or "")
     assert gates[0].holds
-    assert [each.get("message") for each in failed] == ["SLOWER: takes 8.0% longer", None]
+    assert slow == "SLOWER: takes 8.0% longer"
+    assert broke == "BROKE: PASSED -> TIMEOUT"
+
+
+def test_all_jobs_together_that_are_slower_fail_in_junit() -> None:
+    comparison = _compared(
+        [_against_reference(2.0, f"d{index}", "1") for index in range(30)],
+        [_against_reference(1.85, f"d{index}", "2") for index in range(30)],
+    )
+
+    assert _failures(comparison, ())["card"] == "SLOWER: takes 8.1% longer"
+
+
+def test_one_line_explains_an_exit_code_of_zero_beside_what_became_worse() -> None:
+    holding = check_gates(REGRESSED, [parse_gate("slower>50%")])
+    broken = check_gates(REGRESSED, [parse_gate("slower>3%")])
+
+    assert exit_note(REGRESSED, holding) == (
+        "1 job SLOWER by 8.0%, not for certain beyond the gate's 50%; 1 job BROKE, which no gate asks about: "
+        "exit code 0, but failed in JUnit"
+    )
+    assert exit_note(REGRESSED, broken) == ""
+    assert page_text(compare_page(REGRESSED, holding, "a note")).endswith("a note")
+    assert "a note" in markdown(REGRESSED, holding, "a note")
+    assert exit_note(_compared([row()], [row(timestamp="2")]), ()) == ""
+
+
+_ALL_GATES = ["slower>3%", "failed", "missing", "undecided", "changed-definition"]
+
+
+@pytest.mark.parametrize("gate", _ALL_GATES)
+def test_a_gate_that_saw_the_same_traces_alone_does_not_hold(gate: str) -> None:
+    traces = [_timed(1.0, "w1", "1"), row(status="TIMEOUT", workload_uuid="w2")]
+    comparison = _compared(traces, traces)
+
+    result = _check(comparison, gate)
+
+    assert not result.holds
+    assert result.breaches[0].what == "nothing was compared: both sides hold the same traces"
+    assert headline(comparison.overall[0], comparison.threshold).endswith(result.breaches[0].what)
+
+
+@pytest.mark.parametrize("gate", ["slower>3%", "failed", "missing", "undecided"])
+def test_a_gate_holds_where_some_jobs_were_measured_anew(gate: str) -> None:
+    shared = _timed(1.0, "w1", "1")
+    comparison = _compared([shared, _timed(1.0, "w2", "1")], [shared, _timed(1.0, "w2", "2")])
+
+    assert _check(comparison, gate).holds
+    assert "1 of 2 jobs not measured anew: the same trace on both sides" in comparison.remarks
+
+
+def _judged(when: str, **changes: Any) -> TraceRow:
+    return row(timestamp=when, **({"definition_hash": "d", "settings": {}} | changes))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ({}, {"definition_hash": "e"}, "definition"),
+        ({}, {"settings": {"rtol": 0.5}}, "rtol 0.01 -> 0.5"),
+        ({"settings": {"required_matched_ratio": 0.9}}, {}, "required_matched_ratio 0.9 -> none"),
+        ({"status": "TIMEOUT"}, {"definition_hash": "e"}, "definition"),
+    ],
+)
+def test_a_job_that_is_judged_by_something_else_is_named_and_breaks_its_gate(
+    old: dict[str, Any], new: dict[str, Any], what: str
+) -> None:
+    comparison = _compared([_judged("1", **old)], [_judged("2", **new)])
+
+    result = _check(comparison, "changed-definition")
+
+    assert not result.holds
+    assert result.breaches[0].what == f"judged by something else: {what}"
+    assert f"judged by something else on the new side: d1 ({what}; 1 job)" in comparison.remarks
+    assert what in page_text(compare_page(comparison))
+
+
+def test_other_counts_of_samples_do_not_change_what_is_right() -> None:
+    comparison = _compared([_judged("1")], [_judged("2", settings={"iterations": 7})])
+
+    assert _check(comparison, "changed-definition").holds
+
+
+def test_traces_that_do_not_say_what_judged_them_do_not_satisfy_the_gate() -> None:
+    comparison = _compared([row(timestamp="1")], [row(timestamp="2")])
+
+    assert "no two traces say what judged them" in (
+        _check(comparison, "changed-definition").breaches[0].what
+    )
+
+
+def test_junit_says_why_a_job_fails() -> None:
+    reason = failure_of("INCORRECT_NUMERICAL", "output 'y': 3 of 8 elements differ\nmore", ())
+    old = Side("a", [row()], lambda _: None, lambda _, __: {})
+    wrong = [row(status="INCORRECT_NUMERICAL", timestamp="2")]
+    new = Side("b", wrong, lambda _: None, lambda _, __: {}, lambda _: reason)
+    comparison = compare(old, new, Kind.DATASETS)
+    said = "PASSED -> INCORRECT_NUMERICAL: tolerance: output 'y': 3 of 8 elements differ"
+
+    gates = check_gates(comparison, [parse_gate("failed")])
+
+    assert f"failed: {said}" in _failures(comparison, gates).values()
+    assert f"BROKE: {said}" in _failures(comparison, ()).values()
+    assert "tolerance: output 'y': 3 of 8 elements differ" in page_text(compare_page(comparison))
 
 
 def test_names_of_other_people_cannot_break_out_of_a_report() -> None:

@@ -132,3 +132,14 @@ def test_a_run_is_compared_with_the_first_with_an_interval() -> None:
     assert second.against_first == pytest.approx(0.5)
     assert second.interval is not None
     assert second.interval[0] < 0.5 < second.interval[1]
+
+
+def test_a_mean_is_called_one_and_says_how_it_differs_from_a_median() -> None:
+    latencies = (1.0, 2.0, 32.0)
+    rows = [_night(1, ms, workload_uuid=f"w{ms}", axes={"n": int(ms)}) for ms in latencies]
+
+    (lines, *_) = page_text(history_page("a", [_only(rows)])).split("\n\n")
+
+    assert "4.00 ms" in lines  # the median is 2
+    assert "mean latency" in lines
+    assert "`run` and `report best` show the median" in lines

@@ -64,3 +64,18 @@ def test_hardware_is_kept_apart_and_the_newest_comes_first() -> None:
     )
 
     assert [each.solution for each in several] == ["c", "b"]
+
+
+def test_a_later_solution_of_the_same_run_did_not_become_faster() -> None:
+    """A run measures its solutions one after the other: the order says nothing."""
+    later = {"timestamp": "2026-01-01T01:00:00Z", "run_id": "run1"}
+
+    assert found(at(1, "a", 2.0), at(1, "b", 3.0, **later)) == []
+    assert found(at(1, "a", 2.0, run_id=None), at(1, "b", 3.0, **later | {"run_id": None})) == []
+
+
+def test_what_a_run_adds_is_held_against_the_best_of_the_run_before() -> None:
+    first = [at(1, "a", 3.0), at(1, "b", 2.0, timestamp="2026-01-01T01:00:00Z")]
+
+    assert found(*first, at(2, "c", 2.5)) == []
+    assert [each.factor for each in found(*first, at(2, "c", 4.5))] == [pytest.approx(1.5)]

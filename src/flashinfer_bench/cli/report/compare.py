@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,15 @@ from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report.compare.comparing import compare as compare_sides
 from flashinfer_bench.report.compare.exports import junit, markdown
-from flashinfer_bench.report.compare.gates import check_gates, parse_gate
+from flashinfer_bench.report.compare.gates import check_gates, exit_note, parse_gate
 from flashinfer_bench.report.compare.pages import broken_text, compare_page
 from flashinfer_bench.report.compare.ratios import Basis
-from flashinfer_bench.report.compare.sides import Side
 from flashinfer_bench.stats.verdicts import THRESHOLD
 
 if TYPE_CHECKING:
     from flashinfer_bench.report.compare.gates import GateResult
     from flashinfer_bench.report.compare.result import ComparisonReport
+    from flashinfer_bench.report.compare.sides import Side
 
 
 @click.command(
@@ -69,13 +70,14 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="GATE",
     help="End with exit code 1 when this is found: `slower>3%` (any percentage; the whole interval says so), "
-    "`failed` (and did not before), `missing` or `undecided`. Give it several times for several.",
+    "`failed` (and did not before), `missing`, `undecided` or `changed-definition` (or other tolerances). "
+    "Give it several times for several.",
 )
 @click.option(
     "--junit",
     "junit_file",
     metavar="FILE",
-    help="Write JUnit XML: a job that breaks a gate, or is SLOWER, fails.",
+    help="Write JUnit XML: what breaks a gate, is SLOWER or BROKE, fails.",
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @json_option
@@ -119,7 +121,8 @@ def compare(  # noqa: PLR0917  # options arrive by name
         basis = None if by == "auto" else Basis(by)
         comparison = compare_sides(one, two, sides.kind, by=basis, threshold=threshold)
     results = check_gates(comparison, conditions)
-    _show(comparison, results, as_json=as_json, as_markdown=as_markdown)
+    note = exit_note(comparison, results) if results or junit_file is not None else ""
+    _show(comparison, results, note, as_json=as_json, as_markdown=as_markdown)
     if junit_file is not None:
         _write(junit_file, junit(comparison, results))
     broken = [each for each in results if not each.holds]
@@ -139,6 +142,7 @@ def _write(file: str, content: bytes) -> None:
 def _show(
     comparison: ComparisonReport,
     results: tuple[GateResult, ...],
+    note: str,
     *,
     as_json: bool,
     as_markdown: bool,
@@ -149,9 +153,9 @@ def _show(
             {"schema_version": 1, "comparison": comparison, "gates": results}, exit_code
         )
     elif as_markdown:
-        click.echo(markdown(comparison, results))
+        click.echo(markdown(comparison, results, note))
     else:
-        screen.show(compare_page(comparison, results))
+        screen.show(compare_page(comparison, results, note))
 
 
 def _only_named(sides: tuple[Side, Side], patterns: tuple[str, ...]) -> tuple[Side, Side]:
@@ -166,12 +170,6 @@ def _only_named(sides: tuple[Side, Side], patterns: tuple[str, ...]) -> tuple[Si
         else {name for pattern in patterns for name in fnmatch.filter(known, pattern)}
     )
     one, two = (
-        Side(
-            side.name,
-            [row for row in side.rows if row.definition in kept],
-            side.current_hash,
-            side.samples_of,
-        )
-        for side in sides
+        replace(side, rows=[row for row in side.rows if row.definition in kept]) for side in sides
     )
     return one, two

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.datasets import (
     current_hashes,
+    failure_reader,
     load_dataset,
     samples_reader,
     solution_names,
@@ -123,7 +124,13 @@ def _no_dataset(place: str, hint: str = "") -> UsageError:
 
 def _side(name: str, trace_set: TraceSet, admits: Callable[[TraceRow], bool]) -> Side:
     rows = [row for row in trace_set.rows() if admits(row)]
-    return Side(name, rows, current_hashes(trace_set), samples_reader(trace_set))
+    return Side(
+        name,
+        rows,
+        current_hashes(trace_set),
+        samples_reader(trace_set),
+        failure_reader(trace_set),
+    )
 
 
 def _filter(named: _NamedSide) -> Callable[[TraceRow], bool]:

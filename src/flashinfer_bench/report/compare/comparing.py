@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare.judged import judged_otherwise
 from flashinfer_bench.report.compare.ratios import (
     OF_FEW_RUNS,
     Basis,
@@ -23,10 +24,11 @@ from flashinfer_bench.report.compare.ratios import (
     widened,
     width,
 )
-from flashinfer_bench.report.compare.remarks import remarks
+from flashinfer_bench.report.compare.remarks import remarks, remarks_on_jobs
 from flashinfer_bench.report.compare.result import (
     ACROSS,
     BY_CHANCE,
+    SAME_TRACES,
     Change,
     ChangedJob,
     ComparedJob,
@@ -35,7 +37,7 @@ from flashinfer_bench.report.compare.result import (
     Kind,
     Overall,
 )
-from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
+from flashinfer_bench.report.compare.sides import identity, traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
     BetweenRuns,
     Part,
@@ -112,14 +114,16 @@ def compare(
         groups[pair.place.hardware].append(pair)
     found = [_on(hardware, group, threshold) for hardware, group in sorted(groups.items())]
     overall = [each for each, _ in found]
+    jobs = tuple(job for _, jobs in found for job in jobs)
+    changes = _changes(before, after, twins, new)
     return ComparisonReport(
         kind=kind,
         old=old.name,
         new=new.name,
         threshold=threshold,
         overall=tuple(overall),
-        jobs=tuple(job for _, jobs in found for job in jobs),
-        changes=_changes(before, after, twins),
+        jobs=jobs,
+        changes=changes,
         remarks=(
             *(f"{name} has no traces: `flashinfer-bench run` records them" for name in bare),
             *remarks(
@@ -128,6 +132,7 @@ def compare(
                 {pair.place.hardware for pair in pairs if pair.ratio.basis is Basis.LATENCY},
                 threshold,
             ),
+            *remarks_on_jobs(jobs, changes),
         ),
     )
 
@@ -357,6 +362,7 @@ def _compared(pair: _Pair, threshold: float) -> ComparedJob:
         new_runs=len(pair.new.rows),
         old_max_absolute_error=old.max_absolute_error if old else None,
         new_max_absolute_error=new.max_absolute_error if new else None,
+        judged_otherwise=judged_otherwise(old, new) if old and new else None,
     )
 
 
@@ -384,12 +390,15 @@ def _overall(
     found = verdict(interval, threshold=threshold)
     lacking = sum(job.interval is None for job in jobs)
     reason = f"{lacking} of {len(jobs)} have no interval" if lacking else ACROSS
+    is_undecided = found is Verdict.UNDECIDED
+    if all(job.is_same_trace for job in jobs):
+        reason, is_undecided = SAME_TRACES, True
     return Overall(
         hardware=hardware,
         ratio=ratio,
         interval=interval,
         verdict=found,
-        reason=reason if found is Verdict.UNDECIDED else "",
+        reason=reason if is_undecided else "",
         verdicts=dict(sorted(Counter(str(job.verdict) for job in jobs).items())),
         freedom=min((job.freedom for job in jobs if job.freedom is not None), default=None),
         between_runs=None,
@@ -408,14 +417,27 @@ def _part(pair: _Pair) -> Part:
     )
 
 
-def _changes(before: TracesByJob, after: TracesByJob, twins: set[_Axes]) -> tuple[ChangedJob, ...]:
+def _changes(
+    before: TracesByJob, after: TracesByJob, twins: set[_Axes], side: Side
+) -> tuple[ChangedJob, ...]:
     found = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         change = _change(old, new)
         entry = new or old
         if change is not None and entry is not None:
-            found.append(ChangedJob(_place(key, entry, twins), change, _status(old), _status(new)))
+            both = (old.newest, new.newest) if old and new else None
+            found.append(
+                ChangedJob(
+                    place=_place(key, entry, twins),
+                    change=change,
+                    old_status=_status(old),
+                    new_status=_status(new),
+                    reason=_reason(new, side),
+                    judged_otherwise=judged_otherwise(*both) if both else None,
+                    is_same_trace=both is not None and identity(both[0]) == identity(both[1]),
+                )
+            )
     return tuple(found)
 
 
@@ -427,6 +449,14 @@ def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
     if old.is_passed or new.is_passed:
         return Change.BROKE if old.is_passed else Change.MENDED
     return Change.FAILS
+
+
+def _reason(entry: JobTraces | None, side: Side) -> str:
+    failure = side.failure_of(entry.newest) if entry and not entry.is_passed else None
+    if failure is None:
+        return ""
+    is_named = failure.rule in failure.message
+    return failure.message if is_named else f"{failure.rule}: {failure.message}"
 
 
 def _status(entry: JobTraces | None) -> str | None:

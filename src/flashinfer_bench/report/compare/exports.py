@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET  # written, never parsed
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.compare.gates import slower_text
+from flashinfer_bench.report.compare.gates import slower_text, statuses_text
 from flashinfer_bench.report.compare.pages import (
     CHANGE_COLUMNS,
     breach_text,
@@ -16,6 +16,7 @@ from flashinfer_bench.report.compare.pages import (
     ratio_text,
     workload_text,
 )
+from flashinfer_bench.report.compare.result import Change
 from flashinfer_bench.stats.verdicts import Verdict
 from flashinfer_bench.text.numbers import NOTHING, latency_text
 from flashinfer_bench.text.tables import Row, RowColumn, printable
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.report.compare.gates import GateResult
-    from flashinfer_bench.report.compare.result import ComparedJob, ComparisonReport, JobIdentity
+    from flashinfer_bench.report.compare.result import (
+        ComparedJob,
+        ComparisonReport,
+        JobIdentity,
+        Overall,
+    )
 
 _MOST_BREACHES = 20
 """A comment on GitHub ends at 65,536 characters."""
@@ -32,13 +38,14 @@ _UNFOLDED = (Verdict.SLOWER, Verdict.FASTER)
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> str:
+def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = (), note: str = "") -> str:
     """Write a comment: verdicts first, what changed open, all the rest folded."""
     lines = [f"### {_cell(comparison.old)} → {_cell(comparison.new)}", ""]
     lines += [f"**{_cell(headline(each, comparison.threshold))}**  " for each in comparison.overall]
     if not comparison.overall:
         lines.append("**No verdict: no job has a time on both sides**")
     lines += _gate_lines(gates)
+    lines += ["", _cell(note)] if note else []
     jobs = ordered(comparison.jobs)
     columns = _job_columns(comparison.threshold)
     lines += _table(columns, [job for job in jobs if job.verdict in _UNFOLDED])
@@ -53,7 +60,10 @@ def markdown(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> 
 
 
 def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> bytes:
-    """Write one test case a job and one a gate; a job fails where it breaks a gate, or is slower."""
+    """Write one test case a job, one a gate and one for several jobs together.
+
+    What breaks a gate fails, and so does whatever became worse, `SLOWER` or `BROKE`, whether a gate asks or not.
+    """
     broken: dict[int, list[str]] = {}
     for gate in gates:
         for breach in gate.breaches:
@@ -65,8 +75,14 @@ def junit(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> byt
         about = _joined(job.verdict, _joined(ratio, job.reason))
         _case(suite, job.place, about, broken.get(id(job.place), []) or _slower(job))
     for change in comparison.changes:
-        about = f"{change.change}: {change.old_status or NOTHING} -> {change.new_status or NOTHING}"
-        _case(suite, change.place, about, broken.get(id(change.place), []))
+        about = f"{change.change}: {statuses_text(change)}"
+        broke = [about] if change.change is Change.BROKE else []
+        _case(suite, change.place, about, broken.get(id(change.place), []) or broke)
+    for each in comparison.overall:
+        if sum(each.verdicts.values()) > 1:
+            about = headline(each, comparison.threshold)
+            name = each.hardware or "all hardware"
+            _add_case(suite, "all jobs together", name, about, _slower(each))
     for gate in gates:
         lines = [breach_text(each.place, each.what) for each in gate.breaches]
         _add_case(suite, "gates", gate.gate, "", [] if gate.holds else lines)
@@ -82,10 +98,10 @@ def _joined(what: str, more: str) -> str:
     return ": ".join(text for text in (what, more) if text)
 
 
-def _slower(job: ComparedJob) -> list[str]:
-    if job.verdict is not Verdict.SLOWER:
+def _slower(found: ComparedJob | Overall) -> list[str]:
+    if found.verdict is not Verdict.SLOWER:
         return []
-    return [f"{job.verdict}: {slower_text(job.ratio)}"]
+    return [f"{found.verdict}: {slower_text(found.ratio)}"]
 
 
 def _case(suite: ET.Element, place: JobIdentity, about: str, failures: Sequence[str]) -> None:

@@ -6,6 +6,7 @@
           | "failed"                  a job fails that did not fail on the old side
           | "missing"                 a job of the old side has no trace on the new one
           | "undecided"               a job's interval allows no verdict
+          | "changed-definition"      a job is judged by another definition or other tolerances
 
 `slower` asks many intervals at once, and of a hundred 95% intervals some lie off by chance. So they are asked together
 (Benjamini and Hochberg): where nothing changed, the gate breaks in 5% of comparisons at most.
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.errors import UsageError
-from flashinfer_bench.report.compare.result import Change, ComparedJob
+from flashinfer_bench.report.compare.result import SAME_TRACES, Change, ComparedJob
 from flashinfer_bench.stats.student import beyond, discoveries
 from flashinfer_bench.stats.verdicts import Verdict, verdict
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     )
 
 _SLOWER = re.compile(r"slower\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
-_WORDS = frozenset({"failed", "missing", "undecided"})
+_CHANGED = "changed-definition"
+_OF_TIMES = frozenset({"slower", "undecided"})
+_WORDS = frozenset({"failed", "missing", "undecided", _CHANGED})
 _OVERALL = "all jobs together"
+_UNASKED = "which no gate asks about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,8 @@ def parse_gate(text: str) -> Gate:
     found = _SLOWER.fullmatch(word)
     if found is None:
         raise UsageError(
-            f"{text!r} is no gate: write slower>3% (any percentage), failed, missing or undecided"
+            f"{text!r} is no gate: write slower>3% (any percentage), failed, missing, undecided "
+            f"or {_CHANGED}"
         )
     return Gate(f"slower>{found[1]}%", "slower", float(found[1]) / 100)
 
@@ -91,6 +97,12 @@ def check_gates(comparison: ComparisonReport, gates: Sequence[Gate]) -> tuple[Ga
 
 
 def _breaches(comparison: ComparisonReport, gate: Gate) -> tuple[Breach, ...]:
+    changes = () if gate.word in _OF_TIMES else comparison.changes
+    looked_at: list[ComparedJob | ChangedJob] = [*comparison.jobs, *changes]
+    if looked_at and all(job.is_same_trace for job in looked_at):
+        return (Breach(None, SAME_TRACES),)
+    if gate.word == _CHANGED:
+        return _judged_otherwise(looked_at)
     if gate.word == "failed":
         return _changed(comparison, _is_new_failure)
     if gate.word == "missing":
@@ -142,11 +154,49 @@ def slower_text(ratio: float | None) -> str:
 def _changed(
     comparison: ComparisonReport, breaks: Callable[[ChangedJob], bool]
 ) -> tuple[Breach, ...]:
+    return tuple(Breach(job.place, statuses_text(job)) for job in comparison.changes if breaks(job))
+
+
+def statuses_text(job: ChangedJob) -> str:
+    """Say how a job ended on both sides, and why it fails."""
+    ended = f"{job.old_status or 'no trace'} -> {job.new_status or 'no trace'}"
+    return f"{ended}: {job.reason}" if job.reason else ended
+
+
+def _judged_otherwise(jobs: Sequence[ComparedJob | ChangedJob]) -> tuple[Breach, ...]:
+    if all(job.judged_otherwise is None for job in jobs):
+        return (Breach(None, "nothing was compared: no two traces say what judged them"),)
     return tuple(
-        Breach(job.place, f"{job.old_status or 'no trace'} -> {job.new_status or 'no trace'}")
-        for job in comparison.changes
-        if breaks(job)
+        Breach(job.place, f"judged by something else: {', '.join(job.judged_otherwise)}")
+        for job in jobs
+        if job.judged_otherwise
     )
+
+
+def exit_note(comparison: ComparisonReport, results: Sequence[GateResult]) -> str:
+    """Explain why the exit code is 0 though something became worse; nothing where it is 1, or nothing did."""
+    if not all(each.holds for each in results):
+        return ""
+    said = [*_slower_note(comparison, results), *_broke_note(comparison)]
+    return f"{'; '.join(said)}: exit code 0, but failed in JUnit" if said else ""
+
+
+def _slower_note(comparison: ComparisonReport, results: Sequence[GateResult]) -> list[str]:
+    jobs = [job for job in comparison.jobs if job.verdict is Verdict.SLOWER]
+    together = [each for each in comparison.overall if each.verdict is Verdict.SLOWER]
+    if not jobs and not together:
+        return []
+    who = _OVERALL if not jobs else count_text(len(jobs), "job")
+    longest = max((1 / each.ratio - 1 for each in jobs or together if each.ratio), default=0.0)
+    shares = [gate.share for each in results if (gate := parse_gate(each.gate)).word == "slower"]
+    beyond_gate = f"not for certain beyond the gate's {100 * min(shares, default=0.0):.3g}%"
+    up_to = "up to " if len(jobs) > 1 else ""
+    return [f"{who} SLOWER by {up_to}{longest:.1%}, {beyond_gate if shares else _UNASKED}"]
+
+
+def _broke_note(comparison: ComparisonReport) -> list[str]:
+    broke = sum(job.change is Change.BROKE for job in comparison.changes)
+    return [f"{count_text(broke, 'job')} BROKE, {_UNASKED}"] if broke else []
 
 
 def _is_new_failure(job: ChangedJob) -> bool:

@@ -39,8 +39,10 @@ _GREW = 10.0
 """Inputs differ from run to run, so smaller differences of errors say little."""
 
 
-def compare_page(comparison: ComparisonReport, gates: Sequence[GateResult] = ()) -> Page:
-    """Show all jobs by hardware, then what changed, then the verdicts, the last thing one reads."""
+def compare_page(
+    comparison: ComparisonReport, gates: Sequence[GateResult] = (), note: str = ""
+) -> Page:
+    """Show all jobs by hardware, then what changed, then the verdicts, and a note on them, which one reads last."""
     blocks: list[Block] = [heading(f"{comparison.old} -> {comparison.new}")]
     blocks.append(paragraph(*_about(comparison)))
     for each in comparison.overall:
@@ -53,6 +55,7 @@ def compare_page(comparison: ComparisonReport, gates: Sequence[GateResult] = ())
     return (
         *blocks,
         *(heading(headline(each, comparison.threshold)) for each in comparison.overall),
+        *((paragraph(note),) if note else ()),
     )
 
 
@@ -156,9 +159,10 @@ def _job_columns(threshold: float, *, names_basis: bool) -> list[RowColumn[Compa
 
 
 def _why(job: ComparedJob) -> str:
-    if job.source is Source.SAME_TRACE:
+    if job.is_same_trace:
         return "the same trace"
-    return "" if job.reason == ACROSS else job.reason
+    reason = "" if job.reason == ACROSS else job.reason
+    return "; ".join([*([reason] if reason else []), *(job.judged_otherwise or ())])
 
 
 def _strength(job: ComparedJob) -> float:
@@ -186,6 +190,9 @@ CHANGE_COLUMNS: tuple[RowColumn[ChangedJob], ...] = (
     RowColumn("on", lambda job: job.place.hardware),
     RowColumn("old", lambda job: job.old_status or NOTHING),
     RowColumn("new", lambda job: job.new_status or NOTHING),
+    RowColumn(
+        "why", lambda job: "; ".join([*(job.judged_otherwise or ()), job.reason]).strip("; ")
+    ),
 )
 """Of jobs whose correctness changed."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.stats.verdicts import THRESHOLD, Verdict
+from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.data.rows import TraceRow
-    from flashinfer_bench.report.compare.result import Overall
+    from flashinfer_bench.report.compare.result import ChangedJob, ComparedJob, Overall
 
 _LEAST_OBSERVED = 6
 """Observations of how runs differ, below which a remark asks for more."""
@@ -71,7 +73,7 @@ def _moved_machines(overall: Sequence[Overall], by_latency: set[str]) -> list[st
 
 def _changed_conditions(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> list[str]:
     """Name what else differs between the two traces of a job: any of it may be why a time does."""
-    libraries, threads, definitions = set[str](), set[str](), set[str]()
+    libraries, threads = set[str](), set[str]()
     for old, new in pairs:
         shared = old.libs.keys() & new.libs.keys()
         libraries |= {
@@ -81,11 +83,33 @@ def _changed_conditions(pairs: Sequence[tuple[TraceRow, TraceRow]]) -> list[str]
         }
         if None not in {old.threads, new.threads} and old.threads != new.threads:
             threads.add(f"{old.threads} -> {new.threads}")
-        if None not in {old.definition_hash, new.definition_hash}:
-            definitions |= {old.definition} if old.definition_hash != new.definition_hash else set()
-    named = {
-        "other libraries": libraries,
-        "other numbers of threads": threads,
-        "definitions that changed": definitions,
-    }
+    named = {"other libraries": libraries, "other numbers of threads": threads}
     return [f"{what}: {', '.join(sorted(found))}" for what, found in named.items() if found]
+
+
+def remarks_on_jobs(jobs: Sequence[ComparedJob], changes: Sequence[ChangedJob]) -> tuple[str, ...]:
+    """Say which jobs were judged by something else on the new side, and how many were not measured anew."""
+    every: list[ComparedJob | ChangedJob] = [*jobs, *changes]
+    return (*_judged_otherwise(every), *_not_measured(every))
+
+
+def _judged_otherwise(jobs: Sequence[ComparedJob | ChangedJob]) -> list[str]:
+    counted = Counter(
+        (job.place.definition, ", ".join(job.judged_otherwise))
+        for job in jobs
+        if job.judged_otherwise
+    )
+    named = [
+        f"{definition} ({what}; {count_text(count, 'job')})"
+        for (definition, what), count in sorted(counted.items())
+    ]
+    return [f"judged by something else on the new side: {', '.join(named)}"] if named else []
+
+
+def _not_measured(jobs: Sequence[ComparedJob | ChangedJob]) -> list[str]:
+    same = sum(job.is_same_trace for job in jobs)
+    if not same or same == len(jobs):
+        return []
+    return [
+        f"{same} of {count_text(len(jobs), 'job')} not measured anew: the same trace on both sides"
+    ]

@@ -6,13 +6,16 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare.ratios import Source
+
 if TYPE_CHECKING:
-    from flashinfer_bench.report.compare.ratios import Basis, Source
+    from flashinfer_bench.report.compare.ratios import Basis
     from flashinfer_bench.stats.intervals import Interval
     from flashinfer_bench.stats.verdicts import Verdict
 
 ACROSS = "its interval reaches across the threshold"
 BY_CHANCE = "one of {} jobs lies so far off by chance"
+SAME_TRACES = "nothing was compared: both sides hold the same traces"
 
 
 class Kind(enum.StrEnum):
@@ -74,6 +77,13 @@ class ComparedJob:
     new_runs: int
     old_max_absolute_error: float | None
     new_max_absolute_error: float | None
+    judged_otherwise: tuple[str, ...] | None = None
+    """What it was judged by that differs: the definition, tolerances; None where a trace does not say."""
+
+    @property
+    def is_same_trace(self) -> bool:
+        """Whether it was compared with itself."""
+        return self.source is Source.SAME_TRACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,12 @@ class ChangedJob:
     change: Change
     old_status: str | None
     new_status: str | None
+    reason: str = ""
+    """Why it fails on the new side: the rule it broke, and the line of its log that says what is wrong."""
+    judged_otherwise: tuple[str, ...] | None = None
+    """What it was judged by that differs; None where a trace does not say."""
+    is_same_trace: bool = False
+    """Whether both sides hold the same trace of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import instant
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.failures import Failure
     from flashinfer_bench.report.standing import CurrentHash
 
 Samples = dict[str, list[float]]
@@ -34,6 +35,8 @@ class Side:
     current_hash: CurrentHash
     samples_of: Callable[[str, list[str]], Mapping[str, Samples]]
     """Reads raw samples of a definition's traces, by trace id."""
+    failure_of: Callable[[TraceRow], Failure | None] = lambda _: None
+    """Reads why a trace failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def without_shared(old: Side, new: Side, key_of: Callable[[TraceRow], Key]) -> t
         for row in new.rows
         if identity(row) not in shared or key_of(row) in olds or _is_present(row, new)
     ]
-    newer = Side(new.name, measured, new.current_hash, new.samples_of)
+    newer = replace(new, rows=measured)
     return _with_own_rows(old, shared, key_of), _with_own_rows(newer, shared, key_of)
 
 
@@ -107,7 +110,7 @@ def _with_own_rows(
 ) -> Side:
     own = {key_of(row) for row in side.rows if identity(row) not in shared}
     rows = [row for row in side.rows if identity(row) not in shared or key_of(row) not in own]
-    return Side(side.name, rows, side.current_hash, side.samples_of)
+    return replace(side, rows=rows)
 
 
 def _entry(rows: list[TraceRow]) -> JobTraces:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.stats.means import geometric_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.page.content import Content
 
 _MOST = 12
+_DAY = len("2026-01-02")
+"""Of traces that name no run, those of a day are one."""
 _MARGIN = 1.05
 """How much faster a time without an interval has to be."""
 
@@ -55,20 +58,27 @@ def _counts(row: TraceRow) -> bool:
 
 
 def _advances(rows: Sequence[TraceRow], hardware: str) -> Iterable[Advance]:
-    """Walk over runs in their order; what a run adds is held against all before it."""
-    ordered = sorted(rows, key=lambda row: (row.timestamp, row.solution))
-    began: dict[str, str] = {}
-    for row in ordered:
-        began.setdefault(row.run_id or row.timestamp, row.timestamp)
-    ordered.sort(key=lambda row: (began[row.run_id or row.timestamp], row.solution))
+    """Walk over runs in their order; what a run holds is held against the best before it, not against itself."""
+    runs: dict[str, dict[tuple[str, str], TraceRow]] = {}
+    for row in sorted(rows, key=attrgetter("timestamp")):
+        run = runs.setdefault(row.run_id or row.timestamp[:_DAY], {})
+        run[row.solution, row.workload_uuid] = row
     best: dict[str, TraceRow] = {}
-    groups = itertools.groupby(
-        ordered, key=lambda row: (began[row.run_id or row.timestamp], row.solution)
-    )
-    for (_, solution), group in groups:
-        faster = [row for row in group if _is_first_or_faster(row, best.get(row.workload_uuid))]
-        beaten = [(row, best[row.workload_uuid]) for row in faster if row.workload_uuid in best]
-        best |= {row.workload_uuid: row for row in faster}
+    for run in runs.values():
+        faster = [
+            row for row in run.values() if _is_first_or_faster(row, best.get(row.workload_uuid))
+        ]
+        yield from _by_solution(faster, best, hardware)
+        best |= {row.workload_uuid: row for row in sorted(faster, key=_speedup)}
+
+
+def _by_solution(
+    faster: Iterable[TraceRow], best: Mapping[str, TraceRow], hardware: str
+) -> Iterable[Advance]:
+    """Sum up for each solution of a run what it beat of what was there before."""
+    ordered = sorted(faster, key=attrgetter("solution"))
+    for solution, group in itertools.groupby(ordered, key=attrgetter("solution")):
+        beaten = [(row, best[row.workload_uuid]) for row in group if row.workload_uuid in best]
         gains = [row.speedup / old.speedup for row, old in beaten if row.speedup and old.speedup]
         reached = [row.speedup for row, _ in beaten if row.speedup]
         factor, speedup = geometric_mean(gains), geometric_mean(reached)
@@ -84,6 +94,10 @@ def _advances(rows: Sequence[TraceRow], hardware: str) -> Iterable[Advance]:
                 speedup,
                 len(gains),
             )
+
+
+def _speedup(row: TraceRow) -> float:
+    return row.speedup or 0.0
 
 
 def _is_first_or_faster(row: TraceRow, best: TraceRow | None) -> bool:

@@ -36,9 +36,9 @@ class SolutionLine:
     max_absolute_error: float | None
     max_relative_error: float | None
     peak_memory_bytes: int | None
+    """Largest over workloads."""
     build_ms: float | None
     """The longest build."""
-    """Largest over workloads."""
     passed: int
     attempted: int
     statuses: Mapping[str, int]
@@ -177,16 +177,8 @@ def _line(
         statuses=dict(sorted(statuses.items())),
         violations=tally.violation_count,
         is_best=best is not None and chart.solution == best.solution,
-        is_tied=best is not None and _is_tied(chart, best),
+        is_tied=best is not None and chart.solution in best.tied,
     )
-
-
-def _is_tied(chart: SolutionChart, best: Best) -> bool:
-    """Tell whether one that failed nowhere may be as fast as the best, or the best no faster than it."""
-    mine, theirs = chart.speedup_interval, best.speedup_interval
-    if chart.solution == best.solution or chart.failed or mine is None or theirs is None:
-        return False
-    return mine[0] <= theirs[1] and theirs[0] <= mine[1]
 
 
 def _median(times: Sequence[float]) -> float | None:

@@ -49,7 +49,9 @@ def grow(values):
     own, wanted = wide[1:] / wide[:-1], float(pool[1]) / float(pool[0])
     for at in np.nonzero(np.abs(own - wanted) < 1e-5 * abs(wanted))[0]:
         scale = float(values[at]) / float(pool[0])
-        if np.allclose(values[at : at + 12], pool[:12] * scale, rtol=1e-5):
+        if at + 12 <= len(values) and np.allclose(
+            values[at : at + 12], pool[:12] * scale, rtol=1e-5
+        ):
             return np.concatenate([values[:at] / scale, pool])
     return None
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from flashinfer_bench.bench import benchmark
 from flashinfer_bench.cli.main import cli
-from flashinfer_bench.tensors import devices
 
 KINDS = ("definitions", "solutions", "workloads", "traces")
 COMMANDS = {
@@ -41,7 +41,7 @@ COMMANDS = {
 def test_a_command_says_what_it_said(
     name: str, dataset: Path, compare: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "processor_name", lambda: "AMD EPYC")  # a plan names the machine
+    monkeypatch.setattr(benchmark, "hardware_of", lambda _: "AMD EPYC")  # a plan names the machine
     said = CliRunner().invoke(cli, [*COMMANDS[name], "--local", str(dataset)])
 
     assert said.exit_code == 0

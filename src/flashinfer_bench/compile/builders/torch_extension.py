@@ -11,7 +11,6 @@ import sysconfig
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from flashinfer_bench.compile.native import NotLoadableError, examined, find_too
 from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.undefined import with_place
 from flashinfer_bench.errors import BuildError
+from flashinfer_bench.tensors.machine import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +94,7 @@ class TorchExtensionBuilder:
 
 
 def _package(solution: Solution, facts: dict[str, str]) -> str:
-    facts = facts | {"torch": version("torch"), "python": _SUFFIX}
+    facts = facts | {"torch": package_version("torch"), "python": _SUFFIX}
     key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
     return package_name("torch_", solution.name, key)
 

@@ -11,7 +11,6 @@ import json
 import re
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from flashinfer_bench.compile.signature import (
     require_arity,
 )
 from flashinfer_bench.errors import BuildError
+from flashinfer_bench.tensors.machine import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ class TvmFfiBuilder:
 
 
 def _package(solution: Solution, facts: dict[str, str]) -> str:
-    facts = facts | {"tvm_ffi": version("apache-tvm-ffi")}
+    facts = facts | {"tvm_ffi": package_version("apache-tvm-ffi")}
     key = build_key(solution.hash(), builder="tvm-ffi-2", toolchain=facts)
     return package_name("tvm_ffi_", solution.name, key)
 

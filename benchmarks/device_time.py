@@ -282,7 +282,7 @@ def jobs(options: argparse.Namespace) -> None:
             chosen = Plan(planned.jobs[::every])
             spans.take()
             took_s, busy_ms, count = ran(benchmark, chosen)
-        account = spans.take()
+            account = spans.take()
         if name == "caches filled":
             print(f"{device}: {count} jobs of {len(planned.jobs)}; caches filled in {took_s:.1f} s")
             continue
@@ -373,8 +373,7 @@ def stays(options: argparse.Namespace) -> None:
                 busy_ms += busy
             else:
                 spans.take()
-    account = spans.take()
-    account.pop("pool closed", None)
+        account = spans.take()
     mean_s = sum(took_s) / len(took_s)
     print(f"\n{against_bar('a check that stays', mean_s, options.device)}")
     share = busy_ms / sum(took_s) / 10

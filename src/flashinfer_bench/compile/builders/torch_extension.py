@@ -87,7 +87,7 @@ class TorchExtensionBuilder:
         self, solution: Solution, cache: BuildCache, toolchain: Toolchain
     ) -> Iterator[Path]:
         package = _package(solution, toolchain.facts)
-        named = replace(toolchain, recipe=_named(toolchain.recipe, package))
+        named = replace(toolchain, recipe=lambda: _named(toolchain.recipe(), package))
         make = partial(named.compile, solution, f"{package}{_SUFFIX}")
         with cache.folder(_KIND, package, make) as folder:
             yield folder / f"{package}{_SUFFIX}"
@@ -100,7 +100,7 @@ def _package(solution: Solution, facts: dict[str, str]) -> str:
 
 
 def _toolchain(solution: Solution, target: BuildTarget) -> Toolchain:
-    return find_toolchain(solution, target, _recipe(uses_cuda=needs_nvcc(solution)))
+    return find_toolchain(solution, target, lambda: _recipe(uses_cuda=needs_nvcc(solution)))
 
 
 def _recipe(*, uses_cuda: bool) -> Recipe:
@@ -175,6 +175,8 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
 
 
 def _load(solution: Solution, library: Path) -> ModuleType:
+    import torch  # noqa: F401, PLC0415  # the extension is linked with its libraries
+
     name = library.name.removesuffix(_SUFFIX)
     spec = importlib.util.spec_from_file_location(name, library)
     assert spec is not None

@@ -62,7 +62,7 @@ class TvmFfiBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Compile unless it was, load the library if it can run here, check the exported functions."""
-        toolchain = find_toolchain(solution, target, _recipe())
+        toolchain = find_toolchain(solution, target, _recipe)
         with self._compiled(solution, cache, toolchain) as library:
             if toolchain.absence is None:
                 return _runnable(solution, signature, library)
@@ -70,7 +70,7 @@ class TvmFfiBuilder:
 
     def compile(self, solution: Solution, cache: BuildCache, target: BuildTarget) -> None:
         """Compile unless it was, and load nothing."""
-        with self._compiled(solution, cache, find_toolchain(solution, target, _recipe())):
+        with self._compiled(solution, cache, find_toolchain(solution, target, _recipe)):
             pass
 
     def is_compiled(self, solution: Solution, cache: BuildCache, facts: dict[str, str]) -> bool:

@@ -26,7 +26,7 @@ from generate_traces import REFERENCE, trace, write
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.jobs import Job, Target
-from flashinfer_bench.bench.parent.work import Handed, Work
+from flashinfer_bench.bench.parent.work import Handed, OpenBatches
 from flashinfer_bench.bench.plan import Plan, plan
 from flashinfer_bench.bench.resuming import Resume
 from flashinfer_bench.data import Trace, TraceSet
@@ -101,7 +101,7 @@ def write_dataset(root: Path, size: Size) -> None:
 def simulate_cards(planned: Plan, size: Size) -> tuple[float, float, int]:
     """Hand every job to a simulated card; give busy seconds, seconds until the end, and jobs done twice."""
     draw = random.Random(0)
-    work = Work(planned.batches)
+    work = OpenBatches(planned.batches)
     free: list[tuple[float, int, Handed | None]] = [
         (0.0, card, None) for card in range(size.devices)
     ]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class Toolchain:
     """How one solution is compiled, and what that brings into its binary."""
 
-    recipe: Recipe
+    recipe: Callable[[], Recipe]
+    """Made when something is left to compile."""
     facts: dict[str, str]
     cuda: tuple[Toolkit, Gpu] | None = None
 
@@ -47,21 +48,26 @@ class Toolchain:
         """Write the sources under `folder` and compile them into `folder/output`."""
         write_sources(solution, folder)
         if self.cuda is None:
-            compile_library(solution, folder, output, self.recipe)
+            compile_library(solution, folder, output, self.recipe())
         else:
             toolkit, gpu = self.cuda
-            compile_cuda(solution, folder, output, self.recipe, toolkit=toolkit, gpu=gpu)
+            compile_cuda(solution, folder, output, self.recipe(), toolkit=toolkit, gpu=gpu)
 
 
-def find_toolchain(solution: Solution, target: BuildTarget, recipe: Recipe) -> Toolchain:
+def find_toolchain(
+    solution: Solution, target: BuildTarget, recipe: Callable[[], Recipe]
+) -> Toolchain:
     """Find compilers and libraries; raises `ToolchainMissingError` that names what is not here."""
-    recipe = _with_flags(find_libraries(solution).added_to(recipe), solution)
+
+    def whole() -> Recipe:
+        return _with_flags(find_libraries(solution).added_to(recipe()), solution)
+
     if not needs_nvcc(solution):
         require_entry_suffix(solution, COMPILED_SUFFIXES)
-        return Toolchain(recipe, facts_of(solution, None))
+        return Toolchain(whole, facts_of(solution, None))
     require_entry_suffix(solution, CUDA_SUFFIXES)
     toolkit, gpu = require_toolkit(solution), find_gpu(target)
-    return Toolchain(recipe, facts_of(solution, gpu), (toolkit, gpu))
+    return Toolchain(whole, facts_of(solution, gpu), (toolkit, gpu))
 
 
 def facts_of(solution: Solution, gpu: Gpu | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,10 +52,10 @@ def _interrupts_held_back() -> Iterator[None]:
         yield
         return
     held: dict[int, None] = {}
-    handlers = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    handlers: dict[signal.Signals, Any] = {}
     try:
-        for number in handlers:
-            signal.signal(number, lambda number, _: held.setdefault(number))
+        for number in _INTERRUPTS:
+            handlers[number] = signal.signal(number, lambda number, _: held.setdefault(number))
         yield
     finally:
         for number, handler in handlers.items():

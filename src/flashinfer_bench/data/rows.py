@@ -66,6 +66,11 @@ class Segment:
     content: bytes
     only: tuple[tuple[int, bytes], ...] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Length of the lines as they are written."""
+        return len(self.content) + sum(len(line) for _, line in self.only or ())
+
     def lines(self) -> Iterable[tuple[int, bytes]]:
         """Give numbered lines."""
         return numbered_lines(self.content) if self.only is None else self.only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, ItemsView, Iterator, ValuesView
+    from collections.abc import Container, ItemsView, Iterable, Iterator, Sequence, ValuesView
 
     from flashinfer_bench.data.rows import Describe, Segment
     from flashinfer_bench.data.workload import Workload
+
+_NONE: Sequence[Segment] = ()
+_MOST_BYTES_AT_HAND = 4 << 20
 
 
 class TraceLists(dict[str, list[Trace]]):
@@ -42,6 +46,7 @@ class TraceLists(dict[str, list[Trace]]):
         self._segments = segments or {}
         self._unknown = unknown or UnknownKeys()
         self._of_workloads = of_workloads
+        self._recent: tuple[Sequence[Segment], Sequence[Contender | Trace]] = (_NONE, ())
         super().__init__({name: [] for name in self._segments})
         super().update(lists or {})
 
@@ -80,9 +85,18 @@ class TraceLists(dict[str, list[Trace]]):
 
     def contenders(self, name: str) -> Iterator[Contender | Trace]:
         """Give every trace of a list, or as much of it as says whether it is the best."""
-        for segment in self._segments.get(name, ()):
-            yield from contenders_of_segment(segment)
+        yield from self._written_contenders(name)
         yield from super().get(name, ())
+
+    def _written_contenders(self, name: str) -> Iterable[Contender | Trace]:
+        """Give those of files; those of the list that was asked for last are at hand, unless they are many."""
+        segments = self._segments.get(name, _NONE)
+        if self._recent[0] is not segments:
+            found = itertools.chain.from_iterable(map(contenders_of_segment, segments))
+            if sum(segment.nbytes for segment in segments) > _MOST_BYTES_AT_HAND:
+                return found
+            self._recent = segments, list(found)
+        return self._recent[1]
 
     def may_hold(self, name: str, text: str) -> bool:
         """Tell whether a list's traces can have a text as a value, without parsing them: False is certain."""

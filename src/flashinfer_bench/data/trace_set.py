@@ -214,14 +214,17 @@ class TraceSet:
     ) -> Trace | None:
         """Passed trace with the highest speedup on these axes; a bound of None is off."""
         wanted = (axes or {}).items()
-        candidates = [
-            (speedup, -index)
-            for index, trace in enumerate(self.traces.contenders(def_name))
-            if is_good(trace, max_abs_error, max_rel_error)
-            and wanted <= trace.workload.axes.items()
-            and (speedup := speedup_of(trace)) is not None
-        ]
-        return self.traces.trace_at(def_name, -max(candidates)[1]) if candidates else None
+        best, best_at = -1.0, -1
+        for index, trace in enumerate(self.traces.contenders(def_name)):
+            speedup = speedup_of(trace)
+            if (
+                speedup is not None
+                and speedup > best
+                and is_good(trace, max_abs_error, max_rel_error)
+                and wanted <= trace.workload.axes.items()
+            ):
+                best, best_at = speedup, index
+        return None if best_at < 0 else self.traces.trace_at(def_name, best_at)
 
     # Scoring
 

@@ -27,6 +27,7 @@ _NVIDIA_SMI_TIMEOUT_S = 20
 _CARD, _INSTANCE = "GPU-", "MIG-"
 _CARD_LINE = re.compile(r"GPU \d+: (.+) \(UUID: (GPU-[^)]+)\)")
 _INSTANCE_LINE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+_VERSION = re.compile(r"^Version: (\S+)", re.MULTILINE)
 _LEADING_NUMBER = re.compile(r"\+?(\d+)", re.ASCII)
 _UNKNOWN_CACHE_BYTES = 32 << 20
 _LARGEST_CACHE_BYTES = 256 << 20
@@ -183,11 +184,21 @@ def _driver_gpus() -> list[_Gpu]:
     return found
 
 
+def package_version(name: str) -> str:
+    """Give the version of an installed package from the first lines of its metadata; all of them take a reader of mail.
+
+    Raises `importlib.metadata.PackageNotFoundError`.
+    """
+    found = importlib.metadata.distribution(name)
+    version = _VERSION.search(found.read_text("METADATA") or "")
+    return found.version if version is None else version[1]
+
+
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Give the versions of this package, of the kernel compilers that are installed, and of Python."""
-    versions = {"flashinfer_bench": importlib.metadata.version("flashinfer-bench")}
+    versions = {"flashinfer_bench": package_version("flashinfer-bench")}
     for name in ("triton", "tilelang"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+            versions[name] = package_version(name)
     return versions | {"python": platform.python_version()}

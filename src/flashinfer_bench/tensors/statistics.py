@@ -12,11 +12,22 @@ MOST_ELEMENTS = 65_536
 _DIGITS = 6
 
 
-def statistics_of(tensor: torch.Tensor) -> InputStatistics | None:
-    """Sum up a tensor of floats, any shape; None where it has no finite element, or is not of floats."""
+def elements_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Copy elements of a tensor of floats, any shape, to one dimension on the CPU; None where there are none.
+
+    Elements lie at equal distances, an odd number: rows of a power of two are not met in one column.
+    """
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return None
-    seen = _some(tensor.detach()).double()
+    held = tensor.detach()
+    if held.element_size() == 1:  # floats of eight bits cannot be picked
+        return _picked(held.view(torch.uint8)).cpu().view(held.dtype)
+    return _picked(held).cpu()
+
+
+def statistics_of(tensor: torch.Tensor) -> InputStatistics | None:
+    """Sum up elements; None where none is finite."""
+    seen = tensor.double()
     seen = seen[seen.isfinite()]
     if seen.numel() == 0:
         return None
@@ -25,17 +36,12 @@ def statistics_of(tensor: torch.Tensor) -> InputStatistics | None:
     return InputStatistics(mean=mean, std=std, largest=largest, zeros=zeros)
 
 
-def _some(tensor: torch.Tensor) -> torch.Tensor:
-    """Pick elements at equal distances, an odd number: rows of a power of two are not met in one column."""
-    if tensor.ndim == 0:
-        return tensor.reshape(1)
+def _picked(tensor: torch.Tensor) -> torch.Tensor:
     step = 1 if tensor.numel() <= MOST_ELEMENTS else tensor.numel() // MOST_ELEMENTS | 1
+    if step == 1 or tensor.is_contiguous():
+        return tensor.reshape(-1)[::step].clone()
     at = torch.arange(0, tensor.numel(), step, device=tensor.device)
-    where = torch.unravel_index(at, tensor.shape)
-    if tensor.element_size() > 1:
-        return tensor[where]
-    # Floats of eight bits cannot be picked.
-    return tensor.view(torch.uint8)[where].view(tensor.dtype)
+    return tensor[torch.unravel_index(at, tensor.shape)]
 
 
 def _short(figure: float) -> float:

@@ -11,8 +11,8 @@ from flashinfer_bench.tracing.snapshot import (
     as_tensors,
     axes_of,
     copied,
+    floats_of,
     named_inputs,
-    observed,
     scalars_of,
 )
 
@@ -76,7 +76,7 @@ class CallRecorder:
             copied(chosen),
             order,
             scalars=scalars,
-            observed=observed(others),
+            floats=floats_of(others),
         )
         if self._decides_first:
             return entry

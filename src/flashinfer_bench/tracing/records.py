@@ -22,10 +22,13 @@ from flashinfer_bench.data import (
     Workload,
 )
 from flashinfer_bench.data.workload import uuid_of
+from flashinfer_bench.tensors.statistics import statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    import torch
 
     from flashinfer_bench.data import Definition
     from flashinfer_bench.data.layout import Layout
@@ -48,13 +51,19 @@ class WorkloadEntry:
     """Always None: calls under CUDA-graph capture are left out."""
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     """Values of the inputs without a shape."""
-    observed: Mapping[str, InputStatistics] = field(default_factory=dict)
-    """What the floats were like that are not written down."""
+    floats: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """Elements of the floats that are not written down."""
 
     @property
     def nbytes(self) -> int:
         """Memory its tensors hold."""
-        return sum(int(tensor.nbytes) for tensor in self.inputs_to_dump.values())
+        held = (*self.inputs_to_dump.values(), *self.floats.values())
+        return sum(int(tensor.nbytes) for tensor in held)
+
+    def observed(self) -> dict[str, InputStatistics]:
+        """Say what the floats were like that are not written down."""
+        found = {name: statistics_of(elements) for name, elements in self.floats.items()}
+        return {name: figures for name, figures in found.items() if figures is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Record:
 
 def record_of(entry: WorkloadEntry, definition: Definition, layout: Layout) -> Record:
     """Render an entry; tensors that were not copied become random inputs."""
-    axes, observed = dict(entry.axes), dict(entry.observed)
+    axes, observed = dict(entry.axes), entry.observed()
     if not entry.inputs_to_dump:
         inputs = _inputs(entry, definition, "")
         own = uuid_of(definition.name, axes, inputs)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
-from flashinfer_bench.tensors.statistics import statistics_of
+from flashinfer_bench.tensors.statistics import elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flashinfer_bench.data import Definition, TensorSpec
-    from flashinfer_bench.data.workload import InputStatistics
 
 
 class UntraceableError(Exception):
@@ -76,10 +75,10 @@ def copied(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     }
 
 
-def observed(tensors: Mapping[str, torch.Tensor]) -> dict[str, InputStatistics]:
-    """Say what the floats among these are like."""
-    found = {name: statistics_of(tensor) for name, tensor in tensors.items()}
-    return {name: figures for name, figures in found.items() if figures is not None}
+def floats_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copy elements of the floats among these; what they are like is found when nobody waits."""
+    found = {name: elements_of(tensor) for name, tensor in tensors.items()}
+    return {name: elements for name, elements in found.items() if elements is not None}
 
 
 def is_captured(values: Iterable[object]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flashinfer_bench.data import Layout, Trace, TraceSet
+from flashinfer_bench.data import Layout, Trace, TraceSet, trace_lists
 from flashinfer_bench.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -22,6 +22,32 @@ if TYPE_CHECKING:
 
 NAME = "scaled_rowsum_n256"
 TRACES = "traces/alice/reduce/scaled_rowsum_n256.jsonl"
+
+
+def test_the_lines_of_the_list_asked_for_last_are_decoded_once_unless_they_are_many(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = [build.trace(speedup=2), build.trace(uuid="w2", speedup=3)]
+    trace_set = TraceSet.from_path(build.dataset(tmp_path, *traces))
+    decoded: list[object] = []
+    decode = trace_lists.contenders_of_segment
+    monkeypatch.setattr(
+        trace_lists, "contenders_of_segment", lambda each: decoded.append(each) or decode(each)
+    )
+
+    assert [trace_set.get_best_trace(NAME) for _ in range(2)] == [traces[1]] * 2
+    assert len(decoded) == 1
+
+    trace_set.append(build.trace(uuid="w3", speedup=4))
+    assert trace_set.get_best_trace(NAME) == build.trace(uuid="w3", speedup=4)
+    trace_set.traces[NAME] = traces[:1]
+    assert trace_set.get_best_trace(NAME) == traces[0]
+    assert len(decoded) == 1
+
+    monkeypatch.setattr(trace_lists, "_MOST_BYTES_AT_HAND", 0)
+    trace_set = TraceSet.from_path(tmp_path)
+    assert [trace_set.get_best_trace(NAME).workload.uuid for _ in range(2)] == ["w3"] * 2
+    assert len(decoded) == 3
 
 
 def test_a_dataset_loads(build: Any, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import email.parser
+import importlib.metadata
 from pathlib import Path
 
 import pytest
 
-from flashinfer_bench.tensors.machine import processors_for
+from flashinfer_bench.tensors.machine import package_version, processors_for
 
 
 @pytest.fixture
@@ -41,3 +43,18 @@ def test_only_allowed_processors_are_chosen(four_cores: Path) -> None:
 
 def test_without_a_description_every_processor_is_a_core(tmp_path: Path) -> None:
     assert processors_for(2, range(4), system=tmp_path) == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["flashinfer-bench", "psutil"])
+def test_a_version_is_read_without_a_reader_of_mail(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    known = importlib.metadata.version(name)
+    monkeypatch.setattr(email.parser, "Parser", None)
+
+    assert package_version(name) == known
+
+
+def test_of_a_package_that_is_not_there_no_version_is_known() -> None:
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        package_version("no-such-package")

@@ -11,7 +11,6 @@ import sysconfig
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from flashinfer_bench.compile.native import NotLoadableError, examined, find_too
 from flashinfer_bench.compile.runnable import Runnable
 from flashinfer_bench.compile.undefined import with_place
 from flashinfer_bench.errors import BuildError
+from flashinfer_bench.tensors.machine import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,20 +87,20 @@ class TorchExtensionBuilder:
         self, solution: Solution, cache: BuildCache, toolchain: Toolchain
     ) -> Iterator[Path]:
         package = _package(solution, toolchain.facts)
-        named = replace(toolchain, recipe=_named(toolchain.recipe, package))
+        named = replace(toolchain, recipe=lambda: _named(toolchain.recipe(), package))
         make = partial(named.compile, solution, f"{package}{_SUFFIX}")
         with cache.folder(_KIND, package, make) as folder:
             yield folder / f"{package}{_SUFFIX}"
 
 
 def _package(solution: Solution, facts: dict[str, str]) -> str:
-    facts = facts | {"torch": version("torch"), "python": _SUFFIX}
+    facts = facts | {"torch": package_version("torch"), "python": _SUFFIX}
     key = build_key(solution.hash(), builder="torch-2", toolchain=facts)
     return package_name("torch_", solution.name, key)
 
 
 def _toolchain(solution: Solution, target: BuildTarget) -> Toolchain:
-    return find_toolchain(solution, target, _recipe(uses_cuda=needs_nvcc(solution)))
+    return find_toolchain(solution, target, lambda: _recipe(uses_cuda=needs_nvcc(solution)))
 
 
 def _recipe(*, uses_cuda: bool) -> Recipe:
@@ -175,6 +175,8 @@ def _runnable(solution: Solution, signature: Signature, library: Path) -> Runnab
 
 
 def _load(solution: Solution, library: Path) -> ModuleType:
+    import torch  # noqa: F401, PLC0415  # the extension is linked with its libraries
+
     name = library.name.removesuffix(_SUFFIX)
     spec = importlib.util.spec_from_file_location(name, library)
     assert spec is not None

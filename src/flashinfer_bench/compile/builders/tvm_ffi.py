@@ -11,7 +11,6 @@ import json
 import re
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from flashinfer_bench.compile.signature import (
     require_arity,
 )
 from flashinfer_bench.errors import BuildError
+from flashinfer_bench.tensors.machine import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class TvmFfiBuilder:
         self, solution: Solution, signature: Signature, cache: BuildCache, target: BuildTarget
     ) -> Runnable:
         """Compile unless it was, load the library if it can run here, check the exported functions."""
-        toolchain = find_toolchain(solution, target, _recipe())
+        toolchain = find_toolchain(solution, target, _recipe)
         with self._compiled(solution, cache, toolchain) as library:
             if toolchain.absence is None:
                 return _runnable(solution, signature, library)
@@ -70,7 +70,7 @@ class TvmFfiBuilder:
 
     def compile(self, solution: Solution, cache: BuildCache, target: BuildTarget) -> None:
         """Compile unless it was, and load nothing."""
-        with self._compiled(solution, cache, find_toolchain(solution, target, _recipe())):
+        with self._compiled(solution, cache, find_toolchain(solution, target, _recipe)):
             pass
 
     def is_compiled(self, solution: Solution, cache: BuildCache, facts: dict[str, str]) -> bool:
@@ -88,7 +88,7 @@ class TvmFfiBuilder:
 
 
 def _package(solution: Solution, facts: dict[str, str]) -> str:
-    facts = facts | {"tvm_ffi": version("apache-tvm-ffi")}
+    facts = facts | {"tvm_ffi": package_version("apache-tvm-ffi")}
     key = build_key(solution.hash(), builder="tvm-ffi-2", toolchain=facts)
     return package_name("tvm_ffi_", solution.name, key)
 

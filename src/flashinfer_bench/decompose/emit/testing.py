@@ -170,7 +170,8 @@ def _range(trace: OpTrace, op: Op, ranges: dict[str, _Range]) -> _Range:
     if name in _PARTS:
         return first
     return (
-        _along_one(trace, name, op)
+        _all_counted(trace, name, op)
+        or _along_one(trace, name, op)
         or _over_own_sum(trace, name, op, first)
         or _arithmetic(name, first, second, op)
         or _ANY
@@ -218,6 +219,15 @@ def _clamped(name: str, first: _Range, op: Op) -> _Range:
     bottom = low if isinstance(low, int | float) else -math.inf
     top = high if isinstance(high, int | float) else math.inf
     return _Range(min(max(first.low, bottom), top), min(max(first.high, bottom), top))
+
+
+def _all_counted(trace: OpTrace, name: str, op: Op) -> _Range | None:
+    """One bin between the least and the largest number holds all of them: the load of the only expert."""
+    bins, low, high = argument(op, 1, "bins"), argument(op, 2, "min", 0), argument(op, 3, "max", 0)
+    if name != "histc" or bins != 1 or low != high:
+        return None
+    count = math.prod(trace.values[op.ins[0]].shape)
+    return _Range(count, count)
 
 
 def _along_one(trace: OpTrace, name: str, op: Op) -> _Range | None:

@@ -109,10 +109,10 @@ class Op:
     is_train: bool | None = None
     """For operations that ask the module: whether it was training."""
 
-    @property
+    @cached_property
     def ins(self) -> tuple[str, ...]:
         """Ids of the values it reads, each once, in order of appearance."""
-        return tuple(dict.fromkeys(refs((self.args, dict(self.kwargs)))))
+        return tuple(dict.fromkeys(refs((self.args, self.kwargs))))
 
 
 Reason = Literal["dead", "side_effect", "elided"]
@@ -257,13 +257,15 @@ def refs(argument: Any) -> Iterator[str]:
     match argument:
         case Ref():
             yield argument.id
+        case None | int() | float() | str():
+            return
+        case tuple() | list():
+            for each in argument:
+                yield from refs(each)
         case Span():
             yield from refs((argument.start, argument.stop, argument.step))
         case Mapping():
             for each in argument.values():
-                yield from refs(each)
-        case tuple() | list():
-            for each in argument:
                 yield from refs(each)
         case _:
             return

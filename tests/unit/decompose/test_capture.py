@@ -405,3 +405,10 @@ def test_all_operators_replay_to_the_bit() -> None:
 
     assert captured.trace.front_end == "meta"
     assert replay(source, captured).are_equal
+
+
+def test_a_size_that_is_a_tensor_is_asked_for_and_stands_as_a_number() -> None:
+    found = traced(lambda m, x: x.reshape(torch.tensor(2) * 2, -1), X)
+
+    (op,) = found.trace.ops
+    assert (op.fn, op.args[1]) == ("torch.reshape", (4, -1))

@@ -5,7 +5,7 @@ import pytest
 from flashinfer_bench.data.distributions import Integers, Normal, Uniform
 from flashinfer_bench.decompose.emit.legal import LegalInput, legal_input
 from flashinfer_bench.decompose.emit.testing import constant_outputs
-from flashinfer_bench.decompose.ir import Ref, Span
+from flashinfer_bench.decompose.ir import Named, Ref, Span
 from tests.unit.decompose.traces import Building
 
 
@@ -21,6 +21,17 @@ def test_numbers_of_rows_stay_below_the_rows_of_their_table() -> None:
     out = b.op("torch.nn.functional.embedding", tokens, b.param(300, 8), shape=(2, 5, 8))
 
     assert _drawn(b, tokens, out) == LegalInput(Integers(high=300))
+
+
+def test_numbers_of_rows_in_a_float_tensor_stay_below_the_rows_of_their_table() -> None:
+    b = Building()
+    patches = b.input(2, 5, 8)
+    row = b.op("select", patches, 2, 0, shape=(2, 5))
+    number = b.op("torch.Tensor.to", row, Named("dtype", "int64"), dtype="int64")
+
+    out = b.op("torch.nn.functional.embedding", number, b.param(300, 8), shape=(2, 5, 8))
+
+    assert _drawn(b, patches, out) == LegalInput(Uniform(low=0.0, high=300.0))
 
 
 def test_positions_stay_below_the_length_they_point_along() -> None:
@@ -113,6 +124,16 @@ def test_an_output_that_has_nothing_to_vary_is_known_to_be_constant() -> None:
     trace = b.trace(alone, product)
 
     assert constant_outputs(trace, trace.ops, trace.outputs) == [0, 1]
+
+
+def test_one_bin_that_holds_all_numbers_is_known_to_be_constant() -> None:
+    b = Building()
+
+    all_of_them = b.op("histc", b.input(8), bins=1, min=0, max=0, shape=(1,))
+    some = b.op("histc", b.input(8), bins=1, min=0, max=1, shape=(1,))
+    trace = b.trace(all_of_them, some)
+
+    assert constant_outputs(trace, trace.ops, trace.outputs) == [0]
 
 
 def test_an_output_that_is_clamped_to_a_point_is_known_to_be_constant() -> None:

@@ -14,8 +14,16 @@ from flashinfer_bench.decompose.pipeline import take_apart
 from flashinfer_bench.decompose.verify import TooBigError, stages, verify_directory
 from flashinfer_bench.decompose.verify.estimate import estimated_seconds
 from flashinfer_bench.decompose.verify.originals import run_original
+from flashinfer_bench.decompose.verify.parent_operations import Watcher
 from flashinfer_bench.decompose.verify.sources import Draws
-from flashinfer_bench.decompose.verify.values import copied, error, is_same, mark, tolerance
+from flashinfer_bench.decompose.verify.values import (
+    Marker,
+    copied,
+    error,
+    is_same,
+    mark,
+    tolerance,
+)
 from flashinfer_bench.errors import UsageError
 
 HANDMADE = Path(__file__).parents[2] / "fixtures/decompositions/tiny_transformer"
@@ -511,3 +519,39 @@ def test_what_a_person_grouped_is_judged_by_what_that_person_decided(
     assert report.passed
     assert [each.severity for each in report.findings] == severities
     assert [(each.code, each.severity) for each in unasked.findings] == [("GRAPH-kernel", "error")]
+
+
+def test_a_tensor_that_was_written_to_gets_another_mark() -> None:
+    marker, tensor = Marker(), torch.arange(4.0)
+    before = marker(tensor)
+    tensor[0] = -0.0
+    same = marker(tensor)
+    tensor[0] = 9.0
+
+    assert before == same == mark(torch.tensor([0.0, 1.0, 2.0, 3.0]))
+    assert marker(tensor) == mark(torch.tensor([9.0, 1.0, 2.0, 3.0]))
+
+
+def test_only_what_may_draw_is_seeded() -> None:
+    draws, x = Draws(3), torch.ones(4)
+    with draws, draws.counting(0):
+        x + x
+        first = torch.nn.functional.dropout(x, 0.5)
+        torch.relu(x).reshape(2, 2)
+        second = torch.rand(4)
+    with draws, draws.counting(1):
+        again = torch.rand(4)
+
+    assert draws.ordinal == 2
+    assert torch.equal(second, again)
+    assert not torch.equal(first, x)
+
+
+def test_an_index_among_others_counts_as_used() -> None:
+    watcher = Watcher(HANDMADE)
+    given = (torch.tensor(1), torch.tensor(0))
+    watcher.give(given)
+    with watcher.watching():
+        torch.ones(2, 2).clone()[(given, given)] = 0.0
+
+    assert {id(each) for each in given} <= watcher.read

@@ -37,6 +37,11 @@ _REBINDING = {
     "torch.Tensor.set_", "torch.Tensor.data.__set__", "torch.Tensor.real.__set__", "torch.Tensor.imag.__set__",
 }  # fmt: skip
 _BOUNDED = {"torch.Tensor.__getitem__", "torch.Tensor.__setitem__"}
+_SIZED = {
+    "torch.reshape", "torch.Tensor.view", "torch.Tensor.expand", "torch.Tensor.repeat", "torch.broadcast_to",
+    "torch.tile",
+}  # fmt: skip
+"""Calls that are given sizes, which may be tensors."""
 CALLING = ("_ran", "_asked", "_written_into")
 """Methods that call what the model calls: what is raised there is the model's."""
 _SHORT = 60
@@ -78,6 +83,8 @@ class Recorder(TorchFunctionMode):
         args, kwargs = self._placed(fn, args, kwargs)
         if fn in _BOUNDED:
             args = (args[0], self._numbered(args[1]), *args[2:])
+        if fn in _SIZED:
+            args = (args[0], *(self._sized(each) for each in args[1:]))
         return self._seen(func, NamedCall(fn or "", tuple(args), kwargs))
 
     def _seen(self, func: Callable[..., Any], call: NamedCall) -> Any:
@@ -172,6 +179,14 @@ class Recorder(TorchFunctionMode):
                 )
             case _:
                 return given
+
+    def _sized(self, given: Any) -> Any:
+        """Ask for the numbers that tensors give as sizes."""
+        if isinstance(given, tuple | list) and any(
+            isinstance(each, torch.Tensor) for each in given
+        ):
+            return tuple(self._number(each) for each in given)
+        return self._number(given)
 
     def _number(self, given: Any) -> Any:
         if not isinstance(given, torch.Tensor):

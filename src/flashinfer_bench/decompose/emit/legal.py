@@ -373,6 +373,14 @@ def _activation(trace: OpTrace, value: str, within: Collection[int]) -> Distribu
         domain = _domain(op, name) or wanted(trace, op, name, within, _domain)
         if domain is not None:
             return domain
+    bounds = [
+        bound
+        for op, name in uses
+        if not is_float(trace.values[name].dtype) and trace.values[name].dtype != "bool"
+        for bound in _bound(trace, op, name)
+    ]
+    if bounds:  # numbers of rows, cast to integers to be looked up
+        return Uniform(low=0.0, high=float(max(1, min(bounds))))
     if len(uses) == 1:
         return _beside(uses[0][0]) or _made(trace, value) or Normal()
     return _made(trace, value) or Normal()

@@ -97,8 +97,13 @@ class Flow:
                 seen.update(op.outs)
         return frozenset(seen)
 
-    def between(self, out: str, borders: frozenset[str]) -> tuple[frozenset[int], str | None]:
-        """Operations from a value back to the borders, and a value beyond them that is reached."""
+    def between(
+        self, out: str, borders: frozenset[str], *, is_closed: bool = False
+    ) -> tuple[frozenset[int], str | None]:
+        """Operations from a value back to the borders, and a value beyond them that is reached.
+
+        `is_closed`: what is reached beyond them ends the search.
+        """
         ops: set[int] = set()
         waiting, leak = [out], None
         while waiting:
@@ -108,6 +113,8 @@ class Flow:
             op = self.makers.get(value)
             if op is None:
                 leak = leak or value
+                if is_closed:
+                    break
             elif op.id not in ops:
                 ops.add(op.id)
                 waiting += [each for each in op.ins if each != out]
@@ -181,16 +188,19 @@ def _extended(
 ) -> list[Claim]:
     """Give operations that are left to the leaf whose tensors they did not change: `triu` of a triangle."""
     extended = []
+    left = flow.work - claimed
+    free = flow.seen_of(left)
     for claim, (given, values) in zip(claims, alternatives, strict=True):
         ops = claim.ops
-        free = flow.seen_of(flow.work - claimed)
-        for value, borders in itertools.product(values, (given, given - free)):
-            reached, leak = flow.between(value, borders)
-            more = reached & flow.work - ops
+        for value, borders in itertools.product(values, (given, given - free) if left else ()):
+            reached, leak = flow.between(value, borders, is_closed=True)
+            more = (reached & flow.work) - ops
             extends = bool(reached & ops) or not ops
-            if leak is None and more and extends and not more & claimed:
-                claimed |= more
+            if leak is None and more and extends and more <= left:
+                left -= more
                 ops |= more
+        if ops != claim.ops:
+            free = flow.seen_of(left)
         extended.append(Claim(claim.node, claim.path, ops))
     return extended
 
@@ -199,19 +209,19 @@ def _best(
     flow: Flow, candidates: Sequence[str], given: frozenset[str], claimed: set[int]
 ) -> tuple[frozenset[int], str | None]:
     """Of the values a leaf may have made, take the first whose operations are free and bordered by its inputs."""
-    ranked = []
-    for place, value in enumerate(candidates):
-        if value not in flow.makers:
-            continue
-        ops, leak = flow.between(value, given)
-        work = ops & flow.work
-        is_kernel = work in flow.kernels
-        rank = (leak is not None, not work, len(work & claimed), not is_kernel, place)
-        ranked.append((rank, ops, leak))
-    if not ranked:
+    made = [value for value in candidates if value in flow.makers]
+    bordered = [flow.between(value, given, is_closed=True) for value in made]
+    reached = [each for each in bordered if each[1] is None] or [
+        flow.between(value, given) for value in made
+    ]
+    if not reached:
         return frozenset(), None
-    _, ops, leak = min(ranked, key=lambda each: each[0])
-    return ops, leak
+
+    def rank(place: int) -> tuple[bool, int, bool, int]:
+        work = reached[place][0] & flow.work
+        return not work, len(work & claimed), work not in flow.kernels, place
+
+    return reached[min(range(len(reached)), key=rank)]
 
 
 def _foreign(border: Border, name: str) -> Violation:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -52,6 +53,16 @@ class NodeFile:
 
     def inputs(self, device: str) -> list[Any]:
         """Make the file's own inputs."""
+        if device != "meta":
+            return self._drawn(device)
+        return [_as_large(each) if isinstance(each, torch.Tensor) else each for each in self._sizes]
+
+    @cached_property
+    def _sizes(self) -> list[Any]:
+        """The file's own inputs on meta, which many rules ask for."""
+        return self._drawn("meta")
+
+    def _drawn(self, device: str) -> list[Any]:
         try:
             with torch.device(device), _AnyGenerator() if device == "meta" else nullcontext():
                 given = list(self.module.get_inputs())
@@ -63,9 +74,19 @@ class NodeFile:
         """Give the shapes that the file says its outputs have."""
         return [list(shape) for shape in self.module.get_expected_output_shape()]
 
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """What forward takes, the model itself first."""
+        return inspect.signature(self.module.Model.forward)
+
     def input_names(self) -> list[str]:
         """Name the parameters of forward."""
-        return list(inspect.signature(self.module.Model.forward).parameters)[1:]
+        return list(self.signature.parameters)[1:]
+
+
+def _as_large(tensor: torch.Tensor) -> torch.Tensor:
+    """Make another tensor on meta that is laid out as one."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 class _AnyGenerator(TorchFunctionMode):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,7 +12,7 @@ from flashinfer_bench.decompose.module_tensors import held_tensors
 from flashinfer_bench.decompose.names import call, tensors_in
 from flashinfer_bench.decompose.verify.files import tensors
 from flashinfer_bench.decompose.verify.sources import Draws, Perturbed
-from flashinfer_bench.decompose.verify.values import Fingerprint, copied, error, mark, tolerance
+from flashinfer_bench.decompose.verify.values import Fingerprint, Marker, copied, error, tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,6 +40,8 @@ class OriginalRun:
     outputs: tuple[torch.Tensor, ...]
     watched: frozenset[int] = frozenset()
     """Operations that ran; the others restate what aliasing did."""
+    marker: Marker = field(default_factory=Marker)
+    """What marked its tensors."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def run_original(
     `like` is an earlier run: it knows which operations of the trace cannot be watched.
     """
     marks: dict[str, Fingerprint] = {}
+    marker = Marker()
     watched: list[Op] = []
 
     def watch(op: Op, outs: tuple[torch.Tensor, ...], ins: Mapping[str, torch.Tensor]) -> None:
@@ -77,7 +80,7 @@ def run_original(
         with torch._C.DisableTorchFunction():  # no part of the run
             for value, each in (*zip(op.outs, outs, strict=False), *ins.items()):
                 if value not in marks:
-                    marks[value] = mark(each)
+                    marks[value] = marker(each)
 
     perturbed = Perturbed(source, draws, is_moved=moving)
     watcher = _Restating(like.trace, like.watched, watch) if like is not None else watch
@@ -93,9 +96,9 @@ def run_original(
                  if value in trace.values}  # fmt: skip
     returned = tuple({id(each): each for each in tensors(perturbed.returned)}.values())
     weights = {**constants, **perturbed.weights}
-    run = OriginalRun(trace, marks, given, weights, returned, _watched_of(trace, watched))
+    run = OriginalRun(trace, marks, given, weights, returned, _watched_of(trace, watched), marker)
     if marking and device != "meta":
-        marks.update((value, mark(each)) for value, each in borders_of(run))
+        marks.update((value, marker(each)) for value, each in borders_of(run))
     if isinstance(watcher, _Restating):
         watcher.finish(dict(borders_of(run)))
     return run

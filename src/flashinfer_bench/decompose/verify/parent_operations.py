@@ -40,6 +40,10 @@ _HOST = frozenset({
 """Functions that read values of tensors, or reach around torch."""
 
 
+_INDEXING = frozenset({"__getitem__", "__setitem__"})
+"""Functions that read numbers one by one out of nested indices."""
+
+
 @dataclass(frozen=True)
 class ParentOperation:
     """An operation that a parent did itself."""
@@ -107,6 +111,8 @@ class Watcher:
 
     def called(self, func: Any, args: Any, kwargs: Any) -> None:
         """Notice calls that read values without being dispatched."""
+        if getattr(func, "__name__", "") in _INDEXING:
+            self.use(args)
         if self.is_inside_child:
             return
         name = (resolve_name(func) or getattr(func, "__name__", "")).rpartition(".")[2]

@@ -12,13 +12,13 @@ from flashinfer_bench.decompose.verify.cover import Border, Known
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt
 from flashinfer_bench.decompose.verify.findings import Violation
 from flashinfer_bench.decompose.verify.rules import found
-from flashinfer_bench.decompose.verify.values import Fingerprint, mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from flashinfer_bench.decompose.verify.originals import OriginalRun
     from flashinfer_bench.decompose.verify.recompose import NodeCall
+    from flashinfer_bench.decompose.verify.values import Fingerprint
 
 Sizes = tuple[tuple[tuple[int, ...], str] | None, ...]
 
@@ -59,8 +59,6 @@ class Seen:
         self.sizes = SeenSizes()
         self.bindings: dict[str, list[Mapping[int, frozenset[str]]]] = defaultdict(list)
         self._owners = owners(original)
-        self._weights = {id(each) for each in original.weights.values()}
-        self._weight_marks: dict[int, Fingerprint] = {}
 
     def observe(self, call: NodeCall) -> None:
         """Take one call."""
@@ -77,11 +75,7 @@ class Seen:
             )
 
     def _marked(self, tensor: torch.Tensor) -> Fingerprint:
-        if id(tensor) in self._weights:
-            if id(tensor) not in self._weight_marks:
-                self._weight_marks[id(tensor)] = mark(tensor)
-            return self._weight_marks[id(tensor)]
-        key = mark(tensor)
+        key = self.original.marker(tensor)
         if not self.known.values(key):
             self.unknown.setdefault(key, tensor.detach().clone())
         return key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
+from flashinfer_bench.decompose.classes import TABLE, key
+from flashinfer_bench.decompose.names import DROPOUTS, STOCHASTIC, canonical
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from flashinfer_bench.decompose.model_file import ModelSource
 
@@ -24,6 +28,24 @@ _ASKS = frozenset(
     }
 )
 """What asks about a tensor draws nothing; more than half of all calls do."""
+_QUIET = frozenset({"VIEW", "MOVE", "EW", "CAST", "POOL", "RED"})
+_PRODUCTS = frozenset(
+    {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d"}
+    | {"conv_transpose1d", "conv_transpose2d", "batch_norm", "layer_norm", "group_norm", "softmax"}
+)
+"""Operations without dropout among those whose class holds some with it."""
+
+
+@functools.cache
+def _draws_nothing(function: Callable[..., Any]) -> bool:
+    """Tell a function that never draws random numbers; where that is not known, it may."""
+    if getattr(function, "__name__", "") in _ASKS:
+        return True
+    name = canonical(function) or ""
+    if name.rpartition(".")[2] in STOCHASTIC | DROPOUTS:
+        return False
+    short = key(name)
+    return TABLE.get(short) in _QUIET or short in _PRODUCTS or short in ("getitem", "setitem")
 
 
 class Draws(TorchFunctionMode):
@@ -42,7 +64,7 @@ class Draws(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if not self.is_on or getattr(func, "__name__", "") in _ASKS:
+        if not self.is_on or _draws_nothing(func):
             return func(*args, **(kwargs or {}))
         before = torch.default_generator.get_state()
         torch.default_generator.manual_seed(self.seed * 1_000_003 + self.ordinal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,22 +50,40 @@ def mark(tensor: torch.Tensor) -> Fingerprint:
     total = 0
     for piece in torch.split(flat, _PIECE) if flat.numel() else ():
         bits = _bits(piece)
-        digest.update(bits.numpy().tobytes())
-        total += int(_mixed(bits.to(torch.int64)).sum())
+        digest.update(bits.numpy().data)
+        total += int(_mixed(bits).sum())
     return Fingerprint(str(tensor.dtype), tensor.numel(), digest.digest(), total % (1 << 64))
+
+
+class Marker:
+    """Marks tensors; one that was marked before and not written to since is not looked at again."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, tuple[weakref.ref[torch.Tensor], int, Fingerprint]] = {}
+
+    def __call__(self, tensor: torch.Tensor) -> Fingerprint:
+        """Give a tensor's mark."""
+        if tensor.is_inference():  # nobody counts what is written to it
+            return mark(tensor)
+        found = self._met.get(id(tensor))
+        if found is not None and found[0]() is tensor and found[1] == tensor._version:
+            return found[2]
+        made = mark(tensor)
+        self._met[id(tensor)] = weakref.ref(tensor), tensor._version, made
+        return made
 
 
 def _bits(piece: torch.Tensor) -> torch.Tensor:
     if piece.dtype == torch.bool:
         return piece.to(torch.uint8)
     if piece.is_floating_point() and piece.element_size() > 1:
-        piece = torch.where(piece == 0, torch.zeros_like(piece), piece)
+        piece = piece + 0.0  # of both zeros it makes the positive one
     return piece.contiguous().view(_BITS[piece.element_size()])
 
 
 def _mixed(bits: torch.Tensor) -> torch.Tensor:
-    bits = (bits ^ _MIX[0]) * _MIX[1]
-    return (bits ^ (bits >> 29)) * _MIX[0]
+    mixed = bits.to(torch.int64, copy=True).bitwise_xor_(_MIX[0]).mul_(_MIX[1])
+    return mixed.bitwise_xor_(mixed >> 29).mul_(_MIX[0])
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:

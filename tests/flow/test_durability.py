@@ -129,7 +129,7 @@ def test_resume_repeats_what_was_changed_or_failed_and_is_asked_for_and_nothing_
     assert (first.returncode, again.returncode) == (1, 1), again.stderr
     count = len(SIZES)
     assert f"0 of 0 jobs passed, {2 * count} done before ({count} of them failed)" in again.stdout
-    assert f"{count} recorded failures stand; --retry-failed" in again.stdout
+    assert f"{count} recorded failures stand: bad ({count} workloads)\n" in again.stdout
     assert len(before) == 2 * len(SIZES)
     assert untouched == before
     assert changed.returncode == 1, changed.stderr

@@ -226,7 +226,7 @@ def test_what_differs_and_by_how_much_is_shown_also_by_a_script_without_the_data
     assert "up to 1e2" in done.stdout  # the histogram of errors
     assert f"{script} written" in done.stderr
     assert alone.returncode == 1
-    assert alone.stdout.splitlines()[1].startswith("  at [7]: got 40, expected ")
+    assert alone.stdout.splitlines()[2].startswith("  at [7]: got 40, expected ")
 
 
 def test_a_trace_without_a_seed_makes_no_script(root: Path, tmp_path: Path) -> None:

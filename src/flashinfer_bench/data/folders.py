@@ -80,7 +80,10 @@ def _tables(toml: Path) -> dict[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         message = f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
         raise DatasetError(message, path=toml) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # of TOML, or of a number with thousands of digits
         raise DatasetError(f"not TOML: {error}", path=toml) from None
     known = {"solution", "build"}
     missing, strange = sorted(known - tables.keys()), sorted(tables.keys() - known)

@@ -25,6 +25,7 @@ from flashinfer_bench.text.tables import (
     RowColumn,
     heading,
     paragraph,
+    printable,
     rows_table,
 )
 
@@ -265,7 +266,8 @@ def solution_results(results: Iterable[JobResult]) -> tuple[SolutionResult, ...]
 
 def job_line(result: JobResult) -> str:
     """Say in one line how a job ended."""
-    job = f"{result.definition} {result.solution} [{axes_text(result.axes)}]"
+    name = printable(f"{result.definition} {result.solution}")  # names are whoever's who wrote them
+    job = f"{name} [{axes_text(result.axes)}]"
     if not result.is_passed:
         why = headline(result.log) or ", ".join(result.violations)
         return f"{result.status} {job}" + (f": {why}" if why else "")

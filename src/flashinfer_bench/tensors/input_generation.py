@@ -33,6 +33,7 @@ from flashinfer_bench.tensors.planned import PACKED_DTYPE
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterator
 
     from flashinfer_bench.data.distributions import Distribution
 
@@ -142,7 +143,7 @@ def fill(
         case IndexPointers() | SequenceLengths():
             out.copy_(pool)
         case _:
-            flat.copy_(_window(pool, out, choices))
+            _interleave(pool, flat, choices)
 
 
 # ------------------------------------------------------------------ drawing
@@ -354,19 +355,38 @@ def _texture(window: torch.Tensor, out: torch.Tensor, choices: random.Random) ->
     """
     offset = int(choices.random() * _PATTERN_ELEMENTS)
     pattern = choices.choice(_patterns(out.device, out.dtype))
-    count = out.numel()
+    for cut, (values, place) in _pieces(pattern, offset, window, out):
+        torch.mul(values, cut, out=place)
+
+
+def _interleave(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
+    """Take each element from one of two windows, as a pattern says that lies elsewhere in every call.
+
+    For what no factor may touch: bits, narrow floats, forms. A single window could be looked up.
+    """
+    first, second = _window(pool, out, choices), _window(pool, out, choices)
+    offset = int(choices.random() * _PATTERN_ELEMENTS)
+    if out.itemsize == 1:  # not every narrow type can be chosen from
+        first, second, out = (each.view(torch.uint8) for each in (first, second, out))
+    for cut, (one, other, place) in _pieces(_coins(out.device), offset, first, second, out):
+        torch.where(cut, one, other, out=place)
+
+
+def _pieces(
+    pattern: torch.Tensor, offset: int, *tensors: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]:
+    """Lay a pattern over tensors of one dimension, again and again, from an offset on."""
+    count = tensors[0].numel()
     if count <= _LONGEST_AT_ONCE:  # of small inputs the views below would cost more than the work
-        torch.mul(window, pattern[offset : offset + count], out=out)
+        yield pattern[offset : offset + count], tensors
         return
     rest = count % _PATTERN_ELEMENTS
     whole = count - rest
-    if whole:
-        rows = (-1, _PATTERN_ELEMENTS)
-        repeated = pattern[offset : offset + _PATTERN_ELEMENTS]
-        torch.mul(window[:whole].view(rows), repeated, out=out[:whole].view(rows))
-        window, out = window[whole:], out[whole:]
+    rows = (-1, _PATTERN_ELEMENTS)
+    cut = pattern[offset : offset + _PATTERN_ELEMENTS]
+    yield cut, tuple(each[:whole].view(rows) for each in tensors)
     if rest:
-        torch.mul(window, pattern[offset : offset + rest], out=out)
+        yield cut[:rest], tuple(each[whole:] for each in tensors)
 
 
 def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
@@ -412,6 +432,14 @@ def _patterns(device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, .
     factors = torch.empty(_PATTERN_ELEMENTS).uniform_(0.5, 1.0, generator=generator)
     scales = torch.linspace(_SMALLEST_SCALE, 1.0, _SCALES).unsqueeze(1)
     return tuple((factors.repeat(_PATTERN_REPEATS) * scales).to(device, dtype).unbind())
+
+
+@functools.cache
+def _coins(device: torch.device) -> torch.Tensor:
+    """Fair coins, the same everywhere, a few times in a row."""
+    generator = torch.Generator().manual_seed(_PATTERN_ELEMENTS)
+    coins = torch.randint(2, (_PATTERN_ELEMENTS,), generator=generator, dtype=torch.bool)
+    return coins.repeat(_PATTERN_REPEATS).to(device)
 
 
 def _turn(

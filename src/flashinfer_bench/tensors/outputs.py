@@ -114,7 +114,7 @@ class SharedOutputs:
         memory = torch.frombuffer(self._map, dtype=torch.uint8)
         if device.type == "cuda":
             _let_gpus_reach(self, memory)
-        self._slots = [self._views(memory, slot) for slot in range(slot_count)]
+        self._slots = tuple(self._views(memory, slot) for slot in range(slot_count))
         self._start, self._stop = memory.data_ptr(), memory.data_ptr() + size
 
     def write(self, slot: int, outputs: Sequence[torch.Tensor | None]) -> None:
@@ -130,13 +130,13 @@ class SharedOutputs:
         """Copy one call's outputs out."""
         return [place.to(device, copy=True) for place in self._slots[slot]]
 
-    def _views(self, memory: torch.Tensor, slot: int) -> list[torch.Tensor]:
+    def _views(self, memory: torch.Tensor, slot: int) -> tuple[torch.Tensor, ...]:
         start, views = slot * slot_bytes(self._plans), []
         for plan in self._plans:
             raw = memory[start : start + plan.size_bytes]
             views.append(raw.view(torch_dtype(plan.dtype)).view(plan.torch_shape))
             start += _aligned(plan.size_bytes)
-        return views
+        return tuple(views)
 
 
 def _let_gpus_reach(owner: SharedOutputs, memory: torch.Tensor) -> None:

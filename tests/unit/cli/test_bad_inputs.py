@@ -335,6 +335,9 @@ BAD: dict[str, BadInput] = {
     ),
     # folders of solutions
     "torn TOML": BadInput(folder("name = "), BEST, 3, FOLDER + "/solution.toml: not TOML"),
+    "TOML with a number of 6,000 digits": BadInput(
+        folder("name = " + "1" * 6000), BEST, 3, FOLDER + "/solution.toml: not TOML: Exceeds the limit"
+    ),
     "empty TOML": BadInput(folder(""), BEST, 3, "has no [build], [solution]"),
     "binary TOML": BadInput(folder(b"\xff\xfe"), BEST, 3, "not UTF-8: byte 0 is 0xff"),
     "keys outside of the tables": BadInput(folder('name = "f"\n' + TOML), BEST, 3, "has name outside of them"),

@@ -45,6 +45,13 @@ def test_a_line_of_an_interpreted_job_has_no_times() -> None:
     assert job_line(INTERPRETED) == "PASSED d1 kernel [n=1]: interpreted"
 
 
+def test_a_name_writes_no_line_of_its_own() -> None:
+    job = replace(TIMED, solution="kernel\nPASSED d1 other\x1b[31m")
+
+    assert job_line(job).startswith("PASSED d1 kernel PASSED d1 other [n=1]: ")
+    assert len(job_line(job).splitlines()) == 1
+
+
 def test_interpreted_times_are_no_part_of_a_summary() -> None:
     (line,) = solution_results([INTERPRETED])
 

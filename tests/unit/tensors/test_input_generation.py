@@ -388,3 +388,31 @@ def test_lengths_keep_their_skew_at_another_batch_size() -> None:
     drawn = input_generation.draw(lengths, (16,), torch.int32, generator())
 
     assert sorted(drawn.tolist()) == [10] * 12 + [2048] * 4
+
+
+@pytest.mark.parametrize("count", [500, 50_000])
+@pytest.mark.parametrize(
+    ("distribution", "dtype"),
+    [
+        (Boolean(rate=0.3), torch.bool),
+        (Normal(), torch.float8_e4m3fn),
+        (FloatForm(form="cosine"), torch.float32),
+    ],
+)
+def test_what_no_factor_may_touch_is_no_window_of_its_pool(
+    distribution: Distribution, dtype: torch.dtype, count: int
+) -> None:
+    """One of 16,384 windows could be looked up; each element is one of two windows', in its own place."""
+    generator = torch.Generator().manual_seed(3)
+    pool = input_generation.draw_pool(distribution, (count,), dtype, generator)
+    out = torch.empty(count, dtype=dtype)
+
+    input_generation.fill(distribution, pool, out, random.Random(5))
+
+    bits = torch.uint8 if dtype.itemsize == 1 else torch.int32
+    windows = pool.view(bits).unfold(0, count, 1)
+    shares = (windows[:, :200] == out.view(bits)[:200]).float().mean(1)
+    first, second = shares.topk(2).indices.tolist()
+    assert shares.max() < 1
+    made = (out.view(bits) == windows[first]) | (out.view(bits) == windows[second])
+    assert made.all()

@@ -131,3 +131,41 @@ def test_the_truth_remembers_them_whatever_the_key(tmp_path: Path) -> None:
 
     assert Checker(oracle, ResolvedEvalConfig()).task_notes() == first != ()
     assert len(runs) == count <= 6
+
+
+def test_outputs_that_a_number_or_another_order_makes_from_each_other_are_noted(
+    tmp_path: Path,
+) -> None:
+    """Which stored inputs are given to each call is of `scaled` and `permuted`: a solution may look outputs up."""
+    base = "torch.arange(512.0).view(8, 64)"
+    scaled = f"def run(x):\n    return {base} * x.abs().sum()\n"
+    turned = f"def run(x):\n    return {base}.roll(int(x[0] > 0) + 1, 0)\n"
+
+    notes = [
+        tuple(_alike_of(tmp_path, source)) for source in (scaled, turned, "def run(x):\n    " + NEW)
+    ]
+
+    assert notes == [
+        ("output 'y' of different calls: one times a number passes for the other",),
+        ("output 'y' of different calls: 100% of the rows are in both",),
+        (),
+    ]
+
+
+NEW = "return torch.sin(torch.arange(512.0).view(8, 64) * x[0])\n"
+
+
+def _alike_of(folder: Path, source: str) -> list[str]:
+    definition = Definition(
+        name="matrix",
+        op_type="op",
+        axes={"n": {"type": "var"}, "rows": {"type": "const", "value": 8}},
+        inputs={"x": ROW},
+        outputs={"y": {"shape": ["rows", "n"], "dtype": "float32"}},
+        reference=f"import torch\n{source}",
+    )
+    workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
+    device = open_device("cpu")
+    oracle = Oracle(definition, workload, files=None, device=device, key=1, cache_root=folder)
+    notes = task_notes(oracle, judge_for(definition, {}), TOLERANCE)
+    return [each.evidence for each in notes if each.code == "weakly_told_apart"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BenchError, NoFallbackError
+from flashinfer_bench.intercept.call import Unplaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ class Handler(Protocol):
     """Sees the calls of many definitions; answers them, or looks and lets them proceed.
 
     One that has a method `overlooked(readings)` is told of the library's calls that it found in none of their
-    readings.
+    readings, and of those that their adapter could not read (`Unplaced`).
     """
 
     def link(self, name: str) -> Link:
@@ -110,7 +111,7 @@ class Chain:
         link = self.links.get(name) or self.link(name)
         return link(args, kwargs, fallback or no_fallback(name))
 
-    def send(self, readings: Sequence[Call], original: Callable[[], Any]) -> Any:
+    def send(self, readings: Sequence[Call] | Unplaced, original: Callable[[], Any]) -> Any:
         """Send a library's call through the chain; each handler takes the first reading it has a definition for."""
         self.ask_environment()
         return _send(self.handlers(), readings, original)
@@ -146,10 +147,12 @@ class Rest:
 
 
 def _send(
-    handlers: Sequence[Handler], readings: Sequence[Call], original: Callable[[], Any]
+    handlers: Sequence[Handler],
+    readings: Sequence[Call] | Unplaced,
+    original: Callable[[], Any],
 ) -> Any:
     for position, handler in enumerate(handlers):
-        for reading in readings:
+        for reading in () if isinstance(readings, Unplaced) else readings:
             name = handler.find(reading)
             if name is None:
                 continue

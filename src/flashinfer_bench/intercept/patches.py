@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from flashinfer_bench.intercept.call import Call
+from flashinfer_bench.intercept.call import Call, Unplaced
 from flashinfer_bench.intercept.chain import CHAIN, Chain
 from flashinfer_bench.intercept.import_hooks import ImportHooks
 
@@ -21,8 +21,8 @@ _ABSENT = object()
 _NOT_LOOKED_INTO = ("torch", "flashinfer_bench")
 """Packages whose modules keep the names they imported: their own plumbing is not to be intercepted."""
 
-Read = Callable[..., Call | Sequence[Call] | None]
-"""Takes the target's own arguments; None: this call is the original's, whatever is in the chain."""
+Read = Callable[..., Call | Sequence[Call] | Unplaced | None]
+"""Takes the target's own arguments; `Unplaced` or None: this call is the original's, whatever is in the chain."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,11 @@ class Adapter:
     read: Read
     op_types: frozenset[str] = frozenset()
     """Op types of definitions that its calls can be; empty: any."""
-    observe: Callable[..., None] | None = None
-    """Sees the arguments of every call before it is made; for the `plan` of a wrapper that plans and runs."""
+    observe: Callable[..., Callable[[], None] | None] | None = None
+    """Sees the arguments of every call before it is made, for the `plan` of a wrapper that plans and runs.
+
+    What it gives is called when the call has returned. Such calls are not sent through the chain.
+    """
     forget: Callable[[], None] | None = None
     """Called when the patch is removed: from then on nothing is observed, and what was may be out of date."""
 
@@ -160,28 +163,34 @@ def intercepting(
     is_compiling = _compiling()
     is_silenced = threading.Event()
 
-    def readings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Sequence[Call] | None:
+    def readings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Call] | Unplaced:
         try:
-            return read(*args, **kwargs)
+            found = read(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever an adapter cannot read is the library's affair
             if not is_silenced.is_set():
                 is_silenced.set()
                 _LOG.warning("%s: the original answers a call: %s", adapter.target, error)
-            return None
+            return Unplaced(adapter.target, f"its adapter cannot read it: {error}")
+        if isinstance(found, Call):
+            return (found,)
+        return found or Unplaced(adapter.target, "its adapter leaves such a call alone")
+
+    @functools.wraps(original)
+    def observed(*args: Any, **kwargs: Any) -> Any:
+        assert observe is not None
+        returned = observe(*args, **kwargs)
+        answer = original(*args, **kwargs)
+        if returned is not None:
+            returned()
+        return answer
 
     @functools.wraps(original)
     def intercepted(*args: Any, **kwargs: Any) -> Any:
-        if observe is not None:
-            observe(*args, **kwargs)
         if not active or inside.solution or is_compiling():
             return original(*args, **kwargs)
-        found = readings(args, kwargs)
-        if not found:
-            return original(*args, **kwargs)
-        choices = (found,) if isinstance(found, Call) else found
-        return chain.send(choices, functools.partial(original, *args, **kwargs))
+        return chain.send(readings(args, kwargs), functools.partial(original, *args, **kwargs))
 
-    return intercepted
+    return intercepted if observe is None else observed
 
 
 def _compiling() -> Callable[[], bool]:

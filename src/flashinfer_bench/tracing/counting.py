@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.data.profile import Framework
-    from flashinfer_bench.intercept import Adapter, Call, Chain, Link, Proceed
+    from flashinfer_bench.intercept import Adapter, Call, Chain, Link, Proceed, Unplaced
 
 
 class CallCounter:
@@ -28,7 +28,7 @@ class CallCounter:
 
     def __init__(self, trace_set: TraceSet) -> None:
         self.unknown: Counter[str] = Counter()
-        """Calls that are of no definition of the dataset, or do not fit theirs, by name."""
+        """Calls that are of no definition of the dataset, or do not fit theirs, by name and reason."""
         self._definitions = KnownDefinitions(trace_set)
         self._by_name: dict[str, _Sizes] = {}
         self._lock = threading.RLock()  # a signal's handler may ask for the counts
@@ -37,12 +37,11 @@ class CallCounter:
         """Name the definition that a library's call is."""
         return self._definitions.find(call)
 
-    def overlooked(self, readings: Sequence[Call]) -> None:
-        """Count a library's call that is of no definition, by its likeliest name."""
-        names = [name for reading in readings for name in reading.names]
-        likeliest = names[0] if names else "/".join(sorted(readings[0].op_types))
+    def overlooked(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Count a library's call that is of no definition, by its likeliest name and the reason."""
+        unplaced = str(self._definitions.unplaced(readings))
         with self._lock:
-            self.unknown[likeliest] += 1
+            self.unknown[unplaced] += 1
 
     def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Count one call; False if it fits no definition."""
@@ -50,7 +49,8 @@ class CallCounter:
             sizes = self._by_name.get(name) or self._sizes(name)
             is_known = sizes is not None and sizes.count(args, kwargs)
             if not is_known:
-                self.unknown[name] += 1
+                why = "no definition is called so" if sizes is None else "it does not fit"
+                self.unknown[f"{name}: {why}"] += 1
             return is_known
 
     def uses(self) -> list[KernelUse]:
@@ -158,7 +158,7 @@ class _Counters:
         names = (counter.find(call) for counter in self._counters)
         return next((name for name in names if name is not None), None)
 
-    def overlooked(self, readings: Sequence[Call]) -> None:
+    def overlooked(self, readings: Sequence[Call] | Unplaced) -> None:
         """Count a library's call that is of no definition."""
         if not self._inside.counted:
             for counter in self._counters:
@@ -189,7 +189,7 @@ class ProfiledModel:
 
     @property
     def unknown(self) -> Counter[str]:
-        """Calls that are in no profile, for the dataset has no definition they fit, by name."""
+        """Calls that are in no profile, by name and reason: `softmax: no definition is called so`."""
         return self.counter.unknown
 
     @property

@@ -119,13 +119,20 @@ def unsaid(definition: Definition, attributes: Mapping[str, Any]) -> str | None:
     A value that the reference gives to a name (`EPS = 1e-5`, `is_causal=True`) must be the call's. A number that it
     gives to no name of that kind must at least occur in it; anything else that is left unsaid is off.
     """
-    named, numbers = _literals(definition.reference)
+    _, numbers = _literals(definition.reference)
     for name, value in attributes.items():
-        said = {each for alias in _ALSO_CALLED.get(name, (name,)) for each in named.get(alias, ())}
+        said = said_of(definition, name)
         is_absent = not said and value and (isinstance(value, bool) or value not in numbers)
         if is_absent or (said and value not in said):
             return f"its reference does not say {name}={value}"
     return None
+
+
+def said_of(definition: Definition, name: str) -> frozenset[Any]:
+    """Give the values that a reference gives to a name, or to what it is also called."""
+    named, _ = _literals(definition.reference)
+    aliases = _ALSO_CALLED.get(name, (name,))
+    return frozenset().union(*(named.get(alias, frozenset()) for alias in aliases))
 
 
 @cache

@@ -291,7 +291,7 @@ CASES = {
 
 
 def start(*words: object, dataset: Path) -> subprocess.CompletedProcess[str]:
-    import os  # noqa: PLC0415
+    import os
 
     return subprocess.run(
         [sys.executable, "-m", *map(str, words)],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.apply.stats import ComparedCalls
     from flashinfer_bench.apply.table import WinnerTable
-    from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed, Unplaced
 
 _LOG = logging.getLogger("flashinfer_bench.apply")
@@ -62,6 +62,7 @@ class ApplyRuntime:
             }
         )
         self._left = ApplyCounters()
+        self._left_compiled: dict[str, None] = {}
         self._lock = threading.RLock()
 
     @staticmethod
@@ -121,6 +122,14 @@ class ApplyRuntime:
         """Count a library's call that is of no definition with solutions, by name and reason."""
         self._left[str(self._catalogue.unplaced(readings))].count()
 
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code; the compiler may ask about one several times."""
+        self._left_compiled[str(self._catalogue.unplaced(readings))] = None
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition with solutions: its calls become operators in compiled code."""
+        return self._catalogue.definitions.get(name)
+
     def tables(self, name: str) -> dict[str, WinnerTable]:
         """Give the winners of a definition on each device that measured it; nothing for one that is not applied."""
         dispatcher = self._dispatcher(name)
@@ -151,6 +160,7 @@ class ApplyRuntime:
             quarantined=dict(self._kernels.quarantined),
             compared=compared,
             left=self._left.read(),
+            left_compiled=list(self._left_compiled),
         )
 
     def _wanted(self) -> list[Adapter]:

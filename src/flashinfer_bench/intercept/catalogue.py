@@ -36,21 +36,35 @@ class Catalogue:
         if len(self.definitions) != self._count:
             self._known, self._reasons, self._count = {}, {}, len(self.definitions)
         key = _key(call)
-        if key not in self._known:
-            fitting = (each.name for each in self._candidates(call) if _misfit(each, call) is None)
-            self._known[key] = next(fitting, None)
+        try:
+            is_known = key in self._known
+        except TypeError:  # sizes that a compiler lets vary
+            return self._first_fitting(call)
+        if not is_known:
+            self._known[key] = self._first_fitting(call)
         return self._known[key]
+
+    def _first_fitting(self, call: Call) -> str | None:
+        fitting = (each.name for each in self._candidates(call) if _misfit(each, call) is None)
+        return next(fitting, None)
 
     def unplaced(self, readings: Sequence[Call] | Unplaced) -> Unplaced:
         """Say of a call that is in no reading a definition's what it would be called, and why it is none."""
         if isinstance(readings, Unplaced):
             return readings
         key = tuple(_key(reading) for reading in readings)
-        if key not in self._reasons:
-            names = [name for reading in readings for name in reading.names]
-            name = names[0] if names else "/".join(sorted(readings[0].op_types))
-            self._reasons[key] = Unplaced(name, self._reason(readings))
-        return self._reasons[key]
+        try:
+            known = self._reasons.get(key)
+        except TypeError:
+            return self._explained(readings)
+        if known is None:
+            known = self._reasons[key] = self._explained(readings)
+        return known
+
+    def _explained(self, readings: Sequence[Call]) -> Unplaced:
+        names = [name for reading in readings for name in reading.names]
+        name = names[0] if names else "/".join(sorted(readings[0].op_types))
+        return Unplaced(name, self._reason(readings))
 
     def _candidates(self, call: Call) -> Iterator[Definition]:
         yield from (self.definitions[name] for name in call.names if name in self.definitions)

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from flashinfer_bench.intercept.call import Call, Unplaced
 from flashinfer_bench.intercept.chain import CHAIN, Chain
+from flashinfer_bench.intercept.compiled import as_operator, is_exporting, needs_gradient
 from flashinfer_bench.intercept.import_hooks import ImportHooks
 
 _LOG = logging.getLogger("flashinfer_bench.intercept")
@@ -23,6 +24,13 @@ _NOT_LOOKED_INTO = ("torch", "flashinfer_bench")
 
 Read = Callable[..., Call | Sequence[Call] | Unplaced | None]
 """Takes the target's own arguments; `Unplaced` or None: this call is the original's, whatever is in the chain."""
+
+
+class Written(NamedTuple):
+    """What a call writes into, and gives back."""
+
+    tensors: tuple[Any, ...]
+    answer: Any
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,10 @@ class Adapter:
     """
     forget: Callable[[], None] | None = None
     """Called when the patch is removed: from then on nothing is observed, and what was may be out of date."""
+    written: Callable[..., Written | None] | None = None
+    """Says what a call with these arguments writes into, for compiled code; None: it never writes."""
+    fake: Callable[..., Any] | None = None
+    """Gives tensors like a call's answer, where the compiler cannot look into the original: then it never does."""
 
     @property
     def module(self) -> str:
@@ -186,15 +198,65 @@ def intercepting(
 
     @functools.wraps(original)
     def intercepted(*args: Any, **kwargs: Any) -> Any:
-        if not active or inside.solution or is_compiling():
+        if not active:
+            return original(*args, **kwargs)
+        if is_compiling():
+            return compiled(*args, **kwargs)
+        if inside.solution:
             return original(*args, **kwargs)
         return chain.send(readings(args, kwargs), functools.partial(original, *args, **kwargs))
 
+    compiled = _in_compiled_code(original, adapter, chain, readings, intercepted)
     return intercepted if observe is None else observed
 
 
+def _in_compiled_code(
+    original: Callable[..., Any],
+    adapter: Adapter,
+    chain: Chain,
+    readings: Callable[..., Sequence[Call] | Unplaced],
+    intercepted: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Make what the compiler sees of a target: a function as one call, a method as its original."""
+
+    def in_graph(*args: Any, **kwargs: Any) -> Any:
+        """Decide with the compiler's tensors, which have shapes and no content; runs as it is, uncompiled."""
+        if chain.inside.solution or is_exporting():
+            return original(*args, **kwargs)
+        if needs_gradient([*args, *kwargs.values()]):
+            chain.leave_compiled(Unplaced(adapter.target, "compiled, and a gradient is needed"))
+            return original(*args, **kwargs)
+        if adapter.fake is None and not chain.places_compiled(readings(args, kwargs)):
+            return original(*args, **kwargs)
+        written = adapter.written and adapter.written(*args, **kwargs)
+        answer = as_operator(
+            adapter.target,
+            args,
+            kwargs,
+            call=intercepted,
+            fake=adapter.fake or original,
+            written=written.tensors if written else (),
+        )
+        return written.answer if written else answer
+
+    left = Unplaced(adapter.target, "compiled: the compiler looks into a method of a module")
+
+    def leave() -> None:
+        chain.leave_compiled(left)
+
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        leave()
+        return original(*args, **kwargs)
+
+    if "." in adapter.target.partition(":")[2]:
+        chain.marks.as_constant(leave)
+        return kept
+    chain.marks.as_one_call(in_graph)
+    return in_graph
+
+
 def _compiling() -> Callable[[], bool]:
-    """Ask torch, where it is loaded, whether it is compiling: what is compiled keeps the original."""
+    """Ask torch, where it is loaded, whether it is compiling."""
     torch = sys.modules.get("torch")
     return (lambda: False) if torch is None else torch.compiler.is_compiling
 

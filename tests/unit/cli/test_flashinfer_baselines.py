@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+
 import pytest
 
 from flashinfer_bench.cli.dataset.flashinfer_baselines import NotCoveredError, solution_of

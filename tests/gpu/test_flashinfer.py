@@ -211,7 +211,8 @@ def paged_case(kind: str, page: int, *, graph: bool = False) -> Case:
     else:
         head += (
             "wrapper = flashinfer.prefill.BatchPrefillWithPagedKVCacheWrapper(workspace, 'NHD')\n"
-            f"plan = lambda: wrapper.plan(ints(0, 4, 12), starts, indices, last, 8, 2, 128, {page}, causal=True, {types})\n"
+            "plan = lambda: wrapper.plan(ints(0, 4, 12), starts, indices, last, 8, 2, 128, "
+            f"{page}, causal=True, {types})\n"
         )
     head += "def outputs():\n    plan()\n    return wrapper.run(q, cache, return_lse=True)\n"
     return Case(described(name, "gqa_paged", inputs, OUT, reference), head)

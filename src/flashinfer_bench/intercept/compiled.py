@@ -68,7 +68,7 @@ def _library() -> Any:
     """Register the two operators; kept alive, for they go with it."""
     import torch  # noqa: PLC0415 - only compiled code comes here
 
-    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    library: Any = torch.library.Library(_NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema, run, fake in ((_PURE, _run, _fake), (_WRITING, _write, _write_nothing)):
         name = schema.partition("(")[0]
         library.define(schema, tags=torch.Tag.pt2_compliant_tag)
@@ -118,30 +118,29 @@ def as_operator(
 ) -> Any:
     """Put a call into the graph that is being made; gives its answer, None for one that writes.
 
-    Tensors must be arguments themselves, not in a list or tuple.
+    Tensors may lie in tuples, lists and dictionaries; `written` says which of them the call writes into.
     """
     import torch  # noqa: PLC0415
+    from torch.utils import _pytree as pytree  # noqa: PLC0415
 
     _library()
-    values = [*args, *kwargs.values()]
+    values, form = pytree.tree_flatten((args, kwargs))
     tensors = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
     writes = [at for at in tensors if any(values[at] is each for each in written)]
     order = [at for at in tensors if at not in writes] + writes
     constants = [None if at in tensors else _constant(each) for at, each in enumerate(values)]
-    names = list(kwargs)
 
     def rebuilt(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*given: Any) -> Any:
             filled = list(constants)
             for at, each in zip(order, given, strict=True):
                 filled[at] = each
-            split = len(filled) - len(names)
-            return function(*filled[:split], **dict(zip(names, filled[split:], strict=True)))
+            own_args, own_kwargs = pytree.tree_unflatten(filled, form)
+            return function(*own_args, **own_kwargs)
 
         return called
 
-    key = (len(args), names, order, constants)
-    site = SITES.add(target, key, Site("", rebuilt(call), call, rebuilt(fake)))
+    site = SITES.add(target, (form, order, constants), Site("", rebuilt(call), call, rebuilt(fake)))
     operators = getattr(torch.ops, _NAMESPACE)
     given = [values[at] for at in order]
     if writes:

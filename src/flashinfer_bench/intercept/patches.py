@@ -53,6 +53,10 @@ class Adapter:
     """Says what a call with these arguments writes into, for compiled code; None: it never writes."""
     fake: Callable[..., Any] | None = None
     """Gives tensors like a call's answer, where the compiler cannot look into the original: then it never does."""
+    handle: Callable[[Any], int | None] | None = None
+    """For a method: gives a number that its object is found by, which compiled code holds in its place."""
+    held: Callable[[int], Any] | None = None
+    """Finds the object again."""
 
     @property
     def module(self) -> str:
@@ -228,31 +232,58 @@ def _in_compiled_code(
             return original(*args, **kwargs)
         if adapter.fake is None and not chain.places_compiled(readings(args, kwargs)):
             return original(*args, **kwargs)
-        written = adapter.written and adapter.written(*args, **kwargs)
-        answer = as_operator(
-            adapter.target,
-            args,
-            kwargs,
-            call=intercepted,
-            fake=adapter.fake or original,
-            written=written.tensors if written else (),
-        )
-        return written.answer if written else answer
+        return _operator_of(adapter, intercepted, adapter.fake or original, args, kwargs)
 
-    left = Unplaced(adapter.target, "compiled: the compiler looks into a method of a module")
+    if "." not in adapter.target.partition(":")[2]:
+        chain.marks.as_one_call(in_graph)
+        return in_graph
+    return _method_in_compiled_code(original, adapter, chain, intercepted)
+
+
+def _method_in_compiled_code(
+    original: Callable[..., Any],
+    adapter: Adapter,
+    chain: Chain,
+    intercepted: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Make what the compiler sees of a method: a call by its object's number, else its original, which is named."""
+    handle, held, fake = adapter.handle, adapter.held, adapter.fake
+    left = Unplaced(adapter.target, "compiled: the compiler looks into the method of an object")
 
     def leave() -> None:
         chain.leave_compiled(left)
 
-    def kept(*args: Any, **kwargs: Any) -> Any:
-        leave()
-        return original(*args, **kwargs)
+    def call(number: int, *args: Any, **kwargs: Any) -> Any:
+        assert held is not None
+        return intercepted(held(number), *args, **kwargs)
 
-    if "." in adapter.target.partition(":")[2]:
-        chain.marks.as_constant(leave)
-        return kept
+    def in_graph(number: int, *args: Any, **kwargs: Any) -> Any:
+        assert fake is not None
+        return _operator_of(adapter, call, fake, (number, *args), kwargs)
+
+    def compiled(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        number = None if handle is None else handle(instance)
+        if number is not None:
+            return in_graph(number, *args, **kwargs)
+        leave()
+        return original(instance, *args, **kwargs)
+
+    chain.marks.as_constant(leave)
     chain.marks.as_one_call(in_graph)
-    return in_graph
+    return compiled
+
+
+def _operator_of(
+    adapter: Adapter,
+    call: Callable[..., Any],
+    fake: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    written = adapter.written and adapter.written(*args, **kwargs)
+    tensors = written.tensors if written else ()
+    answer = as_operator(adapter.target, args, kwargs, call=call, fake=fake, written=tensors)
+    return written.answer if written else answer
 
 
 def _compiling() -> Callable[[], bool]:

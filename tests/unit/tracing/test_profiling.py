@@ -155,6 +155,6 @@ def test_a_librarys_call_is_known_by_any_of_its_readings(trace_set: TraceSet) ->
     assert answer == "the library's"
     assert [count for *_, count in counts(profiled.profile)] == [1]
     assert profiled.unknown == {
-        "gather_d5: it does not fit gather_d4: d of table is 5, not 4": 1,
+        "gather_d5: it does not fit gather_d4: d of x is 5, not 4": 1,
         "a/b: no definition is called so": 1,
     }

@@ -115,7 +115,9 @@ def _write_baselines(root: Path) -> dict[str, Any]:
             f"{root} has no definitions that --baseline could cover: bring some first, "
             "such as with `flashinfer-bench import flashinfer-trace`"
         )
-    written, kept, left = [], [], {}
+    written: list[str] = []
+    kept: list[str] = []
+    left: dict[str, str] = {}
     for definition in definitions.values():
         try:
             solution = solution_of(definition)

@@ -7,6 +7,7 @@ a definition does not say (soft caps, windows, scales, masks), is the library's 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import weakref
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.intercept.adapters.modules import SILU_AND_MUL
 from flashinfer_bench.intercept.adapters.torch_functional import RMS_NORM, by_rows
 from flashinfer_bench.intercept.call import Call, Unplaced
-from flashinfer_bench.intercept.patches import Adapter
+from flashinfer_bench.intercept.patches import Adapter, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,12 +75,25 @@ class WrapperPlan:
         # Such a wrapper has copied them into buffers of its own; the caller may use its tensors for the next plan.
         self.moved[device] = tuple(each.to(device, copy=records) for each in self.indptrs)
         self.seal = _made_of(wrapper)
+        if handle_of(wrapper) is None:
+            wrapper._fib_number = number = next(_numbers)
+            _held[number] = wrapper
 
     def indices_on(self, device: Any) -> tuple[Any, ...]:
         """Give the index tensors on a device; they may have been planned with elsewhere."""
         if device not in self.moved:
             self.moved[device] = tuple(each.to(device) for each in next(iter(self.moved.values())))
         return self.moved[device]
+
+
+_numbers = itertools.count(1)
+_held: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def handle_of(wrapper: Any) -> int | None:
+    """Give the number of a wrapper that was planned; compiled code holds it in the wrapper's place."""
+    number: int | None = getattr(wrapper, "_fib_number", None)
+    return number
 
 
 def _made_of(wrapper: Any) -> Any:
@@ -513,6 +527,75 @@ def silu_and_mul(input: Any, out: Any = None, enable_pdl: Any = None) -> list[Ca
     return list(by_rows(input, (), op_types=SILU_AND_MUL, names=names, keep=keep))
 
 
+def _attention_like(number: int, q: Any, *more: Any, return_lse: bool = False, **_: Any) -> Any:
+    """Give tensors like a run's answer, for compiled code."""
+    del number, more
+    import torch  # noqa: PLC0415
+
+    output = torch.empty_like(q)
+    sums = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
+    return (output, sums) if return_lse else output
+
+
+def _attention_written(
+    number: int, q: Any, *more: Any, out: Any = None, lse: Any = None, **options: Any
+) -> Written | None:
+    del number, q, more
+    wants_lse = options.get("return_lse", False)
+    tensors = tuple(each for each in (out, lse) if each is not None)
+    if not tensors:
+        return None
+    if (out is None) or (wants_lse and lse is None):
+        raise UnreadableError("compiled code must pass both `out` and `lse`, or none of them")
+    return Written(tensors, (out, lse) if wants_lse else out)
+
+
+def _mla_like(
+    number: int, q: Any, q_pe: Any, ckv: Any, kpe: Any, *positional: Any, **options: Any
+) -> Any:
+    options |= dict(zip(("out", "lse", "return_lse"), positional, strict=False))
+    return _attention_like(number, q, q_pe, ckv, kpe, return_lse=options.get("return_lse", False))
+
+
+def _mla_written(
+    number: int, q: Any, q_pe: Any, ckv: Any, kpe: Any, *positional: Any, **options: Any
+) -> Written | None:
+    options |= dict(zip(("out", "lse", "return_lse"), positional, strict=False))
+    return _attention_written(number, q, q_pe, ckv, kpe, **options)
+
+
+def _with_lse(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.partial(function, return_lse=True)
+
+
+def _row_like(input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002
+    import torch  # noqa: PLC0415
+
+    return torch.empty_like(input)
+
+
+def _half_row_like(input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002
+    return input.new_empty((*input.shape[:-1], input.shape[-1] // 2))
+
+
+def _written_rmsnorm(
+    input: Any,  # noqa: A002, ARG001
+    weight: Any,  # noqa: ARG001
+    eps: float = 1e-6,  # noqa: ARG001
+    out: Any = None,
+    enable_pdl: Any = None,  # noqa: ARG001
+) -> Written | None:
+    return None if out is None else Written((out,), out)
+
+
+def _written_silu(input: Any, out: Any = None, enable_pdl: Any = None) -> Written | None:  # noqa: A002, ARG001
+    return None if out is None else Written((out,), out)
+
+
+def _written_fused(input: Any, residual: Any, *_: Any, **__: Any) -> Written:  # noqa: A002
+    return Written((input, residual), None)
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     """Leave `plan` to the library; it is observed."""
 
@@ -526,9 +609,18 @@ def _wrapper(
     for name in ("forward", "forward_return_lse"):
         yield Adapter(f"{target}.{name}", _nothing, op_types, plans.change, plans.forget)
     read = named(f"{target}.run", run)
-    yield Adapter(f"{target}.run", read, op_types)
-    with_lse = functools.partial(read, return_lse=True)
-    yield Adapter(f"{target}.run_return_lse", with_lse, op_types)
+    like, written = (
+        (_mla_like, _mla_written) if plans is MLA_PLANS else (_attention_like, _attention_written)
+    )
+    made = functools.partial(Adapter, handle=handle_of, held=_held.__getitem__)
+    yield made(f"{target}.run", read, op_types, written=written, fake=like)
+    yield made(
+        f"{target}.run_return_lse",
+        _with_lse(read),
+        op_types,
+        written=_with_lse(written),
+        fake=_with_lse(like),
+    )
 
 
 _DECODE = "flashinfer.decode:BatchDecodeWithPagedKVCacheWrapper"
@@ -544,7 +636,15 @@ ADAPTERS = (
     *_wrapper(_PREFILL, PAGED, PREFILL_PLANS, plan_prefill, run_prefill),
     *_wrapper(_RAGGED, RAGGED, RAGGED_PLANS, plan_ragged, run_ragged),
     *_wrapper(_MLA, MLA, MLA_PLANS, plan_mla, run_mla),
-    Adapter("flashinfer.norm:fused_add_rmsnorm", fused_add_rmsnorm, FUSED_ADD_RMS_NORM),
-    Adapter("flashinfer.norm:rmsnorm", rmsnorm, RMS_NORM),
-    Adapter("flashinfer.activation:silu_and_mul", silu_and_mul, SILU_AND_MUL),
+    Adapter(
+        "flashinfer.norm:fused_add_rmsnorm", fused_add_rmsnorm, FUSED_ADD_RMS_NORM,
+        written=_written_fused, fake=_nothing,
+    ),
+    Adapter(
+        "flashinfer.norm:rmsnorm", rmsnorm, RMS_NORM, written=_written_rmsnorm, fake=_row_like
+    ),
+    Adapter(
+        "flashinfer.activation:silu_and_mul", silu_and_mul, SILU_AND_MUL,
+        written=_written_silu, fake=_half_row_like,
+    ),
 )  # fmt: skip

@@ -96,7 +96,7 @@ def test_a_function_whose_definition_is_not_there_is_compiled_as_it_is() -> None
     with sevens():
         torch.compile(other, backend=backend, fullgraph=True)(*ones(2))
 
-    assert "A + " in graphs[0] or "+ l_b_" in graphs[0].lower()
+    assert "l_args_0_ + l_args_1_" in graphs[0]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -181,9 +181,8 @@ def test_flashinfers_functions_are_one_graph_whatever_they_do_inside(
         return x, residual, out, flashinfer.norm.rmsnorm(out, weight)
 
     expected = steps(x, residual)
-    with runtime(
-        FUSED, {"M": 6}, answer="tuple(each * 1.001 for each in reference(*inputs))"
-    ) as running:
+    only = runtime(FUSED, {"M": 6}, answer="tuple(each * 1.001 for each in reference(*inputs))")
+    with ApplyRuntime(only.trace_set, adapters=ADAPTERS) as running:
         compiled = torch.compile(steps, backend=backend, fullgraph=True)
         for _ in range(3):
             got = compiled(x, residual)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 DECODE = """
+import functools
 import math
 import torch
 
@@ -63,6 +64,8 @@ class BatchDecodeWithPagedKVCacheWrapper(Paged):
         ]
         output, sums = (torch.cat(each) for each in zip(*found))
         return finish(output, sums, out, lse, return_lse)
+
+    run_return_lse = functools.partialmethod(run, return_lse=True)
 """
 PREFILL = """
 import math

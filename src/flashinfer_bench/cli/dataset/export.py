@@ -229,11 +229,11 @@ def solution(name: str, form: str, output: Path, local: tuple[str, ...], as_json
     trace_set = load_dataset(local)
     found = trace_set.get_solution(name)
     if found is None:
-        raise UnknownNameError(
-            f"there is no solution {name!r}; `flashinfer-bench list solutions` names them"
-        )
-    written = write(trace_set, found, output)
+        known = [each.name for group in trace_set.solutions.values() for each in group]
+        raise UnknownNameError("solution", name, known)
+    write(trace_set, found, output)
     if as_json:
-        screen.show_json({"schema_version": 1, "export": {"form": form, "files": written}})
+        made = {"output": str(output), "solution": name, "definition": found.definition}
+        screen.show_json({"schema_version": 1, **made})
         return
     screen.show((paragraph(f"{name} as {form}: {output}", f"then     pip install {output}"),))

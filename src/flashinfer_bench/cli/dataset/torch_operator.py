@@ -169,8 +169,8 @@ def _type(spec: TensorSpec) -> str:
     return _SCALARS.get(re.sub(r"\d.*", "", spec.dtype), "int")
 
 
-def write(trace_set: TraceSet, solution: Solution, output: Path) -> list[str]:
-    """Write the package once torch's own check of operators has passed; gives the files."""
+def write(trace_set: TraceSet, solution: Solution, output: Path) -> None:
+    """Write the package once torch's own check of operators has passed; raises `UsageError` if it does not."""
     files = files_of(trace_set, solution)
     with tempfile.TemporaryDirectory(prefix="fib-export-") as folder:
         draft = Path(folder) / "package"
@@ -181,7 +181,6 @@ def write(trace_set: TraceSet, solution: Solution, output: Path) -> list[str]:
         for left in draft.rglob("__pycache__"):
             shutil.rmtree(left)
         shutil.copytree(draft, output, dirs_exist_ok=True)
-    return [str(output / name) for name in files]
 
 
 def _check(trace_set: TraceSet, solution: Solution, draft: Path) -> None:

@@ -85,7 +85,7 @@ def _key(call: Call) -> Hashable:
 def _misfit(definition: Definition, call: Call) -> str | None:
     count = len(definition.outputs)
     if call.output_count not in (None, count):
-        return f"it has {count} outputs, not {call.output_count}"
+        return f"its outputs number {count}, not {call.output_count}"
     return misfit(definition, call.args) or unsaid(definition, call.attributes)
 
 
@@ -106,7 +106,7 @@ def fits(definition: Definition, args: tuple[Any, ...]) -> bool:
 def misfit(definition: Definition, args: tuple[Any, ...]) -> str | None:
     """Say what of inputs is not as a definition declares it: number, ranks, constant sizes or dtypes."""
     if len(args) != len(definition.inputs):
-        return f"it has {len(definition.inputs)} inputs, not {len(args)}"
+        return f"its inputs number {len(definition.inputs)}, not {len(args)}"
     sizes: dict[str, int] = {}
     for (name, spec), value in zip(definition.inputs.items(), args, strict=True):
         shape = getattr(value, "shape", None)

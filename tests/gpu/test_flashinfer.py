@@ -86,10 +86,15 @@ def tensors(shapes: dict[str, str]) -> dict[str, Any]:
 
 
 def described(
-    name: str, op_type: str, inputs: dict[str, str], outputs: dict[str, str], reference: str
+    name: str,
+    op_type: str,
+    inputs: dict[str, str],
+    outputs: dict[str, str],
+    reference: str,
+    **sizes: int,
 ) -> dict[str, Any]:
     words = {each for shape in (*inputs.values(), *outputs.values()) for each in shape.split()}
-    known = dict(AXES)
+    known = AXES | sizes
     axes = {
         f"n{each}" if each.isdigit() else each: {"type": "const", "value": int(each)}
         if each.isdigit()
@@ -119,7 +124,6 @@ AXES = {
     "head_dim_ckv": 512,
     "head_dim_kpe": 64,
 }
-AXES |= {"one": 1, "page_size": 16, "heads": 16}
 HEADS = "num_qo_heads head_dim"
 OUT = {"output": f"rows {HEADS}", "lse": "rows num_qo_heads"}
 
@@ -167,8 +171,7 @@ def norm_cases() -> dict[str, Case]:
 
 
 def paged_case(kind: str, page: int, *, graph: bool = False) -> Case:
-    size = "one" if page == 1 else "page_size"
-    cache = f"pages {size} num_kv_heads head_dim"
+    cache = "pages page_size num_kv_heads head_dim"
     inputs = {"q": f"rows {HEADS}", "k_cache": cache, "v_cache": cache}
     inputs |= {} if kind == "decode" else {"qo_indptr": "starts"}
     inputs |= {"kv_indptr": "starts", "kv_indices": "used"}
@@ -215,7 +218,7 @@ def paged_case(kind: str, page: int, *, graph: bool = False) -> Case:
             f"{page}, causal=True, {types})\n"
         )
     head += "def outputs():\n    plan()\n    return wrapper.run(q, cache, return_lse=True)\n"
-    return Case(described(name, "gqa_paged", inputs, OUT, reference), head)
+    return Case(described(name, "gqa_paged", inputs, OUT, reference, page_size=page), head)
 
 
 def ragged_case() -> Case:
@@ -244,9 +247,11 @@ def ragged_case() -> Case:
 
 
 def mla_case(page: int, *, causal: bool) -> Case:
-    size = "one" if page == 1 else "page_size"
-    inputs = {"q_nope": "rows heads head_dim_ckv", "q_pe": "rows heads head_dim_kpe"}
-    inputs |= {"ckv_cache": f"pages {size} head_dim_ckv", "kpe_cache": f"pages {size} head_dim_kpe"}
+    inputs = {"q_nope": "rows num_qo_heads head_dim_ckv", "q_pe": "rows num_qo_heads head_dim_kpe"}
+    inputs |= {
+        "ckv_cache": "pages page_size head_dim_ckv",
+        "kpe_cache": "pages page_size head_dim_kpe",
+    }
     inputs |= {"kv_indptr": "starts", "kv_indices": "used"}
     inputs |= {} if page == 1 else {"kv_last_page_len": "rows"}
     inputs |= {"sm_scale": ""}
@@ -272,9 +277,12 @@ def mla_case(page: int, *, causal: bool) -> Case:
         "                 torch.bfloat16, torch.bfloat16)\n"
         "    return wrapper.run(q_nope, q_pe, ckv, kpe, return_lse=True)\n"
     )
-    outputs = {"output": "rows heads head_dim_ckv", "lse": "rows heads"}
+    outputs = {"output": "rows num_qo_heads head_dim_ckv", "lse": "rows num_qo_heads"}
     name = f"mla_paged_decode_h16_ckv512_kpe64_ps{page}"
-    return Case(described(name, "mla_paged", inputs, outputs, reference), program)
+    return Case(
+        described(name, "mla_paged", inputs, outputs, reference, page_size=page, num_qo_heads=16),
+        program,
+    )
 
 
 CASES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from torch import nn
 
+import flashinfer_bench as fib
 from flashinfer_bench.apply import ApplyConfig, ApplyRuntime, apply
+from flashinfer_bench.data import TraceSet, save_json_file
+from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.intercept import register_module
 from flashinfer_bench.intercept.registry import ADAPTERS
 from tests.marks import mostly_full
-from tests.unit.apply.datasets import dataset, marked, trace
+from tests.unit.apply.datasets import dataset, definition, marked, trace
 from tests.unit.apply.test_flashinfer import (
     FUSED,
     KV,
@@ -97,6 +101,23 @@ def test_a_function_whose_definition_is_not_there_is_compiled_as_it_is() -> None
         torch.compile(other, backend=backend, fullgraph=True)(*ones(2))
 
     assert "l_args_0_ + l_args_1_" in graphs[0]
+
+
+def test_what_is_compiled_is_traced_and_counted_at_each_size(tmp_path: Path) -> None:
+    described = definition()
+    save_json_file(described, Layout(tmp_path).definition_file(described))
+    compiled = torch.compile(around, backend="aot_eager", fullgraph=True)
+
+    with (
+        fib.profile_model("model", dataset_path=tmp_path) as profiled,
+        fib.enable_tracing(tmp_path, fib.TracingConfig(filter_policy="keep_first_k_by_axes")),
+    ):
+        for rows in (2, 3, 5, 2):
+            compiled(*ones(rows))
+
+    found = TraceSet.from_path(tmp_path).workloads["add"]
+    assert [each.workload.axes["M"] for each in found] == [2, 3, 5]
+    assert [use.count for use in profiled.profile.kernels] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -43,6 +43,15 @@ class CallCounter:
         with self._lock:
             self.unknown[unplaced] += 1
 
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code; it counts once, however often it is made."""
+        with self._lock:
+            self.unknown[f"{self._definitions.unplaced(readings)} (in compiled code)"] = 1
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition of the dataset: in compiled code its calls become operators, and are counted."""
+        return self._definitions.get(name)
+
     def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Count one call; False if it fits no definition."""
         with self._lock:
@@ -163,6 +172,16 @@ class _Counters:
         if not self._inside.counted:
             for counter in self._counters:
                 counter.overlooked(readings)
+
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code."""
+        for counter in self._counters:
+            counter.left_compiled(readings)
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition that a counter knows."""
+        found = (counter.described(name) for counter in self._counters)
+        return next((each for each in found if each is not None), None)
 
 
 COUNTERS = _Counters()

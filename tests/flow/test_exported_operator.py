@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,7 @@ def test_every_bundled_definitions_solution_in_python_passes_torchs_check(
     done = export(dataset, f"{name}_pytorch", tmp_path / "out")
 
     assert done.returncode == 0, done.stderr
+    assert f"{name}_pytorch as torch-op: " in done.stdout
     package = tmp_path / "out" / "src" / f"fib_{name}"
     assert sorted(each.name for each in package.iterdir()) == [
         "__init__.py",
@@ -84,7 +86,9 @@ def test_an_installed_operator_answers_by_size_in_a_compiled_function(
     rows = min(
         each.workload.axes["batch_size"] for each in TraceSet.from_path(dataset).workloads[name]
     )
-    assert export(dataset, f"{name}_pytorch", tmp_path / "out").returncode == 0
+    words = ("--as", "torch-op", "--output", tmp_path / "out", "--local", dataset, "--json")
+    written = json.loads(call("export", "solution", f"{name}_pytorch", *words).stdout)
+    assert (written["solution"], written["definition"]) == (f"{name}_pytorch", name)
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target")
     place = tmp_path / "site"
     subprocess.run([sys.executable, *install, place, tmp_path / "out"], check=True)

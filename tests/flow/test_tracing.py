@@ -356,6 +356,16 @@ def test_a_program_is_traced_as_it_is(dataset: Path, script: Path) -> None:
     ]
 
 
+def test_a_broken_dataset_is_refused_before_the_program_starts(dataset: Path) -> None:
+    (dataset / "definitions" / "double" / "broken.json").write_text("{")
+
+    done = trace(dataset, "--", sys.executable, "-c", "print('started')")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "broken.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.full  # another end of a program; `make test` plays a signal, a fork and a full disk
 def test_what_was_traced_as_json_and_the_programs_output_on_stderr(
     dataset: Path, script: Path

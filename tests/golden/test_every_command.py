@@ -19,6 +19,7 @@ ELSEWHERE = {
     "export markdown --json": "as csv's",
     "new definition": "it runs what it was given: tests/flow/test_dataset_tools.py",
     "import kernelbench": "it runs what it was given: tests/flow/test_import_kernelbench.py",
+    "export solution": "it runs what it was given: tests/flow/test_exported_operator.py",
     "schema": "JSON alone",
     "schema --json": "test_document_schemas.py",
     "init --json": "tests/unit/cli/test_dataset_commands.py",

@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from flashinfer_bench.errors import BenchError
+from flashinfer_bench.intercept.call import Unplaced
 from flashinfer_bench.intercept.chain import CHAIN, no_fallback
+from flashinfer_bench.intercept.compiled import (
+    as_operator,
+    is_exporting,
+    needs_gradient,
+    outputs_like,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +87,8 @@ def _decorated(
         @functools.wraps(function)
         def applied(*args: Any, **kwargs: Any) -> Any:
             if active:
+                if CHAIN.is_compiling():
+                    return compiled(*args, **kwargs)
                 try:
                     link = links[name]
                 except KeyError:
@@ -89,6 +98,7 @@ def _decorated(
                 return function(*args, **kwargs)
             return function(*args)  # most calls; a dictionary less to unpack
 
+        compiled = _compiled(name, function, applied)
         return applied
     resolver = def_name_or_resolver
 
@@ -99,6 +109,42 @@ def _decorated(
         return CHAIN.call(resolver(*args, **kwargs), args, kwargs, function)
 
     return resolved
+
+
+def _compiled(
+    name: str, function: Callable[..., Any], applied: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Make what the compiler sees of a decorated function: an operator, where a handler knows the definition."""
+    target = f"{name}@{function.__module__}.{function.__qualname__}"
+
+    def as_operator_or_itself(*args: Any, **kwargs: Any) -> Any:
+        definition = CHAIN.described(name)
+        values = (*args, *kwargs.values())
+        if definition is None or CHAIN.inside.solution or is_exporting():
+            return function(*args, **kwargs)
+        why = "a gradient is needed" if needs_gradient(values) else None
+        if why is None and len(values) != len(definition.inputs):
+            why = "outputs are passed in"
+        if why is not None:
+            CHAIN.leave_compiled(Unplaced(name, f"compiled, and {why}"))
+            return function(*args, **kwargs)
+
+        def fake(*args: Any, **kwargs: Any) -> Any:
+            return outputs_like(definition)(*definition.merge_kwargs_to_args(args, kwargs))
+
+        return as_operator(target, args, kwargs, call=applied, fake=fake)
+
+    def is_described() -> bool:
+        return CHAIN.described(name) is not None
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        if is_described():
+            return as_operator_or_itself(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    CHAIN.marks.as_constant(is_described)
+    CHAIN.marks.as_one_call(as_operator_or_itself)
+    return compiled
 
 
 _LOG = logging.getLogger("flashinfer_bench.apply")

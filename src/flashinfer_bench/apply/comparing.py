@@ -136,12 +136,18 @@ def compared(
     input_count: int,
     heard: _Heard,
     failed: Callable[[Exception], None],
+    *,
     inside: Inside,
+    recorded: Callable[[], object],
 ) -> Answer:
-    """Run the kernel on copies, then let the call proceed and return that answer; both are told to `heard`."""
+    """Run the kernel on copies, then let the call proceed and return that answer; both are told to `heard`.
+
+    While a CUDA graph is recorded nothing is compared, and `recorded` called.
+    """
 
     def link(args: tuple[Any, ...], kwargs: Mapping[str, Any], proceed: Proceed) -> Any:
         if is_capturing():
+            recorded()
             return proceed(*args, **kwargs)
         copies = copies_of(args)
         before = inside.solution

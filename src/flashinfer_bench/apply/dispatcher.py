@@ -262,7 +262,9 @@ class Dispatcher:
             if left[0] <= 0 and key in style.answers:
                 style.answers[key] = answer
 
-        return compared(kernel, len(inputs), heard, failed, self._means.inside)
+        recorded = self.misses["while a CUDA graph was recorded, and not compared before"].count
+        inside = self._means.inside
+        return compared(kernel, len(inputs), heard, failed, inside=inside, recorded=recorded)
 
     def _compare(self) -> OriginalComparison:
         with self._lock:

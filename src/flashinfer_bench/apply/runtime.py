@@ -11,7 +11,7 @@ import torch
 from flashinfer_bench.apply.config import ApplyConfig, ApplyConfigRegistry, registry_of
 from flashinfer_bench.apply.dispatcher import Dispatcher, Means
 from flashinfer_bench.apply.kernels import Kernels
-from flashinfer_bench.apply.stats import ApplyStats
+from flashinfer_bench.apply.stats import ApplyCounters, ApplyStats
 from flashinfer_bench.apply.table import rivals_of, tables_here
 from flashinfer_bench.intercept import ADAPTERS, CHAIN, PATCHES, Rank
 from flashinfer_bench.intercept.catalogue import Catalogue
@@ -20,13 +20,13 @@ from flashinfer_bench.intercept.runtimes import Runtimes
 from flashinfer_bench.tensors.machine import gpu_names, processor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     from flashinfer_bench.apply.stats import ComparedCalls
     from flashinfer_bench.apply.table import WinnerTable
-    from flashinfer_bench.data import TraceSet
-    from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
+    from flashinfer_bench.data import Definition, TraceSet
+    from flashinfer_bench.intercept import Adapter, Call, Link, Proceed, Unplaced
 
 _LOG = logging.getLogger("flashinfer_bench.apply")
 
@@ -61,6 +61,8 @@ class ApplyRuntime:
                 if self.configs.get(name) is not None and rivals_of(trace_set, name)
             }
         )
+        self._left = ApplyCounters()
+        self._left_compiled: dict[str, None] = {}
         self._lock = threading.RLock()
 
     @staticmethod
@@ -116,6 +118,18 @@ class ApplyRuntime:
             dispatcher.expect_library_calls()
         return name
 
+    def overlooked(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Count a library's call that is of no definition with solutions, by name and reason."""
+        self._left[str(self._catalogue.unplaced(readings))].count()
+
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code; the compiler may ask about one several times."""
+        self._left_compiled[str(self._catalogue.unplaced(readings))] = None
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition with solutions: its calls become operators in compiled code."""
+        return self._catalogue.definitions.get(name)
+
     def tables(self, name: str) -> dict[str, WinnerTable]:
         """Give the winners of a definition on each device that measured it; nothing for one that is not applied."""
         dispatcher = self._dispatcher(name)
@@ -145,6 +159,8 @@ class ApplyRuntime:
             misses_by_definition=misses,
             quarantined=dict(self._kernels.quarantined),
             compared=compared,
+            left=self._left.read(),
+            left_compiled=list(self._left_compiled),
         )
 
     def _wanted(self) -> list[Adapter]:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _MOST_SHAPES = 4096
+_SHOWN_LEFT = 12
 OTHER_SHAPES = "other shapes"
 
 
@@ -82,6 +83,10 @@ class ApplyStats:
     """Solutions that failed, with what happened."""
     compared: Mapping[str, ComparedCalls] = field(default_factory=dict)
     """Solutions that were compared with the original."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """Calls of libraries that are of no definition with solutions, by name and reason; not among the misses."""
+    left_compiled: Sequence[str] = ()
+    """Calls that keep their original in compiled code, by name and reason, however often they are made there."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON-ready dictionaries."""
@@ -108,6 +113,16 @@ class ApplyStats:
             lines.append(
                 f"  compared {solution}: {count_text(found.calls, 'call')}, {found.disagreements} disagreed; "
                 f"{latency_text(found.solution_ms)} against {latency_text(found.original_ms)}"
+            )
+        lines += [
+            f"  left {count:>9}  {call}" for call, count in [*self.left.items()][:_SHOWN_LEFT]
+        ]
+        if len(self.left) > _SHOWN_LEFT:
+            lines.append(f"  left  and {len(self.left) - _SHOWN_LEFT} more kinds of calls")
+        lines += [f"  left in compiled code  {call}" for call in self.left_compiled[:_SHOWN_LEFT]]
+        if len(self.left_compiled) > _SHOWN_LEFT:
+            lines.append(
+                f"  left in compiled code  and {len(self.left_compiled) - _SHOWN_LEFT} more"
             )
         lines += [f"  quarantined {name}: {why}" for name, why in self.quarantined.items()]
         return "\n".join(lines)

@@ -5,7 +5,7 @@ Importing it patches nothing. `flashinfer_bench.apply` and `flashinfer_bench.tra
 
 from __future__ import annotations
 
-from flashinfer_bench.intercept.call import Call
+from flashinfer_bench.intercept.call import Call, Unplaced
 from flashinfer_bench.intercept.chain import CHAIN, Chain, Handler, Link, Proceed, Rank
 from flashinfer_bench.intercept.patches import PATCHES, Adapter, Patch, Patches
 from flashinfer_bench.intercept.registry import ADAPTERS, register_adapter, register_module
@@ -23,6 +23,7 @@ __all__ = [
     "Patches",
     "Proceed",
     "Rank",
+    "Unplaced",
     "register_adapter",
     "register_module",
 ]

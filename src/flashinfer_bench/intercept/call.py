@@ -34,3 +34,17 @@ class Call:
     """From the definition's outputs to what the library returns; writes in place where the library does."""
     outputs_of: Callable[[Any], Any] = as_it_is
     """From what the library returned to the definition's outputs."""
+    output_count: int | None = None
+    """How many outputs the definition must have for `give_back` and `outputs_of` to fit; None: any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A library's call that is left to the library."""
+
+    name: str
+    """What its definition would be called, or the target."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"

@@ -6,16 +6,20 @@ import enum
 import functools
 import importlib
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import BenchError, NoFallbackError
+from flashinfer_bench.intercept.call import Unplaced
+from flashinfer_bench.intercept.compiled import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.data import Definition
     from flashinfer_bench.intercept.call import Call
 
 
@@ -30,7 +34,8 @@ class Handler(Protocol):
     """Sees the calls of many definitions; answers them, or looks and lets them proceed.
 
     One that has a method `overlooked(readings)` is told of the library's calls that it found in none of their
-    readings.
+    readings, and of those that their adapter could not read (`Unplaced`); `left_compiled` is told the same of code that
+    is compiled. `described(name)` gives a definition whose calls become operators in compiled code.
     """
 
     def link(self, name: str) -> Link:
@@ -54,6 +59,10 @@ class Rank(enum.IntEnum):
     TRACING = 1
 
 
+def _never() -> bool:
+    return False
+
+
 class Inside(threading.local):
     """Whether this thread is inside a solution: what a solution calls is not intercepted."""
 
@@ -72,6 +81,8 @@ class Chain:
         self._is_asked = False
         self.links: dict[str, Link] = {}
         self.inside = Inside()
+        self.marks = Marks()
+        self.is_compiling: Callable[[], bool] = _never
         self._handlers: dict[Rank, Handler] = {}
         self._in_order: list[Handler] = []
         self._from_environment = from_environment
@@ -86,6 +97,10 @@ class Chain:
             self._in_order = [each for _, each in sorted(self._handlers.items())]
             self.links.clear()
             self.active[:] = [*self.handlers(), *(() if self._is_asked else (self,))]
+            torch = sys.modules.get("torch")
+            if torch is not None:
+                self.is_compiling = torch.compiler.is_compiling
+                self.marks.await_compiler(is_wanted=bool(self._in_order))
 
     def handlers(self) -> list[Handler]:
         """Give the handlers in the order in which they see a call."""
@@ -110,10 +125,32 @@ class Chain:
         link = self.links.get(name) or self.link(name)
         return link(args, kwargs, fallback or no_fallback(name))
 
-    def send(self, readings: Sequence[Call], original: Callable[[], Any]) -> Any:
+    def send(self, readings: Sequence[Call] | Unplaced, original: Callable[[], Any]) -> Any:
         """Send a library's call through the chain; each handler takes the first reading it has a definition for."""
         self.ask_environment()
         return _send(self.handlers(), readings, original)
+
+    def places_compiled(self, readings: Sequence[Call] | Unplaced) -> bool:
+        """Tell whether a handler knows a call that is being compiled; if not, it is named as left."""
+        if not isinstance(readings, Unplaced):
+            for handler in self.handlers():
+                if any(handler.find(reading) is not None for reading in readings):
+                    return True
+        self.leave_compiled(readings)
+        return False
+
+    def leave_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Tell handlers of a call that keeps its original in compiled code."""
+        for handler in self.handlers():
+            left_compiled = getattr(handler, "left_compiled", None)
+            if left_compiled is not None:
+                left_compiled(readings)
+
+    def described(self, name: str) -> Definition | None:
+        """Find a definition that a handler sees calls of."""
+        self.ask_environment()
+        found = (getattr(each, "described", lambda _: None)(name) for each in self.handlers())
+        return next((each for each in found if each is not None), None)
 
     def ask_environment(self) -> None:
         """Start what the environment asks for, once; a start that fails is logged and not tried again."""
@@ -146,10 +183,12 @@ class Rest:
 
 
 def _send(
-    handlers: Sequence[Handler], readings: Sequence[Call], original: Callable[[], Any]
+    handlers: Sequence[Handler],
+    readings: Sequence[Call] | Unplaced,
+    original: Callable[[], Any],
 ) -> Any:
     for position, handler in enumerate(handlers):
-        for reading in readings:
+        for reading in () if isinstance(readings, Unplaced) else readings:
             name = handler.find(reading)
             if name is None:
                 continue

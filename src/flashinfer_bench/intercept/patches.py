@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from flashinfer_bench.intercept.call import Call
+from flashinfer_bench.intercept.call import Call, Unplaced
 from flashinfer_bench.intercept.chain import CHAIN, Chain
+from flashinfer_bench.intercept.compiled import as_operator, is_exporting, needs_gradient
 from flashinfer_bench.intercept.import_hooks import ImportHooks
 
 _LOG = logging.getLogger("flashinfer_bench.intercept")
@@ -21,8 +22,15 @@ _ABSENT = object()
 _NOT_LOOKED_INTO = ("torch", "flashinfer_bench")
 """Packages whose modules keep the names they imported: their own plumbing is not to be intercepted."""
 
-Read = Callable[..., Call | Sequence[Call] | None]
-"""Takes the target's own arguments; None: this call is the original's, whatever is in the chain."""
+Read = Callable[..., Call | Sequence[Call] | Unplaced | None]
+"""Takes the target's own arguments; `Unplaced` or None: this call is the original's, whatever is in the chain."""
+
+
+class Written(NamedTuple):
+    """What a call writes into, and gives back."""
+
+    tensors: tuple[Any, ...]
+    answer: Any
 
 
 @dataclass(frozen=True)
@@ -34,10 +42,21 @@ class Adapter:
     read: Read
     op_types: frozenset[str] = frozenset()
     """Op types of definitions that its calls can be; empty: any."""
-    observe: Callable[..., None] | None = None
-    """Sees the arguments of every call before it is made; for the `plan` of a wrapper that plans and runs."""
+    observe: Callable[..., Callable[[], None] | None] | None = None
+    """Sees the arguments of every call before it is made, for the `plan` of a wrapper that plans and runs.
+
+    What it gives is called when the call has returned. Such calls are not sent through the chain.
+    """
     forget: Callable[[], None] | None = None
     """Called when the patch is removed: from then on nothing is observed, and what was may be out of date."""
+    written: Callable[..., Written | None] | None = None
+    """Says what a call with these arguments writes into, for compiled code; None: it never writes."""
+    fake: Callable[..., Any] | None = None
+    """Gives tensors like a call's answer, where the compiler cannot look into the original: then it never does."""
+    handle: Callable[[Any], int | None] | None = None
+    """For a method: gives a number that its object is found by, which compiled code holds in its place."""
+    held: Callable[[int], Any] | None = None
+    """Finds the object again."""
 
     @property
     def module(self) -> str:
@@ -160,32 +179,115 @@ def intercepting(
     is_compiling = _compiling()
     is_silenced = threading.Event()
 
-    def readings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Sequence[Call] | None:
+    def readings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Call] | Unplaced:
         try:
-            return read(*args, **kwargs)
+            found = read(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever an adapter cannot read is the library's affair
             if not is_silenced.is_set():
                 is_silenced.set()
                 _LOG.warning("%s: the original answers a call: %s", adapter.target, error)
-            return None
+            return Unplaced(adapter.target, f"its adapter cannot read it: {error}")
+        if isinstance(found, Call):
+            return (found,)
+        return found or Unplaced(adapter.target, "its adapter leaves such a call alone")
+
+    @functools.wraps(original)
+    def observed(*args: Any, **kwargs: Any) -> Any:
+        assert observe is not None
+        returned = observe(*args, **kwargs)
+        answer = original(*args, **kwargs)
+        if returned is not None:
+            returned()
+        return answer
 
     @functools.wraps(original)
     def intercepted(*args: Any, **kwargs: Any) -> Any:
-        if observe is not None:
-            observe(*args, **kwargs)
-        if not active or inside.solution or is_compiling():
+        if not active:
             return original(*args, **kwargs)
-        found = readings(args, kwargs)
-        if not found:
+        if is_compiling():
+            return compiled(*args, **kwargs)
+        if inside.solution:
             return original(*args, **kwargs)
-        choices = (found,) if isinstance(found, Call) else found
-        return chain.send(choices, functools.partial(original, *args, **kwargs))
+        return chain.send(readings(args, kwargs), functools.partial(original, *args, **kwargs))
 
-    return intercepted
+    compiled = _in_compiled_code(original, adapter, chain, readings, intercepted)
+    return intercepted if observe is None else observed
+
+
+def _in_compiled_code(
+    original: Callable[..., Any],
+    adapter: Adapter,
+    chain: Chain,
+    readings: Callable[..., Sequence[Call] | Unplaced],
+    intercepted: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Make what the compiler sees of a target: a function as one call, a method as its original."""
+
+    def in_graph(*args: Any, **kwargs: Any) -> Any:
+        """Decide with the compiler's tensors, which have shapes and no content; runs as it is, uncompiled."""
+        if chain.inside.solution or is_exporting():
+            return original(*args, **kwargs)
+        if needs_gradient([*args, *kwargs.values()]):
+            chain.leave_compiled(Unplaced(adapter.target, "compiled, and a gradient is needed"))
+            return original(*args, **kwargs)
+        if adapter.fake is None and not chain.places_compiled(readings(args, kwargs)):
+            return original(*args, **kwargs)
+        return _operator_of(adapter, intercepted, adapter.fake or original, args, kwargs)
+
+    if "." not in adapter.target.partition(":")[2]:
+        chain.marks.as_one_call(in_graph)
+        return in_graph
+    return _method_in_compiled_code(original, adapter, chain, intercepted)
+
+
+def _method_in_compiled_code(
+    original: Callable[..., Any],
+    adapter: Adapter,
+    chain: Chain,
+    intercepted: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Make what the compiler sees of a method: a call by its object's number, else its original, which is named."""
+    handle, held, fake = adapter.handle, adapter.held, adapter.fake
+    left = Unplaced(adapter.target, "compiled: the compiler looks into the method of an object")
+
+    def leave() -> None:
+        chain.leave_compiled(left)
+
+    def call(number: int, *args: Any, **kwargs: Any) -> Any:
+        assert held is not None
+        return intercepted(held(number), *args, **kwargs)
+
+    def in_graph(number: int, *args: Any, **kwargs: Any) -> Any:
+        assert fake is not None
+        return _operator_of(adapter, call, fake, (number, *args), kwargs)
+
+    def compiled(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        number = None if handle is None else handle(instance)
+        if number is not None:
+            return in_graph(number, *args, **kwargs)
+        leave()
+        return original(instance, *args, **kwargs)
+
+    chain.marks.as_constant(leave)
+    chain.marks.as_one_call(in_graph)
+    return compiled
+
+
+def _operator_of(
+    adapter: Adapter,
+    call: Callable[..., Any],
+    fake: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    written = adapter.written and adapter.written(*args, **kwargs)
+    tensors = written.tensors if written else ()
+    answer = as_operator(adapter.target, args, kwargs, call=call, fake=fake, written=tensors)
+    return written.answer if written else answer
 
 
 def _compiling() -> Callable[[], bool]:
-    """Ask torch, where it is loaded, whether it is compiling: what is compiled keeps the original."""
+    """Ask torch, where it is loaded, whether it is compiling."""
     torch = sys.modules.get("torch")
     return (lambda: False) if torch is None else torch.compiler.is_compiling
 

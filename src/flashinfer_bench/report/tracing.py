@@ -46,7 +46,7 @@ class TracedRun:
     lost: Mapping[str, int]
     blob_bytes: int
     unknown: Mapping[str, int]
-    """Calls by name that fit no definition of the dataset."""
+    """Calls that fit no definition of the dataset, by name and reason."""
     failure: str | None
     """Why nothing was traced, where something kept it from being."""
 
@@ -90,6 +90,7 @@ def _sentences(run: TracedRun) -> Iterator[str]:
         yield f"{count_text(lost, 'workload')} lost: the messages above say why"
     if run.unknown:
         names = sorted(run.unknown.items(), key=lambda each: -each[1])
-        shown = [f"{name} × {count:,}" for name, count in names[:_SHOWN_UNKNOWN]]
-        shown += [f"and {len(names) - len(shown)} more"] if len(names) > len(shown) else []
-        yield f"called, and not recorded: the dataset has no definition they fit: {', '.join(shown)}"
+        yield "called, and not recorded:"
+        yield from (f"  {count:,} × {name}" for name, count in names[:_SHOWN_UNKNOWN])
+        if len(names) > _SHOWN_UNKNOWN:
+            yield f"  and {len(names) - _SHOWN_UNKNOWN} more"

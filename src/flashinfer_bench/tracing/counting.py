@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.data.profile import Framework
-    from flashinfer_bench.intercept import Adapter, Call, Chain, Link, Proceed
+    from flashinfer_bench.intercept import Adapter, Call, Chain, Link, Proceed, Unplaced
 
 
 class CallCounter:
@@ -28,7 +28,7 @@ class CallCounter:
 
     def __init__(self, trace_set: TraceSet) -> None:
         self.unknown: Counter[str] = Counter()
-        """Calls that are of no definition of the dataset, or do not fit theirs, by name."""
+        """Calls that are of no definition of the dataset, or do not fit theirs, by name and reason."""
         self._definitions = KnownDefinitions(trace_set)
         self._by_name: dict[str, _Sizes] = {}
         self._lock = threading.RLock()  # a signal's handler may ask for the counts
@@ -37,12 +37,20 @@ class CallCounter:
         """Name the definition that a library's call is."""
         return self._definitions.find(call)
 
-    def overlooked(self, readings: Sequence[Call]) -> None:
-        """Count a library's call that is of no definition, by its likeliest name."""
-        names = [name for reading in readings for name in reading.names]
-        likeliest = names[0] if names else "/".join(sorted(readings[0].op_types))
+    def overlooked(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Count a library's call that is of no definition, by its likeliest name and the reason."""
+        unplaced = str(self._definitions.unplaced(readings))
         with self._lock:
-            self.unknown[likeliest] += 1
+            self.unknown[unplaced] += 1
+
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code; it counts once, however often it is made."""
+        with self._lock:
+            self.unknown[f"{self._definitions.unplaced(readings)} (in compiled code)"] = 1
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition of the dataset: in compiled code its calls become operators, and are counted."""
+        return self._definitions.get(name)
 
     def count(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Count one call; False if it fits no definition."""
@@ -50,7 +58,8 @@ class CallCounter:
             sizes = self._by_name.get(name) or self._sizes(name)
             is_known = sizes is not None and sizes.count(args, kwargs)
             if not is_known:
-                self.unknown[name] += 1
+                why = "no definition is called so" if sizes is None else "it does not fit"
+                self.unknown[f"{name}: {why}"] += 1
             return is_known
 
     def uses(self) -> list[KernelUse]:
@@ -158,11 +167,21 @@ class _Counters:
         names = (counter.find(call) for counter in self._counters)
         return next((name for name in names if name is not None), None)
 
-    def overlooked(self, readings: Sequence[Call]) -> None:
+    def overlooked(self, readings: Sequence[Call] | Unplaced) -> None:
         """Count a library's call that is of no definition."""
         if not self._inside.counted:
             for counter in self._counters:
                 counter.overlooked(readings)
+
+    def left_compiled(self, readings: Sequence[Call] | Unplaced) -> None:
+        """Name a call that keeps its original in compiled code."""
+        for counter in self._counters:
+            counter.left_compiled(readings)
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition that a counter knows."""
+        found = (counter.described(name) for counter in self._counters)
+        return next((each for each in found if each is not None), None)
 
 
 COUNTERS = _Counters()
@@ -189,7 +208,7 @@ class ProfiledModel:
 
     @property
     def unknown(self) -> Counter[str]:
-        """Calls that are in no profile, for the dataset has no definition they fit, by name."""
+        """Calls that are in no profile, by name and reason: `softmax: no definition is called so`."""
         return self.counter.unknown
 
     @property

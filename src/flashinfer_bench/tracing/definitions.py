@@ -12,8 +12,10 @@ from flashinfer_bench.errors import BenchError
 from flashinfer_bench.intercept.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.data import TraceSet
-    from flashinfer_bench.intercept import Call
+    from flashinfer_bench.intercept import Call, Unplaced
 
 _LOG = logging.getLogger("flashinfer_bench.tracing")
 _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 1.0, 60.0
@@ -45,6 +47,10 @@ class KnownDefinitions:
         if name is None and self._has_come(call.names):
             name = self._catalogue.find(call)
         return name
+
+    def unplaced(self, readings: Sequence[Call] | Unplaced) -> Unplaced:
+        """Say what a library's call that is of no definition would be called, and why it is none."""
+        return self._catalogue.unplaced(readings)
 
     def _has_come(self, names: tuple[str, ...]) -> bool:
         """Ask for each: those that are not there are remembered as absent."""

@@ -19,7 +19,7 @@ from flashinfer_bench.tracing.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flashinfer_bench.data import TraceSet
+    from flashinfer_bench.data import Definition, TraceSet
     from flashinfer_bench.intercept import Adapter, Call, Link, Proceed
     from flashinfer_bench.tracing.presets import Configs
     from flashinfer_bench.tracing.writer import WriterCounts
@@ -118,6 +118,10 @@ class TracingRuntime:
     def find(self, call: Call) -> str | None:
         """Name the definition that a library's call is."""
         return self._definitions.find(call)
+
+    def described(self, name: str) -> Definition | None:
+        """Give a definition of the dataset: in compiled code its calls become operators, and are seen."""
+        return self._definitions.get(name)
 
     def collect(
         self, def_name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None

@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True):
 
     uses: list[Use]
     unknown: dict[str, int]
-    """Calls that fit no definition, by name."""
+    """Calls that fit no definition, by name and reason."""
     workloads: dict[str, int]
     """New ones, by definition."""
     repeated: dict[str, int]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 DECODE = """
+import functools
 import math
 import torch
 
@@ -56,13 +57,15 @@ class BatchDecodeWithPagedKVCacheWrapper(Paged):
     begin_forward = plan
 
     def run(self, q, paged_kv_cache, *args, q_scale=None, k_scale=None, v_scale=None, out=None,
-            lse=None, return_lse=False, enable_pdl=None, window_left=None):
+            lse=None, return_lse=False, enable_pdl=None, window_left=None, sinks=None):
         found = [
             attend(q[at : at + 1], *self._sequence(paged_kv_cache, at), self._scale * (k_scale or 1))
             for at in range(q.shape[0])
         ]
         output, sums = (torch.cat(each) for each in zip(*found))
         return finish(output, sums, out, lse, return_lse)
+
+    run_return_lse = functools.partialmethod(run, return_lse=True)
 """
 PREFILL = """
 import math
@@ -123,7 +126,7 @@ class BatchMLAPagedAttentionWrapper:
 
     def plan(self, qo_indptr, kv_indptr, kv_indices, kv_len_arr, num_heads, head_dim_ckv, head_dim_kpe,
              page_size, causal, sm_scale, q_data_type, kv_data_type, use_profiler=False):
-        self._plan = qo_indptr, kv_indptr, kv_indices, kv_len_arr, sm_scale
+        self._plan, self._causal = (qo_indptr, kv_indptr, kv_indices, kv_len_arr, sm_scale), causal
 
     def run(self, q_nope, q_pe, ckv_cache, kpe_cache, out=None, lse=None, return_lse=False,
             profiler_buffer=None, kv_len=None, page_table=None):
@@ -137,6 +140,7 @@ class BatchMLAPagedAttentionWrapper:
             scores = scores * scale
             count = rows.stop - rows.start
             hidden = torch.arange(len(ckv))[None] > torch.arange(count)[:, None] + len(ckv) - count
+            hidden = hidden if self._causal else torch.zeros_like(hidden)
             scores = scores.masked_fill(hidden, -math.inf)
             outputs.append(torch.einsum("hqk,kc->qhc", scores.softmax(-1), ckv))
             sums.append((torch.logsumexp(scores, -1) / math.log(2)).T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import torch
 from flashinfer_bench.apply import ApplyRuntime
 from flashinfer_bench.data import Definition, DType
 from flashinfer_bench.intercept import PATCHES
+from flashinfer_bench.intercept.adapters import flashinfer as adapters
+from flashinfer_bench.intercept.adapters.flashinfer import run_decode
 from tests.unit.apply.datasets import definition
 from tests.unit.apply.flashinfer_stand_in import write_package
 from tests.unit.apply.test_torch_functional import RMS, of, runtime
@@ -122,20 +125,36 @@ def of_pages(page_size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return starts, indices, last
 
 
+@contextlib.contextmanager
+def without_flashinfer() -> Iterator[None]:
+    """Forget a library that is installed, and have it back: its operators cannot be registered twice."""
+
+    def own() -> dict[str, Any]:
+        modules = sys.modules.items()
+        return {name: each for name, each in modules if name.partition(".")[0] == "flashinfer"}
+
+    real = own()
+    for name in real:
+        del sys.modules[name]
+    yield
+    for name in own():
+        del sys.modules[name]
+    sys.modules.update(real)
+
+
 @pytest.fixture
 def flashinfer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     torch.manual_seed(0)
     write_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    import flashinfer
-    import flashinfer.activation
-    import flashinfer.decode
-    import flashinfer.mla
-    import flashinfer.prefill
+    with without_flashinfer():
+        import flashinfer
+        import flashinfer.activation
+        import flashinfer.decode
+        import flashinfer.mla
+        import flashinfer.prefill
 
-    yield flashinfer
-    for name in [each for each in sys.modules if each.partition(".")[0] == "flashinfer"]:
-        del sys.modules[name]
+        yield flashinfer
 
 
 def applied(running: ApplyRuntime, plan: Callable[[], Any], run: Callable[[], Any]) -> list[bool]:
@@ -368,6 +387,172 @@ def test_latent_attention_is_decoding_with_one_row_for_each_sequence(flashinfer:
     assert got == [False, True, True]
 
 
+def mla_case(
+    flashinfer: Any, queries: list[int], *, causal: bool, page_size: int = 1
+) -> tuple[ApplyRuntime, Callable[[], Any], Callable[[], Any]]:
+    """Latent attention with so many query rows for each of two sequences; its definition decodes."""
+    starts, indices, _ = of_pages(page_size)
+    rows, pages = sum(queries), len(indices) + 2
+    caches = {"ckv_cache": f"pages {page_size} 8", "kpe_cache": f"pages {page_size} 4"}
+    lengths = {} if page_size == 1 else {"kv_last_page_len": "batch"}
+    reference = MLA if page_size == 1 else MLA_OF_PAGES
+    definition = described(
+        f"mla_paged_decode_h4_ckv8_kpe4_ps{page_size}",
+        "mla_paged",
+        {"q_nope": "rows 4 8", "q_pe": "rows 4 4", **caches}
+        | {"kv_indptr": "starts", "kv_indices": "used", **lengths},
+        reference,
+        "rows 4 8",
+    )
+    axes = {"rows": rows, "pages": pages, "starts": 3, "used": len(indices)}
+    axes |= {} if page_size == 1 else {"batch": 2}
+    wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(WORKSPACE)
+    qo = torch.tensor([0, queries[0], rows], dtype=torch.int32)
+    lengths_of = torch.tensor(SEQUENCES, dtype=torch.int32)
+    q_nope, q_pe = torch.randn(rows, 4, 8), torch.randn(rows, 4, 4)
+    ckv, kpe = torch.randn(pages, page_size, 8), torch.randn(pages, page_size, 4)
+    more = torch.cat([indices, indices])  # the library takes more indices than are used
+    dtypes = (torch.float32, torch.float32)
+
+    def plan() -> None:
+        wrapper.plan(qo, starts, more, lengths_of, 4, 8, 4, page_size, causal, 0.25, *dtypes)
+
+    return (
+        runtime(definition, axes, answer=BOTH),
+        plan,
+        lambda: wrapper.run(q_nope, q_pe, ckv, kpe),
+    )
+
+
+MLA_OF_PAGES = MLA.replace(
+    "kv_indices, sm_scale", "kv_indices, kv_last_page_len, sm_scale"
+).replace("kv_indices, at)", "kv_indices, at, kv_last_page_len)")
+
+
+@pytest.mark.parametrize(("causal", "page_size"), [(True, 1), (False, 1), (False, 4)])
+def test_latent_attention_with_one_query_a_sequence_is_decoding_causal_or_not(
+    flashinfer: Any, causal: bool, page_size: int
+) -> None:
+    case = mla_case(flashinfer, [1, 1], causal=causal, page_size=page_size)
+
+    assert applied(*case) == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("causal", "why"),
+    [
+        (
+            False,
+            "BatchMLAPagedAttentionWrapper.run: it is not causal, and not one query a sequence",
+        ),
+        (True, "mla_paged_prefill_causal_h4_ckv8_kpe4_ps1: no definition is called so"),
+    ],
+)
+def test_as_many_rows_as_sequences_are_not_decoding_if_one_has_none(
+    flashinfer: Any, causal: bool, why: str
+) -> None:
+    running, plan, run = mla_case(flashinfer, [0, 2], causal=causal)
+
+    assert applied(running, plan, run) == [False, False, False]
+    assert [each.removeprefix("flashinfer.mla:") for each in running.stats().left] == [why]
+
+
+def test_whether_pages_are_full_is_decided_once_by_the_plan(
+    flashinfer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = paged("decode", 4, DECODE.format(last="", use=""), kv_indptr="starts", kv_indices="used")
+    wrapper, plan, cache = decode_case(flashinfer, "NHD", 4)
+    with decode_runtime(full, 4):
+        plan()
+
+        def wait(*_: Any, **__: Any) -> None:
+            raise AssertionError("run looked at what is in a tensor")
+
+        for name in ("item", "tolist", "cpu", "__bool__", "__int__"):
+            monkeypatch.setattr(torch.Tensor, name, wait)
+        calls = run_decode(wrapper, torch.empty(2, H, D), cache)
+
+    assert [len(each.args) for each in calls] == [7]
+
+
+def test_a_wrapper_that_records_graphs_is_read_outside_of_one(
+    flashinfer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper, _, cache = decode_case(flashinfer, "NHD", 1)
+    wrapper._use_cuda_graph = True
+    starts, indices, last = of_pages(1)
+    q, running = torch.randn(2, H, D), decode_runtime()
+
+    def plan() -> None:
+        mine = indices.clone()
+        wrapper.plan(starts, mine, last, H, KV, D, 1)
+        wrapper._indices = mine.clone()  # as the library: a copy
+        mine.zero_()
+
+    assert applied(running, plan, lambda: wrapper.run(q, cache)) == [False, True, True]
+    monkeypatch.setattr(adapters, "_is_recording", lambda: True)
+    assert applied(running, plan, lambda: wrapper.run(q, cache)) == [False, False, False]
+    (why,) = running.stats().left
+    assert why.endswith("a CUDA graph is recorded: later plans change what its replays read")
+
+
+def test_a_plan_by_somebody_else_is_noticed(flashinfer: Any) -> None:
+    wrapper, plan, cache = decode_case(flashinfer, "NHD", 1)
+    starts, indices, last = of_pages(1)
+    q, running = torch.randn(2, H, D), decode_runtime()
+    unobserved = type(wrapper).plan
+    with running:
+        plan()
+        wrapper.run(q, cache)
+        unobserved(wrapper, starts, indices.flip(0).contiguous(), last, H, KV, D, 1)
+        wrapper._plan_info = object()
+        got = wrapper.run(q, cache)
+    expected = wrapper.run(q, cache)
+
+    assert torch.equal(got, expected)
+    assert running.stats().left == {
+        "flashinfer.decode:BatchDecodeWithPagedKVCacheWrapper.run: "
+        "its `plan` was not seen: it ran before this started, or was replaced": 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("planned", "ran", "why"),
+    [
+        ({"window_left": 16}, {}, "window_left is 16: no definition says that"),
+        ({}, {"k_scale": 2.0}, "k_scale is 2.0: no definition says that"),
+        ({}, {"sinks": torch.ones(2)}, "sinks is given: no definition says that"),
+        (
+            {"o_data_type": "float32", "q_data_type": "float16"},
+            {},
+            "the output is float32, not float16",
+        ),
+    ],
+)
+def test_what_was_seen_and_not_placed_is_listed_with_the_reason(
+    flashinfer: Any, planned: dict[str, Any], ran: dict[str, Any], why: str
+) -> None:
+    wrapper, plan, cache = decode_case(flashinfer, "NHD", 1, **planned)
+    running = decode_runtime()
+    with running:
+        plan()
+        wrapper.run(torch.randn(2, H, D), cache, **ran)
+
+    ((left, count),) = running.stats().left.items()
+    assert why in left
+    assert count == 1
+    assert f"left         1  {left}" in str(running.stats())
+
+
+def test_a_call_whose_definition_has_other_sizes_says_which(flashinfer: Any) -> None:
+    with runtime(RMS, {"M": 6}) as running:
+        flashinfer.norm.rmsnorm(torch.randn(6, 9), torch.randn(9), eps=1e-5)
+
+    (left,) = running.stats().left
+    assert left.startswith("rmsnorm_h9: it does not fit ")
+    assert left.endswith("is 9, not 8")
+
+
 FUSED = of(
     "fused_add_rmsnorm_h8",
     "fused_add_rmsnorm",
@@ -381,6 +566,32 @@ FUSED = FUSED.model_copy(
         "outputs": {"output": FUSED.inputs["residual"], "residual_out": FUSED.inputs["residual"]}
     }
 )
+
+
+PUBLISHED = of(
+    "fused_add_rmsnorm_h8",
+    "rmsnorm",
+    {"hidden_states": "M 8", "residual": "M 8", "weight": "8"},
+    "M 8",
+    FUSED.reference.replace("* weight, x", "* weight"),
+)
+
+
+def test_the_published_form_that_gives_one_sum_back_is_answered_too(flashinfer: Any) -> None:
+    x, residual, weight = torch.randn(6, 8), torch.randn(6, 8), torch.randn(8)
+    expected = [x.clone(), residual.clone()]
+    flashinfer.norm.fused_add_rmsnorm(*expected, weight)
+    changed = []
+    with runtime(PUBLISHED, {"M": 6}) as running:
+        for _ in range(3):
+            mine = [x.clone(), residual.clone()]
+            assert flashinfer.norm.fused_add_rmsnorm(*mine, weight) is None
+            for ours, theirs in zip(mine, expected, strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=1e-5)
+            changed.append(not torch.equal(mine[0], expected[0]))
+
+    assert running.stats().quarantined == {}
+    assert changed == [False, True, True]
 
 
 @pytest.mark.parametrize("eps", [1e-6, 1e-5])

@@ -304,15 +304,3 @@ def test_nested_runtimes_leave_nothing_patched() -> None:
     assert one == {"torch.nn.functional:silu"}
     assert F.silu is ORIGINALS["silu"]
     assert RUNTIMES.all() == []
-
-
-def test_what_torch_compiles_keeps_the_original() -> None:
-    layer, running = nn.Linear(8, 4, bias=False), runtime(GEMM, {"M": 6})
-
-    with torch.no_grad():
-        expected = layer(X)
-        with running:
-            compiled = torch.compile(layer, backend="eager", fullgraph=True)
-            answers = [compiled(X) for _ in range(3)]
-
-    assert all(torch.equal(each, expected) for each in answers)

@@ -69,7 +69,10 @@ def test_calls_that_fit_no_definition_are_named(trace_set: TraceSet) -> None:
         run(torch.ones(3, 5), *call()[1:])
 
     assert counts(profiled.profile) == []
-    assert profiled.unknown == {"gemm_n4096": 1, "gather_d4": 1}
+    assert profiled.unknown == {
+        "gemm_n4096: no definition is called so": 1,
+        "gather_d4: it does not fit": 1,
+    }
 
 
 def test_a_call_inside_a_counted_call_is_part_of_it(trace_set: TraceSet) -> None:
@@ -151,4 +154,7 @@ def test_a_librarys_call_is_known_by_any_of_its_readings(trace_set: TraceSet) ->
 
     assert answer == "the library's"
     assert [count for *_, count in counts(profiled.profile)] == [1]
-    assert profiled.unknown == {"gather_d5": 1, "a/b": 1}
+    assert profiled.unknown == {
+        "gather_d5: it does not fit gather_d4: d of x is 5, not 4": 1,
+        "a/b: no definition is called so": 1,
+    }

@@ -17,6 +17,7 @@ from flashinfer_bench.cli.options import (
     new_folder_option,
 )
 from flashinfer_bench.cli.report.merge import write_merged
+from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.report import exports
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import paragraph
@@ -196,3 +197,43 @@ def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> Non
     planned = plan_merge(dataset_paths(local), form())
     require_kept(planned.merged, "rename one of each")
     write_merged(planned, output, as_json=as_json)
+
+
+@export.command(
+    "solution",
+    cls=Command,
+    examples=["flashinfer-bench export solution my_rmsnorm --as torch-op --output my_operator"],
+)
+@click.argument("name", metavar="SOLUTION")
+@click.option(
+    "--as",
+    "form",
+    required=True,
+    type=click.Choice(["torch-op"]),
+    help="torch-op: a package that registers an operator with torch.library.",
+)
+@new_folder_option("The package to write: a new or empty folder.")
+@dataset_options
+@json_option
+@log_level_option
+def solution(name: str, form: str, output: Path, local: tuple[str, ...], as_json: bool) -> None:
+    """Write a solution as a package that a program installs and calls.
+
+    The kernel answers at the sizes at which it is the best of the dataset, and the reference at others. Nothing is
+    written unless torch's own check of operators passes; for it the solution runs, without a sandbox.
+    """
+    from flashinfer_bench.cli.dataset.torch_operator import write  # noqa: PLC0415  # pydantic
+
+    if output.is_dir() and any(output.iterdir()):
+        raise UsageError(f"--output {output} is not empty: name a new folder")
+    trace_set = load_dataset(local)
+    found = trace_set.get_solution(name)
+    if found is None:
+        known = [each.name for group in trace_set.solutions.values() for each in group]
+        raise UnknownNameError("solution", name, known)
+    write(trace_set, found, output)
+    if as_json:
+        made = {"output": str(output), "solution": name, "definition": found.definition}
+        screen.show_json({"schema_version": 1, **made})
+        return
+    screen.show((paragraph(f"{name} as {form}: {output}", f"then     pip install {output}"),))

@@ -109,7 +109,7 @@ def skeleton_for(definition: Definition, language: str) -> Skeleton:
     lengths = _lengths(definition, [each.name for each in arguments])
     words = _one_line(definition.description)
     text = (
-        _templates()
+        templates()
         .get_template(f"{language}.jinja")
         .render(
             about=f"{definition.name}{f': {words}' if words else ''}",
@@ -134,7 +134,8 @@ def skeleton_for(definition: Definition, language: str) -> Skeleton:
 
 
 @functools.cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Give the templates beside this module."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  # `new` alone
 
     return Environment(

@@ -13,7 +13,7 @@ import click
 
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.datasets import dataset_paths
+from flashinfer_bench.cli.datasets import dataset_paths, load_dataset
 from flashinfer_bench.cli.options import json_option, local_option, log_level_option
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.tracing import TracedRun, TracedUse, traced_page
@@ -93,6 +93,7 @@ def trace(
     """
     root = _one_dataset(local)
     request = _request(root, adapters, policies)
+    load_dataset([str(root)])  # a broken one is refused before the program runs
     with tempfile.TemporaryDirectory(prefix="fib-trace-") as folder:
         from flashinfer_bench.tracing.session import TracingFolder  # noqa: PLC0415  # pydantic
 

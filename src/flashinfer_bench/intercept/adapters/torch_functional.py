@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flashinfer_bench.intercept.call import Call, as_it_is
-from flashinfer_bench.intercept.patches import Adapter, Read
+from flashinfer_bench.intercept.patches import Adapter, Read, Written
 
 LINEAR = frozenset({"gemm", "linear"})
 RMS_NORM = frozenset({"rmsnorm", "rms_norm"})
@@ -87,8 +87,13 @@ def scaled_dot_product_attention(  # noqa: PLR0917 - torch's signature
     return Call(args, ATTENTION, attributes=attributes)
 
 
-def _adapter(read: Read, op_types: frozenset[str]) -> Adapter:
-    return Adapter(f"torch.nn.functional:{getattr(read, '__name__', '')}", read, op_types)
+def _written_by_silu(input: Any, inplace: bool = False) -> Written | None:  # noqa: A002
+    return Written((input,), input) if inplace else None
+
+
+def _adapter(read: Read, op_types: frozenset[str], written: Any = None) -> Adapter:
+    target = f"torch.nn.functional:{getattr(read, '__name__', '')}"
+    return Adapter(target, read, op_types, written=written)
 
 
 ADAPTERS = (
@@ -96,7 +101,7 @@ ADAPTERS = (
     _adapter(rms_norm, RMS_NORM),
     _adapter(layer_norm, LAYER_NORM),
     _adapter(softmax, SOFTMAX),
-    _adapter(silu, SILU),
+    _adapter(silu, SILU, _written_by_silu),
     _adapter(scaled_dot_product_attention, ATTENTION),
 )
 

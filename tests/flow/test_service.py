@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import signal
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
+from flashinfer_bench.serve.scheduler import Scheduler
 from tests.commands import call
-from tests.flow.kernels import HONEST
+from tests.flow.kernels import HONEST, dataset, quick
 from tests.flow.service_processes import (
     Place,
     children,
@@ -24,8 +26,9 @@ from tests.flow.service_processes import (
     wait_for,
 )
 
-for package in ("fastapi", "uvicorn", "httpx2"):
-    pytest.importorskip(package, reason="the service's extra is not installed")
+pytest.importorskip("uvicorn", reason="the service's extra is not installed")
+pytest.importorskip("fastapi", reason="the service's extra is not installed")
+httpx2 = pytest.importorskip("httpx2", reason="the service's extra is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -198,27 +201,58 @@ def test_sigterm_finishes_what_is_worked_at_and_the_next_server_does_the_rest(he
     assert len(here.keys()) == len(set(here.keys())) == 6
 
 
-@pytest.mark.parametrize("victim", ["server", "worker"])
-def test_kill_9_loses_nothing_and_records_nothing_twice(here: Place, victim: str) -> None:
-    randomly = random.Random(victim)
+@pytest.mark.parametrize(
+    ("victims", "tasks"),
+    [
+        pytest.param(["server"] * 2, 6, id="server"),
+        pytest.param(["worker"] * 2, 6, id="worker"),
+        pytest.param(["server", "worker"] * 10, 40, id="twenty", marks=pytest.mark.full),
+    ],
+)
+def test_kill_9_loses_nothing_and_records_nothing_twice(
+    here: Place, victims: list[str], tasks: int
+) -> None:
+    randomly = random.Random(len(victims))
     server = here.serve("--lease", "5s")
     with here.client() as client:
-        names = [f"s{number}" for number in range(6)]
-        ids = [client.submit(lasting(name)).task_id for name in names]
-        for _ in range(2):
-            time.sleep(randomly.uniform(0.5, 2.5))
+        ids = [client.submit(lasting(f"s{number}")).task_id for number in range(tasks)]
+        for victim in victims:
+            time.sleep(randomly.uniform(0.2, 3.0))
             if victim == "server":
                 kill(server)
                 server = here.serve("--lease", "5s")
             else:
-                wait_for(lambda: own_worker(server))
+                wait_for(lambda at=server: own_worker(at))
                 kill(own_worker(server))
 
-        states = [client.wait(task, most_s=120) for task in ids]
+        states = [client.wait(task, most_s=240) for task in ids]
 
-    assert [state.status for state in states] == ["completed"] * 6, here.logs()
-    assert len(here.keys()) == len(set(here.keys())) == 12
+    assert [state.status for state in states] == ["completed"] * tasks, here.logs()
+    assert len(here.keys()) == len(set(here.keys())) == 2 * tasks
     assert all(len(state.traces or ()) == 2 for state in states)
+
+
+def test_programs_drive_the_app_within_their_own_process() -> None:
+    scheduler = Scheduler(trace_set=dataset(sizes=(100,)), config=quick(), devices=["cpu"])
+
+    from flashinfer_bench.serve.app import init_app
+
+    async def act() -> dict[str, object]:
+        transport = httpx2.ASGITransport(app=init_app(scheduler))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+            body = {"solution": json.loads(lasting("slow").to_json())}
+            told = (await client.post("/evaluate", json=body)).json()
+            answer = await client.get(f"/tasks/{told['task_id']}", params={"timeout": 60})
+            return {**answer.json(), "health": (await client.get("/health")).json()}
+
+    try:
+        state = asyncio.run(act())
+    finally:
+        scheduler.shutdown()
+
+    assert state["status"] == "completed"
+    assert [trace["evaluation"]["status"] for trace in state["traces"]] == ["PASSED"]  # type: ignore[attr-defined]
+    assert state["health"]["workers"][0]["device"] == "cpu"  # type: ignore[index]
 
 
 def test_a_worker_that_is_silent_loses_its_lease_to_another(here: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable  # noqa: TC003  # FastAPI reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,7 +111,7 @@ def _caller(request: Request, service: Service, authorization: str | None) -> Ca
     token = authorization[len(_BEARER) :].strip()
     if not authorization.lower().startswith(_BEARER) or not token:
         raise RefusedError(401, "the header Authorization must read `Bearer TOKEN`")
-    if token == service.worker_token:
+    if secrets.compare_digest(token.encode(errors="replace"), service.worker_token.encode()):
         return Caller(LOCAL.tenant, frozenset({"worker"}))
     known = service.tokens.caller(token)
     if known is None:

@@ -310,8 +310,9 @@ class Queue:
             )
             for batch in held:
                 self._give_back(say, batch, reason, counts=is_fault)
+            change = "seen_s = 0" if is_fault else "left_s = :now"
             say.change(
-                "UPDATE workers SET left_s = :now WHERE id = :id AND left_s IS NULL",
+                f"UPDATE workers SET {change} WHERE id = :id AND left_s IS NULL",  # noqa: S608  # our own words
                 id=worker_id,
                 now=now_s,
             )

@@ -341,13 +341,14 @@ class Service:
         """Say who evaluates, and how much waits."""
         workers = [
             messages.WorkerState(
-                device=row["device"],
+                device=row["device"].removeprefix(f"{OWN}/"),
                 healthy=row["is_there"] and not row["quarantined"],
                 hardware=capability.hardware,
                 kind=capability.kind,
                 reason=row["quarantined"] or (None if row["is_there"] else "not heard of"),
             )
             for row in self.queue.workers()
+            if row["left_s"] is None
             for capability in [Capability.model_validate_json(row["capability"])]
         ]
         return messages.Health(
@@ -403,7 +404,9 @@ class Service:
         row = self.queue.asked_by(requirement)
         if row is None:
             return None
-        return Solution.model_validate_json(row["document"]), row["hardware"]
+        solution = Solution.model_validate_json(row["document"])
+        named = [each.model_copy(update={"content": ""}) for each in solution.sources]
+        return solution.model_copy(update={"sources": named}), row["hardware"]  # many are kept
 
     def keep(self, lease: str, beat: messages.Beat) -> messages.LeaseState:
         """Prolong a lease."""
@@ -452,7 +455,7 @@ class Service:
 
     def forgive(self, device: str) -> None:
         """End a device's quarantine."""
-        if not self.queue.forgive(device):
+        if not (self.queue.forgive(device) or self.queue.forgive(f"{OWN}/{device}")):
             raise RefusedError(404, f"no device {shortened(device)!r}; `GET /health` names them")
         self.changes.tell(Changes.WORK)
 

@@ -128,7 +128,8 @@ def test_reports_work_on_what_was_submitted(served: Place, tmp_path: Path) -> No
     done = call("report", "summary", "--local", served.dataset)
 
     assert done.returncode == 0
-    assert "kernel_" in done.stdout
+    assert "Authors against the reference" in done.stdout
+    assert "submit" in done.stdout
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_how_to_start_one(tmp_path: Path) -> None:

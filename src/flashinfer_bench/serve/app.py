@@ -424,9 +424,9 @@ def shutdown(request: Request, service: Asked, _: Operator) -> Response:
     return _answer(messages.Alive(status="draining"))
 
 
-@_route("POST", "/devices/{device:path}/forgive", status_code=204)
+@_route("POST", "/forgive", status_code=204)
 def forgive(device: str, service: Asked, _: Operator) -> Response:
-    """End a device's quarantine."""
+    """End the quarantine of a device, by the name that `GET /health` gives it."""
     service.forgive(device)
     return Response(status_code=204)
 

@@ -294,7 +294,7 @@ def test_without_a_token_nobody_does_anything_once_one_was_made(
 
 
 NEEDED = {
-    "admin": ["/shutdown", "/devices/", "/metrics"],
+    "admin": ["/shutdown", "/forgive", "/metrics"],
     "worker": ["/workers", "/leases"],
 }
 
@@ -341,7 +341,7 @@ def test_who_may_submit_is_no_worker_and_no_operator(running: Service, ask: Ask)
     answers = [
         ask("POST", "/workers", json=json.loads(registration.to_json())),
         ask("POST", "/shutdown"),
-        ask("POST", "/devices/box/cpu/forgive"),
+        ask("POST", "/forgive?device=box/cpu"),
     ]
 
     assert [answer.status_code for answer in answers] == [403, 403, 403]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.cli.document_schemas import document_schema
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.serve.scheduler import Scheduler
 from tests.commands import call
@@ -25,6 +26,7 @@ from tests.flow.service_processes import (
     place,
     wait_for,
 )
+from tests.golden.test_document_schemas import faults
 
 pytest.importorskip("uvicorn", reason="the service's extra is not installed")
 pytest.importorskip("fastapi", reason="the service's extra is not installed")
@@ -120,6 +122,33 @@ def test_tasks_and_cancel(served: Place, tmp_path: Path) -> None:
     assert time.monotonic() - began_s < 30
     listed = json.loads(call("tasks", "--server", served.url, "--json").stdout)["tasks"]
     assert {each["task"]: each["outcome"] for each in listed}[task] == "cancelled"
+
+
+def test_documents_are_what_their_schemas_say(served: Place, here: Place, tmp_path: Path) -> None:
+    file, server = kernel(tmp_path, f"{HONEST}# documented\n"), ("--server", served.url)
+    store = ("--store", here.store)
+    serving = here.start(
+        *("serve", "--local", str(here.dataset), "--store", str(here.store)),
+        *("--no-worker", "--port", "0", "--json"),
+    )
+    assert serving.stdout is not None
+    told = "".join(iter(serving.stdout.readline, "}\n")) + "}"
+    submitted = call("submit", file, *server, "--definition", "increment", "--json")
+    task = json.loads(submitted.stdout)["submit"]["task"]
+    documents = {
+        "serve": told,
+        "submit": submitted.stdout,
+        "tasks": call("tasks", *server, "--json").stdout,
+        "cancel": call("cancel", task, *server, "--json").stdout,
+        "tokens-add": call("tokens", "add", "alice", *store, "--json").stdout,
+        "tokens-list": call("tokens", "list", *store, "--json").stdout,
+    }
+    (token,) = json.loads(documents["tokens-list"])["tokens"]
+    documents["tokens-revoke"] = call("tokens", "revoke", token["id"], *store, "--json").stdout
+
+    for name, text in documents.items():
+        schema = document_schema(name)
+        assert list(faults(json.loads(text), schema, schema, name)) == []
 
 
 def test_reports_work_on_what_was_submitted(served: Place, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from flashinfer_bench.serve.guard import Guard
 from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
-from flashinfer_bench.serve.tokens import LOCAL, Caller, Scope
+from flashinfer_bench.serve.tokens import LOCAL, Requester, Scope
 
 try:
     from fastapi import Depends, FastAPI, Header, Query, Request, Response
@@ -91,7 +91,7 @@ Asked = Annotated[Service, Depends(_service)]
 def _needs(scope: Scope) -> Any:
     """Require a scope; give who asks."""
 
-    def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Caller:
+    def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Requester:
         found = _caller(request, service, authorization)
         if not found.may(scope):
             raise RefusedError(403, f"this needs a token with the scope {scope!r}")
@@ -100,7 +100,7 @@ def _needs(scope: Scope) -> Any:
     return Depends(caller)
 
 
-def _caller(request: Request, service: Service, authorization: str | None) -> Caller:
+def _caller(request: Request, service: Service, authorization: str | None) -> Requester:
     if authorization is None:
         is_open = getattr(request.app.state, "is_open", False)
         if is_open and not service.tokens.are_demanded():
@@ -112,17 +112,17 @@ def _caller(request: Request, service: Service, authorization: str | None) -> Ca
     if not authorization.lower().startswith(_BEARER) or not token:
         raise RefusedError(401, "the header Authorization must read `Bearer TOKEN`")
     if secrets.compare_digest(token.encode(errors="replace"), service.worker_token.encode()):
-        return Caller(LOCAL.tenant, frozenset({"worker"}))
+        return Requester(LOCAL.tenant, frozenset({"worker"}))
     known = service.tokens.caller(token)
     if known is None:
         raise RefusedError(401, "this token does not count: it is wrong, or was revoked")
     return known
 
 
-Reader = Annotated[Caller, _needs("read")]
-Submitter = Annotated[Caller, _needs("submit")]
-Operator = Annotated[Caller, _needs("admin")]
-AsWorker = Annotated[Caller, _needs("worker")]
+Reader = Annotated[Requester, _needs("read")]
+Submitter = Annotated[Requester, _needs("submit")]
+Operator = Annotated[Requester, _needs("admin")]
+AsWorker = Annotated[Requester, _needs("worker")]
 
 
 def _answer(entity: Entity) -> Response:
@@ -212,7 +212,7 @@ async def many_tasks(
 
 
 async def _awaited(
-    request: Request, service: Service, caller: Caller, task_ids: Sequence[str], timeout_s: float
+    request: Request, service: Service, caller: Requester, task_ids: Sequence[str], timeout_s: float
 ) -> list[messages.TaskState]:
     """Wait until all have ended, the time is over or nobody waits; waiting takes no thread."""
     until_s = time.monotonic() + timeout_s
@@ -233,7 +233,7 @@ async def _awaited(
 
 
 def _looked_at(
-    service: Service, caller: Caller, task_ids: Sequence[str]
+    service: Service, caller: Requester, task_ids: Sequence[str]
 ) -> dict[str, messages.TaskState]:
     return {each: service.state(each, caller) for each in task_ids}
 
@@ -297,7 +297,7 @@ async def events(
 
 
 async def _stream(
-    request: Request, service: Service, caller: Caller, task_id: str, after: int
+    request: Request, service: Service, caller: Requester, task_id: str, after: int
 ) -> AsyncIterator[str]:
     with service.changes.heard(task_id) as bell:
         while not service.changes.is_over:
@@ -358,7 +358,7 @@ def metrics(service: Asked, request: Request, authorization: TokenHeader = None)
 # Workers
 
 
-@_route("POST", "/workers", messages.Registered)
+@_route("POST", "/workers", messages.AcceptedWorker)
 def register(registration: messages.Registration, service: Asked, _: AsWorker) -> Response:
     """Offer a device."""
     return _answer(service.register(registration))

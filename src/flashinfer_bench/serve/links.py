@@ -37,7 +37,7 @@ class UnreachableError(DeviceError):
 class WorkerLink(Protocol):
     """What a worker asks of the service; raises `RefusedError`, or `UnreachableError`."""
 
-    def register(self, registration: messages.Registration) -> messages.Registered:
+    def register(self, registration: messages.Registration) -> messages.AcceptedWorker:
         """Offer a device."""
         ...
 
@@ -112,9 +112,9 @@ class HttpLink:
 
     # As a worker
 
-    def register(self, registration: messages.Registration) -> messages.Registered:
+    def register(self, registration: messages.Registration) -> messages.AcceptedWorker:
         """Offer a device."""
-        return self.post("/workers", registration, messages.Registered)
+        return self.post("/workers", registration, messages.AcceptedWorker)
 
     def take(self, worker: str, wait_s: float) -> messages.Grant | None:
         """Take a batch; waiting is the server's."""

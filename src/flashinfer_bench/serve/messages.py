@@ -72,7 +72,7 @@ class Submitted(Entity):
     """Whether all of it was known already."""
 
 
-class LeftOut(Entity):
+class LeftOutWorkload(Entity):
     """A workload that left no trace."""
 
     workload: str
@@ -101,7 +101,7 @@ class TaskState(Entity):
     ended_s: float | None = None
     ended_workloads: int = 0
     all_workloads: int = 0
-    left_out: list[LeftOut] = Field(default_factory=list)
+    left_out: list[LeftOutWorkload] = Field(default_factory=list)
     waiting_for: str | None = None
     """Why nobody works at it."""
 
@@ -195,7 +195,7 @@ class Registration(Entity):
     capability: Capability
 
 
-class Registered(Entity):
+class AcceptedWorker(Entity):
     """What a worker has to know."""
 
     worker: str

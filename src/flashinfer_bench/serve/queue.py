@@ -98,7 +98,7 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StoredResult:
     """How a workload ended, as it is stored."""
 
     workload: str
@@ -191,7 +191,9 @@ class Queue:
             ended_s=self._clock() if is_known else None,
         )
         for each in batch.known:
-            ended = Ended(each.workload, each.hardware, each.trace, None, None, each.cache_key)
+            ended = StoredResult(
+                each.workload, each.hardware, each.trace, None, None, each.cache_key
+            )
             place = task.workloads.index(each.workload)
             _add_result(say, batch_id, task_id, place, ended, self._clock(), is_cached=True)
 
@@ -447,7 +449,7 @@ class Queue:
                 Capability.model_validate_json(worker["capability"]),
             )
 
-    def finish(self, lease: str, ended: Ended, summary: Mapping[str, Any]) -> str:
+    def finish(self, lease: str, ended: StoredResult, summary: Mapping[str, Any]) -> str:
         """Store how a workload ended, once; refused where the lease no longer holds. Give the task."""
         now_s = self._clock()
         with self._database.transaction() as say:
@@ -751,7 +753,7 @@ def _add_result(  # noqa: PLR0917  # a row
     batch_id: str,
     task_id: str,
     place: int,
-    ended: Ended,
+    ended: StoredResult,
     now_s: float,
     *,
     is_cached: bool,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.serve.queue import Queue
 
 
-class Recorder:
+class DatasetRecorder:
     """Appends what is not recorded yet; after a crash it looks first at what is there."""
 
     def __init__(self, queue: Queue, trace_set: TraceSet) -> None:

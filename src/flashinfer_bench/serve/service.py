@@ -27,14 +27,14 @@ from flashinfer_bench.serve.changes import Changes
 from flashinfer_bench.serve.messages import Capability
 from flashinfer_bench.serve.queue import (
     OWN,
-    Ended,
     KnownResult,
     NewBatch,
     NewTask,
     Queue,
     QueueLimits,
+    StoredResult,
 )
-from flashinfer_bench.serve.recorder import Recorder
+from flashinfer_bench.serve.recorder import DatasetRecorder
 from flashinfer_bench.serve.refusals import RefusedError, shortened
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Target
     from flashinfer_bench.data import Definition, TraceSet, Workload
     from flashinfer_bench.serve.database import Row, SqliteDatabase
-    from flashinfer_bench.serve.tokens import Caller
+    from flashinfer_bench.serve.tokens import Requester
 
 _SWEEP_S = 1.0
 _MOST_NAME = 200
@@ -80,7 +80,7 @@ class Service:
         self.is_draining = False
         """Whether nothing new is taken and no more leases are given."""
         self._database = database
-        self._recorder = Recorder(self.queue, trace_set)
+        self._recorder = DatasetRecorder(self.queue, trace_set)
         self._recorder.catch_up(after_a_crash=True)
         self.queue.begin_anew()
         self._asked_by = functools.lru_cache(_KNOWN_REQUIREMENTS)(self._look_up)
@@ -129,7 +129,7 @@ class Service:
     # Submitting
 
     def submit(
-        self, submission: messages.Submission, caller: Caller, idempotency_key: str | None = None
+        self, submission: messages.Submission, caller: Requester, idempotency_key: str | None = None
     ) -> messages.Submitted:
         """Take a solution in; it is on disk when this returns."""
         if self.is_draining:
@@ -297,7 +297,7 @@ class Service:
 
     # Looking
 
-    def state(self, task_id: str, caller: Caller) -> messages.TaskState:
+    def state(self, task_id: str, caller: Requester) -> messages.TaskState:
         """Say how far a task is."""
         row = self.queue.task(task_id, caller.sees)
         ended = row["state"] in {"completed", "failed"}
@@ -318,7 +318,7 @@ class Service:
             ended_workloads=len(results),
             all_workloads=len(json.loads(row["workloads"])) * row["batches"],
             left_out=[
-                messages.LeftOut(workload=r["workload"], reason=r["reason"] or "")
+                messages.LeftOutWorkload(workload=r["workload"], reason=r["reason"] or "")
                 for r in results
                 if r["trace"] is None
             ],
@@ -357,7 +357,7 @@ class Service:
             queue_size=self.queue.waiting_count(),
         )
 
-    def cancel(self, task_id: str, caller: Caller) -> messages.TaskState:
+    def cancel(self, task_id: str, caller: Requester) -> messages.TaskState:
         """End a task at whatever stage it is."""
         self.queue.cancel(task_id, caller.sees)
         self.changes.tell(task_id)
@@ -365,12 +365,12 @@ class Service:
 
     # Workers
 
-    def register(self, registration: messages.Registration) -> messages.Registered:
+    def register(self, registration: messages.Registration) -> messages.AcceptedWorker:
         """Take in a worker."""
         require_version(registration.capability.version)
         worker = self.queue.register(registration.name, registration.capability)
         self.changes.tell(Changes.WORK)
-        return messages.Registered(
+        return messages.AcceptedWorker(
             worker=worker, lease_s=self.queue.limits.lease_s, config=self.config.model_dump_json()
         )
 
@@ -423,7 +423,7 @@ class Service:
         workload = self._workloads(definition.name)[result.workload]
         solution = Solution.model_validate_json(task["document"])
         keys = self._cache_keys(solution, definition, [workload], task["tenant"], capability)
-        ended = Ended(
+        ended = StoredResult(
             result.workload,
             capability.hardware,
             None if result.trace is None else result.trace.to_json(),

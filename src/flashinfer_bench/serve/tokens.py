@@ -24,7 +24,7 @@ _MOST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class Requester:
     """Who asks, and what for."""
 
     tenant: str
@@ -41,7 +41,7 @@ class Caller:
         return None if "admin" in self.scopes else self.tenant
 
 
-LOCAL = Caller("local", frozenset({"read", "submit"}))
+LOCAL = Requester("local", frozenset({"read", "submit"}))
 """Whoever is on the same machine, where no tokens were made."""
 
 
@@ -105,7 +105,7 @@ class Tokens:
         with self._database.reading() as say:
             return bool(say.value("SELECT count(*) FROM tokens"))
 
-    def caller(self, token: str) -> Caller | None:
+    def caller(self, token: str) -> Requester | None:
         """Find whose token this is; None where it is nobody's, or was revoked."""
         with self._database.reading() as say:
             row = say.row(
@@ -115,7 +115,7 @@ class Tokens:
         if row is None:
             return None
         held = row["scopes"].split()
-        return Caller(row["tenant"], frozenset(each for each in SCOPES if each in held))
+        return Requester(row["tenant"], frozenset(each for each in SCOPES if each in held))
 
     def _set_tenant(self, name: str, quotas: Quotas, *, changes: bool) -> None:
         with self._database.transaction() as say:

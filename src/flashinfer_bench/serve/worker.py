@@ -94,7 +94,7 @@ class DeviceWorker:
 
     def _register(self) -> str:
         registration = messages.Registration(name=self._name, capability=self._capability)
-        registered: messages.Registered = persistently(
+        registered: messages.AcceptedWorker = persistently(
             lambda: self._link.register(registration), self._is_stopping, self._tell
         )
         self._lease_s = registered.lease_s

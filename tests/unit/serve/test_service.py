@@ -15,7 +15,7 @@ from flashinfer_bench.serve.database import SqliteDatabase, only_server_of
 from flashinfer_bench.serve.queue import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
-from flashinfer_bench.serve.tokens import LOCAL, Caller, Quotas
+from flashinfer_bench.serve.tokens import LOCAL, Quotas, Requester
 from tests.flow.kernels import write_dataset
 from tests.unit.serve.parts import (
     do_all,
@@ -34,7 +34,7 @@ def running() -> Iterator[Service]:
     made.close()
 
 
-def tenant(of: Service, name: str, quotas: Quotas | None = None) -> Caller:
+def tenant(of: Service, name: str, quotas: Quotas | None = None) -> Requester:
     found = of.tokens.caller(of.tokens.add(name, ["submit"], quotas))
     assert found is not None
     return found

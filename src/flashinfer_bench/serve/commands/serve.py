@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from flashinfer_bench.cli import log
+from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset, require_writable_place
-from flashinfer_bench.cli.options import SECONDS, dataset_options, log_level_option
+from flashinfer_bench.cli.options import SECONDS, dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
 
 _MOST_PORT = 65_535
@@ -19,6 +20,7 @@ _SANDBOXED = {"sandbox": "required"}
 
 @click.command(
     cls=Command,
+    document={"url": "str", "store": "str"},
     examples=[
         "flashinfer-bench serve --local examples/dataset",
         "flashinfer-bench serve --local dataset --output traces --port 9000 --device cuda:0,cuda:1",
@@ -82,6 +84,7 @@ _SANDBOXED = {"sandbox": "required"}
     *settings_about("measured", "judged", "run"),
     helps={"sandbox": "How solutions are sandboxed (docs/sandbox.md).  [default: required]"},
 )
+@json_option
 @log_level_option
 def serve(  # noqa: PLR0917  # click passes options by name
     local: tuple[str, ...],
@@ -95,6 +98,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     lease: float,
     config: str | None,
     settings: dict[str, Any],
+    as_json: bool,
 ) -> None:
     """Serve a dataset: others submit solutions and get traces.
 
@@ -102,7 +106,8 @@ def serve(  # noqa: PLR0917  # click passes options by name
     is told: whatever ends the server, the next one goes on. The settings of all evaluations are those given
     here. Needs fastapi and uvicorn: pip install 'flashinfer-bench[service]'.
 
-    On this machine's own address no token is needed until the first is made with `tokens add`.
+    On this machine's own address no token is needed until the first is made with `tokens add`. With --json the
+    document comes once requests are answered.
     """
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.parent.pool import device_names, hardware_of  # noqa: PLC0415
@@ -131,6 +136,10 @@ def serve(  # noqa: PLR0917  # click passes options by name
         chosen = BenchmarkConfig.from_yaml(config, beneath=_SANDBOXED, **settings)
 
     def ready(url: str) -> None:
+        if as_json:
+            screen.show_json({"schema_version": 1, "url": url, "store": str(options.store)})
+            sys.stdout.flush()
+            return
         click.echo(f"serving {', '.join(map(str, trace_set.roots))} at {url}")
         click.echo(f"submit   flashinfer-bench submit kernel.py --server {url} --definition NAME")
         log.inform(f"tasks and tokens: {options.store}; Ctrl-C ends it")

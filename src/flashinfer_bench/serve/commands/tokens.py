@@ -11,7 +11,7 @@ import click
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command, CommandGroup, ManyOption
 from flashinfer_bench.cli.datasets import load_dataset
-from flashinfer_bench.cli.options import local_option, log_level_option
+from flashinfer_bench.cli.options import json_option, local_option, log_level_option
 from flashinfer_bench.text.tables import Column, paragraph, table
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _store_options(command: Decorated) -> Decorated:
 
 
 @tokens.command(
-    cls=Command, examples=["flashinfer-bench tokens add alice --local dataset > alice.token"]
+    cls=Command,
+    document={"token": "str"},
+    examples=["flashinfer-bench tokens add alice --local dataset > alice.token"],
 )
 @click.argument("tenant", metavar="TENANT")
 @click.option(
@@ -89,6 +91,7 @@ def _store_options(command: Decorated) -> Decorated:
     help="Of devices a day.  [default: 86400 for a new tenant]",
 )
 @_store_options
+@json_option
 @log_level_option
 def add(  # noqa: PLR0917  # click passes options by name
     tenant: str,
@@ -99,6 +102,7 @@ def add(  # noqa: PLR0917  # click passes options by name
     local: tuple[str, ...],
     output: str | None,
     store: Path | None,
+    as_json: bool,
 ) -> None:
     """Make a token for a tenant and print it, this once; a tenant sees its own tasks, and is their author."""
     from flashinfer_bench.serve.tokens import Quotas  # noqa: PLC0415  # pydantic
@@ -110,13 +114,23 @@ def add(  # noqa: PLR0917  # click passes options by name
     }
     given: dict[str, Any] = {key: value for key, value in said.items() if value is not None}
     quotas = Quotas(**given) if given else None
-    click.echo(_tokens(local, output, store).add(tenant, scopes, quotas))
+    token = _tokens(local, output, store).add(tenant, scopes, quotas)
+    if as_json:
+        screen.show_json({"schema_version": 1, "token": token})
+    else:
+        click.echo(token)
 
 
-@tokens.command("list", cls=Command, examples=["flashinfer-bench tokens list --local dataset"])
+@tokens.command(
+    "list",
+    cls=Command,
+    document={"tokens": "flashinfer_bench.serve.commands.tokens:list[ListedToken]"},
+    examples=["flashinfer-bench tokens list --local dataset"],
+)
 @_store_options
+@json_option
 @log_level_option
-def list_(local: tuple[str, ...], output: str | None, store: Path | None) -> None:
+def list_(local: tuple[str, ...], output: str | None, store: Path | None, as_json: bool) -> None:
     """List tokens by id, with tenants, scopes and quotas."""
     found = [
         ListedToken(
@@ -130,6 +144,9 @@ def list_(local: tuple[str, ...], output: str | None, store: Path | None) -> Non
         )
         for row in _tokens(local, output, store).all()
     ]
+    if as_json:
+        screen.show_json({"schema_version": 1, "tokens": found})
+        return
     if not found:
         screen.show((paragraph("no tokens: whoever is on this machine may submit"),))
         return
@@ -151,13 +168,22 @@ def list_(local: tuple[str, ...], output: str | None, store: Path | None) -> Non
     screen.show((table(columns, rows),))
 
 
-@tokens.command(cls=Command, examples=["flashinfer-bench tokens revoke 5f0c2f8a --local dataset"])
+@tokens.command(
+    cls=Command,
+    document={"revoked": "str"},
+    examples=["flashinfer-bench tokens revoke 5f0c2f8a --local dataset"],
+)
 @click.argument("token_id", metavar="ID")
 @_store_options
+@json_option
 @log_level_option
-def revoke(token_id: str, local: tuple[str, ...], output: str | None, store: Path | None) -> None:
+def revoke(
+    token_id: str, local: tuple[str, ...], output: str | None, store: Path | None, as_json: bool
+) -> None:
     """Let a token count no longer, at once."""
     _tokens(local, output, store).revoke(token_id)
+    if as_json:
+        screen.show_json({"schema_version": 1, "revoked": token_id})
 
 
 def _tokens(local: tuple[str, ...], output: str | None, store: Path | None) -> Tokens:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashinfer_bench.cli import log
+from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
-from flashinfer_bench.cli.options import local_option, log_level_option
+from flashinfer_bench.cli.options import json_option, local_option, log_level_option
 from flashinfer_bench.serve.commands.connecting import IS_TOLD_BY_STDIN, server_options
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _LOOK_S = 0.2
 
 @click.command(
     cls=Command,
+    document={"server": "str", "devices": "list[str]"},
     examples=[
         "flashinfer-bench worker --server http://farm:8000 --token-file worker.token",
         "flashinfer-bench worker --server http://farm:8000 --token-file worker.token --device cuda:0 --local dataset",
@@ -44,9 +45,15 @@ _LOOK_S = 0.2
     help="What the server calls this machine; of two with one name the newer works.  [default: the host's name]",
 )
 @local_option
+@json_option
 @log_level_option
-def worker(
-    server: str, token: str | None, device: str, name: str | None, local: tuple[str, ...]
+def worker(  # noqa: PLR0917  # click passes options by name
+    server: str,
+    token: str | None,
+    device: str,
+    name: str | None,
+    local: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Work for a server: take submitted solutions, run them on this machine's devices, send the traces.
 
@@ -64,12 +71,15 @@ def worker(
         DeviceWorker(link, each, name=name, roots=roots, tell=log.inform)
         for each in device_names(device)
     ]
+    if as_json:
+        devices = [each.device for each in workers]
+        screen.show_json({"schema_version": 1, "server": server, "devices": devices})
     _work(workers, ends_with_stdin=click.get_current_context().meta[IS_TOLD_BY_STDIN])
 
 
 def _work(workers: Sequence[DeviceWorker], *, ends_with_stdin: bool) -> None:
     """Work on every device until a signal, the end of stdin, or a fault; a fault is raised."""
-    ending = _Ending()
+    ending = _WorkersEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ending.ask)
     threads = [threading.Thread(target=ending.run, args=(each,), daemon=True) for each in workers]
@@ -92,7 +102,7 @@ def _work(workers: Sequence[DeviceWorker], *, ends_with_stdin: bool) -> None:
         raise ending.faults[0]
 
 
-class _Ending:
+class _WorkersEnd:
     """Who asks the workers to end, and how soon."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""End a task that was submitted to a server, at whatever stage it is."""
+"""End a submitted task, at whatever stage it is; one that has ended stays as it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flashinfer_bench.serve.commands.connecting import server_options
 @json_option
 @log_level_option
 def cancel(task: str, server: str, token: str | None, as_json: bool) -> None:
-    """End a task that was submitted to a server, at whatever stage it is; one that has ended stays as it is."""
+    """End a submitted task, at whatever stage it is; one that has ended stays as it is."""
     from flashinfer_bench.serve.client import ServiceClient  # noqa: PLC0415  # pydantic
 
     with ServiceClient(server, token) as client:

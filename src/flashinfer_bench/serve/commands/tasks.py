@@ -1,4 +1,4 @@
-"""List the tasks submitted to a server, or show one."""
+"""List the tasks submitted to a server, the newest first; with a token, those of its tenant."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class ListedToken:
 @click.group(
     cls=CommandGroup,
     examples=[
-        "flashinfer-bench tokens add alice --local dataset > alice.token",
-        "flashinfer-bench tokens add gpu-box --scopes worker --local dataset > worker.token",
+        "flashinfer-bench tokens add alice --local dataset",
+        "flashinfer-bench tokens add gpu-box --scopes worker --local dataset",
     ],
 )
 def tokens() -> None:
@@ -64,7 +64,7 @@ def _store_options(command: Decorated) -> Decorated:
 @tokens.command(
     cls=Command,
     document={"token": "str"},
-    examples=["flashinfer-bench tokens add alice --local dataset > alice.token"],
+    examples=["flashinfer-bench tokens add alice --local dataset"],
 )
 @click.argument("tenant", metavar="TENANT")
 @click.option(

@@ -161,7 +161,7 @@ class Service:
             request_hash=hashlib.sha256(submission.to_json().encode()).hexdigest(),
             idempotency_key=idempotency_key,
         )
-        chosen, fault = self._chosen(definition, submission.workload_uuids)
+        chosen, fault = self._chosen(definition, submission)
         if fault is not None:
             row = self.queue.add(new(workloads=(), error=fault))
         else:
@@ -185,9 +185,10 @@ class Service:
         return (short if is_free else long), long
 
     def _chosen(
-        self, definition: Definition, uuids: Sequence[str] | None
+        self, definition: Definition, submission: messages.Submission
     ) -> tuple[list[Workload], str | None]:
         """Choose workloads, in the dataset's order; or say why there are none."""
+        uuids = submission.workload_uuids
         known = self._workloads(definition.name)
         if not known:
             return [], f"No workloads found for definition {definition.name!r}"
@@ -197,14 +198,17 @@ class Service:
                 f"No workloads found for definition {definition.name!r} with the uuid "
                 f"{listed(map(shortened, unknown))}"
             )
-        wanted = set(uuids or self._of_class(known.values()))
+        wanted = set(uuids or self._of_class(known.values(), submission))
         return [each for uuid, each in known.items() if uuid in wanted], None
 
-    def _of_class(self, workloads: Iterable[Workload]) -> list[str]:
-        """Name the workloads of the run's class: of the workers' kind, where the operator names none."""
+    def _of_class(
+        self, workloads: Iterable[Workload], submission: messages.Submission
+    ) -> list[str]:
+        """Name the workloads of the run's class: that of workers which can run it, where the operator names none."""
         workloads = list(workloads)
         selection = Selection.of(self.config)
-        targets = [target_of(each.capability, self.config) for each in self._known_workers()]
+        fitting = self._fitting(submission, self._known_workers())
+        targets = [target_of(each, self.config) for each in fitting]
         classes = {selection.workload_class_on(target) for target in targets} or {"all"}
         wanted = [w.uuid for w in workloads if any(w.is_of_class(each) for each in classes)]
         return wanted or [each.uuid for each in workloads]
@@ -226,12 +230,8 @@ class Service:
         """Make a batch for each hardware that is to run it, with what is known of it already."""
         solution, hardware = submission.solution, submission.hardware
         known = self._known_workers()
-        named = None if hardware in {ANY, EACH} else hardware
-        fitting = [
-            each.capability
-            for each in known
-            if why_not(solution, named, each.capability, self.config) is None
-        ]
+        named = _named_hardware(submission)
+        fitting = self._fitting(submission, known)
         if known and not fitting:
             reasons = {why_not(solution, named, each.capability, self.config) for each in known}
             raise RefusedError(
@@ -251,6 +251,17 @@ class Service:
             )
             for place in places
         )
+
+    def _fitting(
+        self, submission: messages.Submission, known: Iterable[_KnownWorker]
+    ) -> list[Capability]:
+        """Give the workers that can run a submission, now or another time."""
+        named = _named_hardware(submission)
+        return [
+            each.capability
+            for each in known
+            if why_not(submission.solution, named, each.capability, self.config) is None
+        ]
 
     def _known(  # noqa: PLR0917  # all that a result depends on
         self,
@@ -458,6 +469,10 @@ class Service:
         if not (self.queue.forgive(device) or self.queue.forgive(f"{OWN}/{device}")):
             raise RefusedError(404, f"no device {shortened(device)!r}; `GET /health` names them")
         self.changes.tell(Changes.WORK)
+
+
+def _named_hardware(submission: messages.Submission) -> str | None:
+    return None if submission.hardware in {ANY, EACH} else submission.hardware
 
 
 def _require_names(solution: Solution) -> None:

@@ -33,6 +33,8 @@ class Place:
     folder: Path
     sizes: tuple[int, ...] = (100, 200)
     url: str = ""
+    database: str = ""
+    """The store, where it is no file of this folder."""
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,8 +45,8 @@ class Place:
         return self.folder / "dataset"
 
     @property
-    def store(self) -> Path:
-        return self.folder / "store.sqlite"
+    def store(self) -> str:
+        return self.database or str(self.folder / "store.sqlite")
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command; what it says on stderr goes to a file."""
@@ -63,7 +65,7 @@ class Place:
     def serve(self, *options: str, port: int = 0) -> subprocess.Popen[str]:
         """Start a server and wait until it answers."""
         process = self.start(
-            *("serve", "--local", str(self.dataset), "--store", str(self.store)),
+            *("serve", "--local", str(self.dataset), "--store", self.store),
             *("--port", str(port or self.port or 0), *QUICK, *options),
         )
         assert process.stdout is not None

@@ -28,6 +28,7 @@ from tests.flow.service_processes import (
     wait_for,
 )
 from tests.golden.test_document_schemas import faults
+from tests.postgres import own_postgres
 
 pytest.importorskip("uvicorn", reason="the service's extra is not installed")
 pytest.importorskip("fastapi", reason="the service's extra is not installed")
@@ -46,6 +47,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def here(tmp_path: Path) -> Iterator[Place]:
     with place(tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    with own_postgres() as address:
+        yield address
 
 
 def submit(at: Place, file: Path, *options: str) -> dict[str, object]:
@@ -129,7 +136,7 @@ def test_documents_are_what_their_schemas_say(served: Place, here: Place, tmp_pa
     file, server = kernel(tmp_path, f"{HONEST}# documented\n"), ("--server", served.url)
     store = ("--store", here.store)
     serving = here.start(
-        *("serve", "--local", str(here.dataset), "--store", str(here.store)),
+        *("serve", "--local", str(here.dataset), "--store", here.store),
         *("--no-worker", "--port", "0", "--json"),
     )
     assert serving.stdout is not None
@@ -174,7 +181,7 @@ def test_a_server_that_is_not_there_is_an_error_that_says_how_to_start_one(tmp_p
 
 def test_two_servers_of_one_store_are_one_too_many(served: Place) -> None:
     second = served.start(
-        *("serve", "--local", str(served.dataset), "--store", str(served.store), "--port", "0"),
+        *("serve", "--local", str(served.dataset), "--store", served.store, "--port", "0"),
         "--no-worker",
     )
 
@@ -183,7 +190,7 @@ def test_two_servers_of_one_store_are_one_too_many(served: Place) -> None:
 
 
 def test_an_address_that_others_reach_needs_a_token(here: Place) -> None:
-    options = ("--local", str(here.dataset), "--store", str(here.store), "--host", "0.0.0.0")
+    options = ("--local", str(here.dataset), "--store", here.store, "--host", "0.0.0.0")
 
     process = here.start("serve", *options, "--port", "0", "--no-worker")
 
@@ -192,7 +199,7 @@ def test_an_address_that_others_reach_needs_a_token(here: Place) -> None:
 
 
 def test_tenants_with_tokens_and_a_worker_of_another_machine(here: Place, tmp_path: Path) -> None:
-    store = ("--store", str(here.store))
+    store = ("--store", here.store)
     files = {}
     for name, scope in (("alice", "submit"), ("bob", "submit"), ("box", "worker")):
         made = call("tokens", "add", name, "--scopes", scope, *store)
@@ -233,16 +240,19 @@ def test_sigterm_finishes_what_is_worked_at_and_the_next_server_does_the_rest(he
 
 
 @pytest.mark.parametrize(
-    ("victims", "tasks"),
+    ("database", "victims", "tasks"),
     [
-        pytest.param(["server"] * 2, 6, id="server"),
-        pytest.param(["worker"] * 2, 6, id="worker"),
-        pytest.param(["server", "worker"] * 10, 40, id="twenty", marks=pytest.mark.full),
+        pytest.param("sqlite", ["server"] * 2, 6, id="server"),
+        pytest.param("sqlite", ["worker"] * 2, 6, id="worker"),
+        pytest.param("postgres", ["server", "worker"], 4, id="postgres"),
+        pytest.param("sqlite", ["server", "worker"] * 10, 40, id="twenty", marks=pytest.mark.full),
     ],
 )
 def test_kill_9_loses_nothing_and_records_nothing_twice(
-    here: Place, victims: list[str], tasks: int
+    here: Place, request: pytest.FixtureRequest, database: str, victims: list[str], tasks: int
 ) -> None:
+    if database == "postgres":
+        here.database = request.getfixturevalue("postgres")
     randomly = random.Random(len(victims))
     server = here.serve("--lease", "5s")
     with here.client() as client:

@@ -1,7 +1,6 @@
-"""The one place that knows which database holds the service's tables: SQLite, in a file or in memory.
+"""Where the service's tables are: in SQLite, in a file or in memory; `postgres` knows the other place.
 
-Statements are of the SQL that SQLite and PostgreSQL share, with values as `:name`; another database is another class
-with `transaction` and `close`.
+Statements are of the SQL that both share, with values as `:name`.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ import fcntl
 import os
 import sqlite3
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flashinfer_bench.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 Row = dict[str, Any]
 VERSION = 1
@@ -130,14 +130,14 @@ CREATE TABLE versions (version BIGINT PRIMARY KEY);
 
 
 class Statements:
-    """What is said inside one transaction."""
+    """What is said inside one transaction; `execute` runs a statement with its values."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, execute: Callable[[str, dict[str, Any]], Any]) -> None:
+        self._execute = execute
 
     def rows(self, statement: str, **values: Any) -> list[Row]:
         """Give all rows."""
-        cursor = self._connection.execute(statement, values)
+        cursor = self._execute(statement, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
@@ -152,18 +152,39 @@ class Statements:
 
     def change(self, statement: str, **values: Any) -> int:
         """Change rows; give how many."""
-        return self._connection.execute(statement, values).rowcount
+        return int(self._execute(statement, values).rowcount)
+
+
+class Database(Protocol):
+    """Transactions, one after another; any thread may ask."""
+
+    def transaction(self) -> AbstractContextManager[Statements]:
+        """Do all that is said in the block, durably, or nothing of it."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Statements]:
+        """Look at one moment's state."""
+        ...
+
+    def only_server(self) -> AbstractContextManager[None]:
+        """Be the one server of these tables; `UsageError` where there is another."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
 
 
 class SqliteDatabase:
     """One SQLite file. Any thread may ask; transactions come one after another, and are on disk when they end."""
 
     def __init__(self, path: Path | None) -> None:
+        self._path = path
         self._lock = threading.Lock()
         try:
             self._connection = self._opened(path)
             with self.transaction() as say:
-                _bring_up_to_date(say, path)
+                bring_up_to_date(say, str(path), _HAS_TABLES)
         except sqlite3.Error as error:
             raise StorageError(f"{path or 'the store'}: {error}") from error
 
@@ -186,7 +207,7 @@ class SqliteDatabase:
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                yield Statements(self._connection)
+                yield Statements(self._connection.execute)
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
@@ -198,9 +219,24 @@ class SqliteDatabase:
         with self._lock:
             self._connection.execute("BEGIN")
             try:
-                yield Statements(self._connection)
+                yield Statements(self._connection.execute)
             finally:
                 self._connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def only_server(self) -> Iterator[None]:
+        """Be the one server of this file; `UsageError` where there is another."""
+        if self._path is None:
+            yield
+            return
+        descriptor = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise another_server(str(self._path)) from None
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         """Close it."""
@@ -208,30 +244,33 @@ class SqliteDatabase:
             self._connection.close()
 
 
-def _bring_up_to_date(say: Statements, path: Path | None) -> None:
+_HAS_TABLES = "SELECT count(*) FROM sqlite_master WHERE name = 'versions'"
+
+
+def bring_up_to_date(say: Statements, store: str, has_tables: str) -> None:
     """Make the tables; later versions change them here, step by step."""
-    if not say.value("SELECT count(*) FROM sqlite_master WHERE name = 'versions'"):
+    if not say.value(has_tables):
         for statement in filter(str.strip, _TABLES.split(";")):
             say.change(statement)
         say.change("INSERT INTO versions VALUES (:version)", version=VERSION)
     found = say.value("SELECT max(version) FROM versions")
     if found > VERSION:
         raise UsageError(
-            f"{path} was written by a newer flashinfer-bench (tables {found}, this one knows {VERSION}): update it"
+            f"{store} was written by a newer flashinfer-bench (tables {found}, this one knows {VERSION}): update it"
         )
 
 
-@contextlib.contextmanager
-def only_server_of(path: Path) -> Iterator[None]:
-    """Hold a store for one server; `UsageError` where another has it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise UsageError(
-            f"another server runs on {path}: submit to that one, or name another --store"
-        ) from None
-    finally:
-        os.close(descriptor)
+def another_server(store: str) -> UsageError:
+    """Say that a store has a server."""
+    return UsageError(
+        f"another server runs on {store}: submit to that one, or name another --store"
+    )
+
+
+def open_store(store: str) -> Database:
+    """Open a file, or what a `postgresql://` address names."""
+    if not store.startswith(("postgresql://", "postgres://")):
+        return SqliteDatabase(Path(store))
+    from flashinfer_bench.serve.postgres import PostgresDatabase  # noqa: PLC0415  # an extra
+
+    return PostgresDatabase(store)

@@ -19,7 +19,7 @@ from flashinfer_bench.text.numbers import count_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from flashinfer_bench.serve.database import Row, SqliteDatabase, Statements
+    from flashinfer_bench.serve.database import Database, Row, Statements
 
 MOST_TRIES = 3
 """In a row, without a result: then the machines are at fault."""
@@ -114,7 +114,7 @@ class Queue:
 
     def __init__(
         self,
-        database: SqliteDatabase,
+        database: Database,
         limits: QueueLimits,
         *,
         clock: Callable[[], float] = time.time,
@@ -242,9 +242,10 @@ class Queue:
         with self._database.reading() as say:
             return say.rows(
                 "SELECT id, number, state, outcome, definition, solution, created_s, ended_s FROM tasks"
-                " WHERE (:tenant IS NULL OR tenant = :tenant) AND (:state IS NULL OR state = :state)"
-                " AND (:definition IS NULL OR definition = :definition)"
-                " AND (:before IS NULL OR number < :before) ORDER BY number DESC LIMIT :limit",
+                " WHERE (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)"
+                " AND (CAST(:state AS TEXT) IS NULL OR state = :state)"
+                " AND (CAST(:definition AS TEXT) IS NULL OR definition = :definition)"
+                " AND (CAST(:before AS BIGINT) IS NULL OR number < :before) ORDER BY number DESC LIMIT :limit",
                 tenant=tenant,
                 state=state,
                 definition=definition,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import MissingPackageError, UsageError
-from flashinfer_bench.serve.database import SqliteDatabase, only_server_of
+from flashinfer_bench.serve.database import open_store
 from flashinfer_bench.serve.queue import OWN, QueueLimits
 from flashinfer_bench.serve.service import Service
 
@@ -38,7 +38,8 @@ _BACKLOG = 2048
 class ServerOptions:
     """Where a server listens, what it keeps, and how patient it is."""
 
-    store: Path
+    store: str
+    """A file, or a `postgresql://` address."""
     host: str = "127.0.0.1"
     port: int = 8000
     devices: tuple[str, ...] = ()
@@ -48,12 +49,12 @@ class ServerOptions:
     lease_s: float = 30.0
 
 
-def default_store(trace_set: TraceSet) -> Path:
+def default_store(trace_set: TraceSet) -> str:
     """Give the file of a dataset's tasks: one for each folder that takes traces, in the user's cache."""
     target = trace_set.output or trace_set.root
     assert target is not None
     digest = hashlib.sha256(str(target.resolve()).encode()).hexdigest()[:16]
-    return settings.cache_path() / "service" / digest / "service.sqlite"
+    return str(settings.cache_path() / "service" / digest / "service.sqlite")
 
 
 def is_loopback(host: str) -> bool:
@@ -80,8 +81,8 @@ def serve(
     `ready` is told the URL once requests are answered. Raises `UsageError` for an address that is taken, or that
     others reach while no tokens were made.
     """
-    with only_server_of(options.store):
-        database = SqliteDatabase(options.store)
+    database = open_store(options.store)
+    with database.only_server():
         service = Service(trace_set, config, database, QueueLimits(lease_s=options.lease_s))
         try:
             if not is_loopback(options.host) and not service.tokens.are_demanded():

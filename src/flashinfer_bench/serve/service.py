@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.jobs import Target
     from flashinfer_bench.data import Definition, TraceSet, Workload
-    from flashinfer_bench.serve.database import Row, SqliteDatabase
+    from flashinfer_bench.serve.database import Database, Row
     from flashinfer_bench.serve.tokens import Requester
 
 _SWEEP_S = 1.0
@@ -67,7 +67,7 @@ class Service:
         self,
         trace_set: TraceSet,
         config: BenchmarkConfig,
-        database: SqliteDatabase,
+        database: Database,
         limits: QueueLimits | None = None,
     ) -> None:
         self.trace_set = trace_set

@@ -14,7 +14,7 @@ from flashinfer_bench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from flashinfer_bench.serve.database import Row, SqliteDatabase
+    from flashinfer_bench.serve.database import Database, Row
 
 Scope = Literal["read", "submit", "worker", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -60,7 +60,7 @@ _ALL = Quotas(_UNLIMITED, _UNLIMITED, float(_UNLIMITED))
 class Tokens:
     """The tenants and tokens of a store."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._set_tenant(LOCAL.tenant, _ALL, changes=False)
 

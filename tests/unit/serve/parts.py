@@ -15,7 +15,7 @@ from flashinfer_bench.data import (
 )
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.capabilities import VERSION
-from flashinfer_bench.serve.database import SqliteDatabase
+from flashinfer_bench.serve.database import Database, SqliteDatabase
 from flashinfer_bench.serve.queue import QueueLimits
 from flashinfer_bench.serve.service import Service
 from tests.flow.kernels import HONEST, dataset, solution
@@ -27,7 +27,7 @@ def service(
     trace_set: TraceSet | None = None,
     *,
     sizes: tuple[int, ...] = (100,),
-    database: SqliteDatabase | None = None,
+    database: Database | None = None,
     limits: QueueLimits | None = None,
 ) -> Service:
     """A service in memory."""

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.data import TraceSet
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import StorageError, UsageError
 from flashinfer_bench.serve import messages
-from flashinfer_bench.serve.database import SqliteDatabase, only_server_of
+from flashinfer_bench.serve.database import Database, SqliteDatabase, open_store
 from flashinfer_bench.serve.queue import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.tokens import LOCAL, Quotas, Requester
 from tests.flow.kernels import write_dataset
+from tests.postgres import emptied
 from tests.unit.serve.parts import (
     do_all,
     hand_in,
@@ -27,9 +28,12 @@ from tests.unit.serve.parts import (
 )
 
 
-@pytest.fixture
-def running() -> Iterator[Service]:
-    made = service(sizes=(100, 200))
+@pytest.fixture(params=["sqlite", "postgres"])
+def running(request: pytest.FixtureRequest) -> Iterator[Service]:
+    database: Database = SqliteDatabase(None)
+    if request.param == "postgres":
+        database = open_store(emptied(request.getfixturevalue("postgres")))
+    made = service(sizes=(100, 200), database=database)
     yield made
     made.close()
 
@@ -411,14 +415,10 @@ def test_a_revoked_token_counts_no_longer(running: Service) -> None:
 
 
 def test_a_store_has_one_server(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
+    first, second = (SqliteDatabase(tmp_path / "store.sqlite") for _ in range(2))
 
-    with (
-        only_server_of(store),
-        pytest.raises(UsageError, match="another server"),
-        only_server_of(store),
-    ):
-        pass
+    with first.only_server(), pytest.raises(UsageError, match="another server"):
+        second.only_server().__enter__()
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -430,3 +430,31 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="newer flashinfer-bench"):
         SqliteDatabase(store)
+
+
+def test_a_database_has_one_server_and_a_lost_connection_is_made_anew(postgres: str) -> None:
+    import psycopg
+
+    first = open_store(emptied(postgres))
+    with first.only_server():
+        with psycopg.connect(postgres, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND datname = current_database()"
+            )
+        with pytest.raises(psycopg.Error), first.reading() as say:
+            say.value("SELECT 1")
+
+        with first.reading() as say:
+            assert say.value("SELECT 1") == 1
+        with pytest.raises(UsageError, match="another server"):
+            open_store(postgres).only_server().__enter__()
+
+
+def test_a_database_that_is_not_there_is_an_error_without_its_password() -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+
+    with pytest.raises(StorageError) as refused:
+        open_store("postgresql://fib:secret@127.0.0.1:1/none")
+
+    assert "secret" not in str(refused.value)

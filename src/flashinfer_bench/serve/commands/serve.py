@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -50,9 +49,9 @@ _SANDBOXED = {"sandbox": "required"}
 )
 @click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Tasks and tokens lie there, in SQLite.  [default: in the cache folder, one for each dataset]",
+    metavar="FILE|DSN",
+    help="Tasks and tokens lie there: an SQLite file, or postgresql://….  [default: a file for each dataset in the "
+    "cache folder]",
 )
 @click.option(
     "--device",
@@ -91,7 +90,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     output: str | None,
     host: str,
     port: int,
-    store: Path | None,
+    store: str | None,
     device: str,
     no_worker: bool,
     grace: float,
@@ -137,7 +136,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
 
     def ready(url: str) -> None:
         if as_json:
-            screen.show_json({"schema_version": 1, "url": url, "store": str(options.store)})
+            screen.show_json({"schema_version": 1, "url": url, "store": options.store})
             sys.stdout.flush()
             return
         click.echo(f"serving {', '.join(map(str, trace_set.roots))} at {url}")

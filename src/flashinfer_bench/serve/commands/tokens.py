@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -53,8 +52,7 @@ def tokens() -> None:
 def _store_options(command: Decorated) -> Decorated:
     store = click.option(
         "--store",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
+        metavar="FILE|DSN",
         help="The server's store.  [default: that of the dataset, as `serve`]",
     )
     output = click.option("-o", "--output", metavar="DIR", help="As given to `serve`.")
@@ -101,7 +99,7 @@ def add(  # noqa: PLR0917  # click passes options by name
     device_seconds: float | None,
     local: tuple[str, ...],
     output: str | None,
-    store: Path | None,
+    store: str | None,
     as_json: bool,
 ) -> None:
     """Make a token for a tenant and print it, this once; a tenant sees its own tasks, and is their author."""
@@ -130,7 +128,7 @@ def add(  # noqa: PLR0917  # click passes options by name
 @_store_options
 @json_option
 @log_level_option
-def list_(local: tuple[str, ...], output: str | None, store: Path | None, as_json: bool) -> None:
+def list_(local: tuple[str, ...], output: str | None, store: str | None, as_json: bool) -> None:
     """List tokens by id, with tenants, scopes and quotas."""
     found = [
         ListedToken(
@@ -178,7 +176,7 @@ def list_(local: tuple[str, ...], output: str | None, store: Path | None, as_jso
 @json_option
 @log_level_option
 def revoke(
-    token_id: str, local: tuple[str, ...], output: str | None, store: Path | None, as_json: bool
+    token_id: str, local: tuple[str, ...], output: str | None, store: str | None, as_json: bool
 ) -> None:
     """Let a token count no longer, at once."""
     _tokens(local, output, store).revoke(token_id)
@@ -186,10 +184,10 @@ def revoke(
         screen.show_json({"schema_version": 1, "revoked": token_id})
 
 
-def _tokens(local: tuple[str, ...], output: str | None, store: Path | None) -> Tokens:
-    from flashinfer_bench.serve.database import SqliteDatabase  # noqa: PLC0415  # pydantic
+def _tokens(local: tuple[str, ...], output: str | None, store: str | None) -> Tokens:
+    from flashinfer_bench.serve.database import open_store  # noqa: PLC0415  # pydantic
     from flashinfer_bench.serve.running import default_store  # noqa: PLC0415
     from flashinfer_bench.serve.tokens import Tokens  # noqa: PLC0415
 
     path = store or default_store(load_dataset(local, output=output))
-    return Tokens(SqliteDatabase(path))
+    return Tokens(open_store(path))

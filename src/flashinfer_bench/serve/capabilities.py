@@ -29,10 +29,15 @@ VERSION = str(__version__)
 """Of this flashinfer-bench."""
 
 
-def capability_of(device: str, threads: int | None) -> Capability:
-    """Look at a device of this machine, without starting anything; `MissingPackageError` where nothing can run."""
+def require_torch() -> None:
+    """Refuse to work where nothing can run."""
     if importlib.util.find_spec("torch") is None:
         raise MissingPackageError("torch", extra="torch", needed_for="a worker")
+
+
+def capability_of(device: str, threads: int | None) -> Capability:
+    """Look at a device of this machine, without starting anything; `MissingPackageError` where nothing can run."""
+    require_torch()
     return Capability(
         device=device,
         kind="cpu" if device == "cpu" else "cuda",

@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 _WAIT_S = 20.0
 _BEATS_A_LEASE = 5
 _GONE = 404
+_NOT_LET_IN = (401, 403)
 _MOST_REASON = 9_000
 
 
@@ -110,6 +111,8 @@ class DeviceWorker:
         except RefusedError as error:
             if error.status == _GONE:
                 return None
+            if error.status in _NOT_LET_IN:
+                raise
             self._tell(str(error))
             self._is_stopping.wait(error.retry_after_s or 1)
             return worker
@@ -138,9 +141,10 @@ class DeviceWorker:
                 self._run(grant, pool, config, held)
             reason = "its worker stopped"
             is_fault = False
-        except BenchError as error:
-            reason, is_fault = f"{self._name}/{self.device}: {error}", True
-            self._tell(f"the batch of task {grant.task} failed here: {error}")
+        except Exception as error:  # noqa: BLE001  # whatever it is, another device is to try it, and not for ever
+            said = str(error) if isinstance(error, BenchError) else repr(error)
+            reason, is_fault = f"{self._name}/{self.device}: {said}", not held.is_over
+            self._tell(f"the batch of task {grant.task} failed here: {said}")
         finally:
             self._held = None
         if is_fault or held.is_over:

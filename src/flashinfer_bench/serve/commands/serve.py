@@ -110,6 +110,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     """
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.parent.pool import device_names, hardware_of  # noqa: PLC0415
+    from flashinfer_bench.serve.capabilities import require_torch  # noqa: PLC0415
     from flashinfer_bench.serve.running import (  # noqa: PLC0415
         ServerOptions,
         default_store,
@@ -118,6 +119,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
 
     devices = () if no_worker else device_names(device)
     for each in devices:
+        require_torch()
         hardware_of(each)
     trace_set = load_dataset(local, output=output)
     require_writable_place([trace_set.output] if trace_set.output else trace_set.roots)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import ipaddress
+import json
 import logging
 import signal
 import socket
@@ -47,6 +48,28 @@ class ServerOptions:
     grace_s: float = 30.0
     """How long it waits for what is worked at when it is to end."""
     lease_s: float = 30.0
+
+
+class JsonLogLine(logging.Formatter):
+    """A line of the log as a JSON object, with the task's id where it is about one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write it."""
+        line = {
+            "time_s": round(record.created, 3),
+            "level": record.levelname,
+            "task": getattr(record, "task", None),
+            "message": record.getMessage(),
+        }
+        return json.dumps(line)
+
+
+def log_as_json() -> None:
+    """Let this process, which serves until its end, write its log so."""
+    logger = logging.getLogger("flashinfer_bench")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLogLine())
+    logger.handlers = [handler]
 
 
 def default_store(trace_set: TraceSet) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import secrets
 import threading
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.serve.database import Database, Row
     from flashinfer_bench.serve.tokens import Requester
 
+_log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
 _MOST_NAME = 200
 _KNOWN_REQUIREMENTS = 1024
@@ -98,6 +100,8 @@ class Service:
     def _sweep(self) -> None:
         while not self._is_over.wait(_SWEEP_S):
             late = self.queue.sweep()
+            for task in late:
+                _say(task, "taken from a worker that is silent")
             self.changes.tell(*late, *([Changes.WORK] if late else []))
 
     # The dataset
@@ -168,6 +172,7 @@ class Service:
             batches = self._batches(submission, definition, chosen, caller.tenant)
             workloads = tuple(each.uuid for each in chosen)
             row = self.queue.add(new(workloads=workloads, batches=batches))
+        _say(row["id"], f"{row['solution']} of {caller.tenant}: {row['state']}")
         self.changes.tell(Changes.WORK)
         return messages.Submitted(
             task_id=row["id"],
@@ -371,6 +376,7 @@ class Service:
     def cancel(self, task_id: str, caller: Requester) -> messages.TaskState:
         """End a task at whatever stage it is."""
         self.queue.cancel(task_id, caller.sees)
+        _say(task_id, f"cancelled by {caller.tenant}")
         self.changes.tell(task_id)
         return self.state(task_id, caller)
 
@@ -392,6 +398,7 @@ class Service:
         leased = self.queue.take(worker_id, self._fits)
         if leased is None:
             return None
+        _say(leased.task, f"attempt {leased.attempt} begins")
         self.changes.tell(leased.task)
         known = self._workloads(leased.definition)
         return messages.Grant(
@@ -442,7 +449,9 @@ class Service:
             None if result.samples is None else json.dumps(result.samples),
             keys[result.workload],
         )
-        task_id = self.queue.finish(lease, ended, _summary(result, workload))
+        summary = _summary(result, workload)
+        task_id = self.queue.finish(lease, ended, summary)
+        _say(task_id, f"{summary['status'] or 'no trace'} with {summary['axes']}")
         self.changes.tell(task_id)
         self._recorder.catch_up()
 
@@ -450,6 +459,7 @@ class Service:
         """Take a batch back."""
         task = self.queue.release(lease, release.reason, is_fault=release.is_fault)
         if task is not None:
+            _say(task, f"given back: {shortened(' '.join(release.reason.split()), 300)}")
             self.changes.tell(task, Changes.WORK)
 
     def leave(self, worker_id: str) -> None:
@@ -469,6 +479,11 @@ class Service:
         if not (self.queue.forgive(device) or self.queue.forgive(f"{OWN}/{device}")):
             raise RefusedError(404, f"no device {shortened(device)!r}; `GET /health` names them")
         self.changes.tell(Changes.WORK)
+
+
+def _say(task: str, text: str) -> None:
+    """Write a line of the log that names its task."""
+    _log.info("task %s: %s", task, text, extra={"task": task})
 
 
 def _named_hardware(submission: messages.Submission) -> str | None:

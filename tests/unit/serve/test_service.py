@@ -14,6 +14,7 @@ from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.database import Database, SqliteDatabase, open_store
 from flashinfer_bench.serve.queue import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
+from flashinfer_bench.serve.running import JsonLogLine
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.tokens import LOCAL, Quotas, Requester
 from tests.flow.kernels import write_dataset
@@ -458,3 +459,17 @@ def test_a_database_that_is_not_there_is_an_error_without_its_password() -> None
         open_store("postgresql://fib:secret@127.0.0.1:1/none")
 
     assert "secret" not in str(refused.value)
+
+
+def test_lines_of_the_log_are_json_with_the_tasks_id(
+    running: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="flashinfer_bench")
+    worker = register(running)
+    task = running.submit(submission(), LOCAL).task_id
+    do_all(running, worker)
+
+    lines = [json.loads(JsonLogLine().format(record)) for record in caplog.records]
+
+    assert {line["task"] for line in lines} == {task}
+    assert "RUNTIME_ERROR with n=100" in lines[2]["message"]

@@ -106,7 +106,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     here. Needs fastapi and uvicorn: pip install 'flashinfer-bench[service]'.
 
     On this machine's own address no token is needed until the first is made with `tokens add`. With --json the
-    document comes once requests are answered.
+    document comes once requests are answered, and lines on stderr are JSON objects with the task's id.
     """
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.bench.parent.pool import device_names, hardware_of  # noqa: PLC0415
@@ -114,6 +114,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     from flashinfer_bench.serve.running import (  # noqa: PLC0415
         ServerOptions,
         default_store,
+        log_as_json,
     )
     from flashinfer_bench.serve.running import serve as run_server  # noqa: PLC0415
 
@@ -145,5 +146,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
         click.echo(f"submit   flashinfer-bench submit kernel.py --server {url} --definition NAME")
         log.inform(f"tasks and tokens: {options.store}; Ctrl-C ends it")
 
+    if as_json:
+        log_as_json()
     run_server(trace_set, chosen, options, ready)
     log.inform("ended; what waits goes on with the next server")

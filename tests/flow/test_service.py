@@ -258,7 +258,7 @@ def test_kill_9_loses_nothing_and_records_nothing_twice(
     with here.client() as client:
         ids = [client.submit(lasting(f"s{number}")).task_id for number in range(tasks)]
         for victim in victims:
-            time.sleep(randomly.uniform(0.2, 3.0))
+            time.sleep(randomly.uniform(0.2, 6.0))
             if victim == "server":
                 kill(server)
                 server = here.serve("--lease", "5s")

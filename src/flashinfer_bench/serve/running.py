@@ -266,7 +266,10 @@ class _OwnWorker:
             process.stdin.flush()
         if self._is_over.is_set():
             process.stdin.close()
-        return _ended(process, self._is_over)
+        code = _ended(process, self._is_over)
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        return code
 
 
 def _ended(process: subprocess.Popen[bytes], is_over: threading.Event) -> int:

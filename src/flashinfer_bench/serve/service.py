@@ -99,7 +99,13 @@ class Service:
 
     def _sweep(self) -> None:
         while not self._is_over.wait(_SWEEP_S):
-            late = self.queue.sweep()
+            try:
+                late = self.queue.sweep()
+            except Exception:
+                _log.exception(
+                    "cannot look for silent workers; trying again"
+                )  # the database may come back
+                continue
             for task in late:
                 _say(task, "taken from a worker that is silent")
             self.changes.tell(*late, *([Changes.WORK] if late else []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.errors import StorageError, UsageError
 from flashinfer_bench.serve import messages
+from flashinfer_bench.serve import service as service_module
 from flashinfer_bench.serve.database import Database, SqliteDatabase, open_store
 from flashinfer_bench.serve.queue import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
@@ -459,6 +461,22 @@ def test_a_database_that_is_not_there_is_an_error_without_its_password() -> None
         open_store("postgresql://fib:secret@127.0.0.1:1/none")
 
     assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_fails_for_a_while_ends_no_sweeping(
+    running: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def sweep() -> list[str]:
+        asked.append(1)
+        raise OSError("gone")
+
+    monkeypatch.setattr(service_module, "_SWEEP_S", 0.01)
+    monkeypatch.setattr(running.queue, "sweep", sweep)
+    time.sleep(1.2)
+
+    assert len(asked) > 1
 
 
 def test_lines_of_the_log_are_json_with_the_tasks_id(

@@ -101,7 +101,7 @@ class Service:
         while not self._is_over.wait(_SWEEP_S):
             try:
                 late = self.queue.sweep()
-            except Exception:
+            except Exception:  # noqa: BLE001  # the database may come back
                 _log.exception(
                     "cannot look for silent workers; trying again"
                 )  # the database may come back

@@ -88,6 +88,7 @@ CREATE TABLE batches (
     requirement TEXT NOT NULL,
     state TEXT NOT NULL,
     tries BIGINT NOT NULL DEFAULT 0,
+    begun BIGINT NOT NULL DEFAULT 0,
     lease TEXT UNIQUE,
     worker TEXT,
     device TEXT,

@@ -30,6 +30,8 @@ _DAY_S = 86_400.0
 _MINUTE_S = 60.0
 _MOST_TOLD = 2_000
 """Events of a task that workers tell; what the server itself says always has room."""
+_BEGINS = ("building", "started")
+"""What a worker tells once it touches a solution: only then its death may be that solution's doing."""
 _STATES_AT_END = ("completed", "failed")
 
 
@@ -292,7 +294,9 @@ class Queue:
             for batch in say.rows(
                 "SELECT * FROM batches WHERE state = 'leased' AND device = :device", device=device
             ):
-                self._give_back(say, batch, f"the worker of {device} began anew", counts=True)
+                self._give_back(
+                    say, batch, f"the worker of {device} began anew", counts=batch["begun"]
+                )
             say.change("DELETE FROM workers WHERE device = :device", device=device)
             say.change(
                 "INSERT INTO workers VALUES (:id, :device, :capability, :now, NULL)",
@@ -312,7 +316,7 @@ class Queue:
                 worker=worker_id,
             )
             for batch in held:
-                self._give_back(say, batch, reason, counts=is_fault)
+                self._give_back(say, batch, reason, counts=is_fault and batch["begun"])
             change = "seen_s = 0" if is_fault else "left_s = :now"
             say.change(
                 f"UPDATE workers SET {change} WHERE id = :id AND left_s IS NULL",  # noqa: S608  # our own words
@@ -380,7 +384,7 @@ class Queue:
     ) -> Leased:
         lease = secrets.token_hex(16)
         say.change(
-            "UPDATE batches SET state = 'leased', lease = :lease, worker = :worker, device = :device,"
+            "UPDATE batches SET state = 'leased', begun = 0, lease = :lease, worker = :worker, device = :device,"
             " leased_s = :now, expires_s = :expires WHERE id = :id",
             id=batch["id"],
             lease=lease,
@@ -423,6 +427,8 @@ class Queue:
             if batch is None:
                 return None
             self._prolong(say, batch, now_s)
+            if any(kind in _BEGINS for kind, _ in told):
+                say.change("UPDATE batches SET begun = 1 WHERE id = :id", id=batch["id"])
             room = _MOST_TOLD - (_last_event(say, batch["task"]))
             for kind, data in told[: max(0, room)]:
                 self._note(say, batch["task"], kind, **data)
@@ -504,7 +510,7 @@ class Queue:
                     f"no heartbeat of {batch['device']} came for {self.limits.lease_s:g} seconds"
                 )
                 _strike(say, batch["device"], reason)
-                self._give_back(say, batch, reason, counts=True)
+                self._give_back(say, batch, reason, counts=batch["begun"])
         return [batch["task"] for batch in late]
 
     def begin_anew(self) -> None:
@@ -593,7 +599,7 @@ class Queue:
     def _give_back(self, say: Statements, batch: Row, reason: str, *, counts: bool) -> None:
         """Let a batch wait again, or fail once it was tried often enough."""
         now_s = self._clock()
-        tries = batch["tries"] + counts
+        tries = batch["tries"] + bool(counts)
         is_last = tries >= MOST_TRIES
         _end_batch(say, batch, "failed" if is_last else "waiting", now_s)
         say.change("UPDATE batches SET tries = :tries WHERE id = :id", id=batch["id"], tries=tries)

@@ -93,7 +93,7 @@ def test_an_expired_lease_goes_to_another_and_its_late_answer_is_refused() -> No
         hand_in(running, late)
     hand_in(running, again)
 
-    assert (late.attempt, again.attempt) == (1, 2)
+    assert late.lease != again.lease
     state = running.state(task.task_id, LOCAL)
     assert len(state.traces or ()) == 1
     running.close()
@@ -135,6 +135,20 @@ def test_three_faults_in_a_row_end_a_task_and_are_not_its_fault(running: Service
     state = running.state(task.task_id, LOCAL)
     assert (state.status, state.outcome) == ("failed", "infra_failed")
     assert "not the solution" in (state.error or "")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_worker_that_dies_counts_once_it_had_begun(running: Service, begun: bool) -> None:
+    task = running.submit(submission(), LOCAL).task_id
+    told = messages.Beat.model_validate({"events": [{"kind": "started", "data": {}}] * begun})
+
+    for _ in range(3):
+        grant = running.take(register(running))
+        assert grant is not None
+        assert running.keep(grant.lease, told).is_held
+    register(running)  # which says that the last one is gone
+
+    assert running.state(task, LOCAL).outcome == ("infra_failed" if begun else None)
 
 
 def test_three_faults_in_a_row_quarantine_a_device_until_it_is_forgiven(running: Service) -> None:

@@ -301,7 +301,12 @@ class _HeldLease:
     def _is_kept(self, told: list[messages.WorkerEvent]) -> bool:
         """Tell whether the lease holds; a server that does not answer may yet."""
         try:
-            return self._link.beat(self._lease, messages.Beat(events=told)).is_held
+            is_held = self._link.beat(self._lease, messages.Beat(events=told)).is_held
+            if not is_held:
+                self._tell(
+                    "this lease is over: its task was cancelled, or its batch went to another"
+                )
+            return is_held
         except UnreachableError:
             return True
         except RefusedError as error:

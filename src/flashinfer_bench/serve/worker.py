@@ -301,14 +301,12 @@ class _HeldLease:
     def _is_kept(self, told: list[messages.WorkerEvent]) -> bool:
         """Tell whether the lease holds; a server that does not answer may yet."""
         try:
-            is_held = self._link.beat(self._lease, messages.Beat(events=told)).is_held
-            if not is_held:
-                self._tell(
-                    "this lease is over: its task was cancelled, or its batch went to another"
-                )
-            return is_held
+            state = self._link.beat(self._lease, messages.Beat(events=told))
         except UnreachableError:
             return True
         except RefusedError as error:
             self._tell(str(error))
             return False
+        if not state.is_held:
+            self._tell("this lease is over: its task was cancelled, or its batch went to another")
+        return state.is_held

@@ -60,6 +60,7 @@ docs: $(READY) ## rewrite the pages that are made from commands and rules
 	$(BIN)/python docs/generate_cli.py
 	$(BIN)/python docs/generate_attacks.py
 	$(BIN)/python docs/generate_validation.py
+	$(BIN)/python docs/generate_openapi.py
 
 site: $(READY) ## build the documentation as a site, in build/docs; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "html": "tests/golden/test_site.py",
     "schema": "below",
     "import-kernelbench": "tests/flow/test_import_kernelbench.py",
+    **dict.fromkeys(("serve", "worker", "submit", "tasks", "cancel"), "tests/flow/test_service.py"),
+    **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }
 """Documents that are not recorded, and where they are tested."""
 TYPES = {
@@ -153,6 +155,7 @@ SAME = {
     "validate-render": "validate",
     "export-csv": "export",
     "export-markdown": "export",
+    "export-solution": "pack",
     "export-parquet": "export",
     "export-flashinfer-trace": "merge",
     "import-flashinfer-trace": "merge",

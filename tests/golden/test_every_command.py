@@ -26,6 +26,10 @@ ELSEWHERE = {
     "pack --json": "tests/unit/cli/test_dataset_commands.py",
     "unpack --json": "tests/unit/cli/test_dataset_commands.py",
     "new solution --json": "tests/unit/cli/test_dataset_commands.py",
+    "serve": "it serves: tests/flow/test_service.py",
+    "worker": "it works for a server, as",
+    **dict.fromkeys(("submit", "tasks", "cancel"), "they ask a server, as"),
+    **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }
 NAMES = {
     "run": "run-page",

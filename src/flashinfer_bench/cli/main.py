@@ -80,7 +80,7 @@ COMMANDS = {
 
 ORDER = (
     *("run", "list", "show", "report", "compare", "export", "check", "ab", "doctor"),
-    *("attack-test", "replay", "trace"),
+    *("attack-test", "replay", "trace", "serve", "worker", "submit", "tasks", "cancel", "tokens"),
     *("decompose", "kernelbench", "import", "hub", "init", "new", "pack", "unpack", "schema"),
     *("validate", "validate-render"),
 )

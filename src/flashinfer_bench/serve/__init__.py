@@ -1,0 +1,1 @@
+"""The evaluation service: others submit solutions, workers pull them, traces go to a dataset."""

@@ -1,0 +1,1 @@
+"""Commands of the service: of who runs it, and of who submits to it."""

@@ -1,0 +1,152 @@
+"""Serve a dataset: others submit solutions and get traces."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.commands import Command
+from flashinfer_bench.cli.datasets import load_dataset, require_writable_place
+from flashinfer_bench.cli.options import SECONDS, dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.setting_options import setting_options, settings_about
+
+_MOST_PORT = 65_535
+_SANDBOXED = {"sandbox": "required"}
+
+
+@click.command(
+    cls=Command,
+    document={"url": "str", "store": "str"},
+    examples=[
+        "flashinfer-bench serve --local examples/dataset",
+        "flashinfer-bench serve --local dataset --output traces --port 9000 --device cuda:0,cuda:1",
+        "flashinfer-bench serve --local dataset --host 0.0.0.0 --no-worker",
+    ],
+)
+@dataset_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Traces and submitted solutions go there.  [default: into the dataset]",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where it listens; an address that other machines reach needs tokens (`tokens add`).",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, _MOST_PORT),
+    default=8000,
+    show_default=True,
+    help="0 takes a free one.",
+)
+@click.option(
+    "--store",
+    metavar="FILE|DSN",
+    help="Tasks and tokens lie there: an SQLite file, or postgresql://….  [default: a file for each dataset in the "
+    "cache folder]",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAMES",
+    help="What the server's own worker runs on: cpu, cuda:0, or several as cuda:0,cuda:1.",
+)
+@click.option("--no-worker", is_flag=True, help="Start no worker; others connect with `worker`.")
+@click.option(
+    "--grace",
+    type=SECONDS,
+    default="30s",
+    show_default=True,
+    metavar="SECONDS",
+    help="How long SIGTERM and Ctrl-C wait for what is worked at.",
+)
+@click.option(
+    "--lease",
+    type=SECONDS,
+    default="30s",
+    show_default=True,
+    metavar="SECONDS",
+    help="A worker that is silent for so long has lost its work to another.",
+)
+@setting_options("workload_class")
+@click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
+@setting_options(
+    *settings_about("measured", "judged", "run"),
+    helps={"sandbox": "How solutions are sandboxed (docs/sandbox.md).  [default: required]"},
+)
+@json_option
+@log_level_option
+def serve(  # noqa: PLR0917  # click passes options by name
+    local: tuple[str, ...],
+    output: str | None,
+    host: str,
+    port: int,
+    store: str | None,
+    device: str,
+    no_worker: bool,
+    grace: float,
+    lease: float,
+    config: str | None,
+    settings: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Serve a dataset: others submit solutions and get traces.
+
+    Starts a worker of its own, and takes those of other machines (`worker`). A task is on disk before its id
+    is told: whatever ends the server, the next one goes on. The settings of all evaluations are those given
+    here. Needs fastapi and uvicorn: pip install 'flashinfer-bench[service]'.
+
+    On this machine's own address no token is needed until the first is made with `tokens add`. With --json the
+    document comes once requests are answered, and lines on stderr are JSON objects with the task's id.
+    """
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import device_names, hardware_of  # noqa: PLC0415
+    from flashinfer_bench.serve.capabilities import require_torch  # noqa: PLC0415
+    from flashinfer_bench.serve.running import (  # noqa: PLC0415
+        ServerOptions,
+        default_store,
+        log_as_json,
+    )
+    from flashinfer_bench.serve.running import serve as run_server  # noqa: PLC0415
+
+    devices = () if no_worker else device_names(device)
+    for each in devices:
+        require_torch()
+        hardware_of(each)
+    trace_set = load_dataset(local, output=output)
+    require_writable_place([trace_set.output] if trace_set.output else trace_set.roots)
+    options = ServerOptions(
+        store=store or default_store(trace_set),
+        host=host,
+        port=port,
+        devices=devices,
+        grace_s=grace,
+        lease_s=lease,
+    )
+    if config is None:
+        chosen = BenchmarkConfig.default(**_SANDBOXED | settings)
+    else:
+        chosen = BenchmarkConfig.from_yaml(config, beneath=_SANDBOXED, **settings)
+
+    def ready(url: str) -> None:
+        if as_json:
+            screen.show_json({"schema_version": 1, "url": url, "store": options.store})
+            sys.stdout.flush()
+            return
+        click.echo(f"serving {', '.join(map(str, trace_set.roots))} at {url}")
+        click.echo(f"submit   flashinfer-bench submit kernel.py --server {url} --definition NAME")
+        log.inform(f"tasks and tokens: {options.store}; Ctrl-C ends it")
+
+    if as_json:
+        log_as_json()
+    run_server(trace_set, chosen, options, ready)
+    log.inform("ended; what waits goes on with the next server")

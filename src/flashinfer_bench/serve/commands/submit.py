@@ -1,0 +1,210 @@
+"""Submit a solution to a server, wait for it, and show what became of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.commands import Command, ManyOption
+from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from
+from flashinfer_bench.cli.options import SECONDS, json_option, log_level_option
+from flashinfer_bench.errors import BenchError, DeviceError, UsageError
+from flashinfer_bench.report.jobs import for_document, job_line, job_result
+from flashinfer_bench.serve.commands.connecting import server_options
+from flashinfer_bench.serve.screens import NotRun, SubmissionReport, submission_page
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data import Solution
+    from flashinfer_bench.serve.client import ServiceClient
+    from flashinfer_bench.serve.messages import TaskEvent, TaskState
+
+_ENDED = ("completed", "failed")
+
+
+@click.command(
+    cls=Command,
+    document={"submit": "flashinfer_bench.serve.screens:SubmissionReport"},
+    examples=[
+        "flashinfer-bench submit kernel.py --definition rmsnorm_h4096",
+        "flashinfer-bench submit kernel.cu --server http://farm:8000 --token-file my.token --definition gemm --json",
+        "flashinfer-bench submit solution.json --fresh --hardware each",
+    ],
+)
+@click.argument("kernel", metavar="FILE")
+@server_options
+@click.option("--definition", metavar="NAME", help="What a kernel file implements.")
+@click.option("--name", metavar="NAME", help="What the solution is called.  [default: the file's]")
+@click.option("--author", metavar="NAME", help="Who wrote it; with a token, its tenant.")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
+    help="Language of a kernel file.  [default: by its suffix]",
+)
+@click.option(
+    "--entry-point",
+    metavar="FUNCTION",
+    help="Function to call in it.  [default: run, or the only one]",
+)
+@click.option("--workloads", cls=ManyOption, metavar="UUID...", help="Workloads to run on.")
+@click.option(
+    "--hardware",
+    default="any",
+    show_default=True,
+    metavar="NAME",
+    help="any worker, each hardware the server knows, or one by name.",
+)
+@click.option(
+    "--fresh", is_flag=True, help="Evaluate again, with other inputs, what was evaluated before."
+)
+@click.option("--no-wait", is_flag=True, help="Print the task's id, and do not wait for its end.")
+@click.option(
+    "--wait",
+    "most_s",
+    type=SECONDS,
+    metavar="SECONDS",
+    help="Wait no longer; the task goes on.  [default: as long as it takes]",
+)
+@json_option
+@log_level_option
+def submit(  # noqa: PLR0917  # click passes options by name
+    kernel: str,
+    server: str,
+    token: str | None,
+    definition: str | None,
+    name: str | None,
+    author: str | None,
+    language: str | None,
+    entry_point: str | None,
+    workloads: tuple[str, ...],
+    hardware: str,
+    fresh: bool,
+    no_wait: bool,
+    most_s: float | None,
+    as_json: bool,
+) -> None:
+    """Submit a solution to a server, wait for it, and show what became of it.
+
+    FILE is a kernel as `check` takes it, a folder with a `solution.toml`, or a solution's JSON file. Progress
+    goes to stderr. Ctrl-C ends the waiting and not the task.
+
+    Exits with 1 when a workload did not pass, and with 4 when the service could not evaluate it.
+    """
+    from flashinfer_bench.serve.client import ServiceClient  # noqa: PLC0415  # pydantic
+
+    with ServiceClient(server, token) as client:
+        solution = _solution(client, Path(kernel), definition, language, entry_point)
+        changed = {"name": name or solution.name, "author": author or solution.author}
+        solution = solution.model_copy(update=changed)
+        submitted = client.submit(solution, workloads=workloads, hardware=hardware, fresh=fresh)
+        log.inform(f"task {submitted.task_id} on {client.server}")
+        task = submitted.task_id
+        state = client.task(task) if no_wait else _awaited(client, task, most_s)
+    _show(state, client.server, solution, as_json=as_json)
+
+
+def _solution(
+    client: ServiceClient,
+    path: Path,
+    definition: str | None,
+    language: str | None,
+    entry_point: str | None,
+) -> Solution:
+    from flashinfer_bench.data import Solution, load_json_file, pack  # noqa: PLC0415  # pydantic
+
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    if path.is_dir() or path.suffix == ".json":
+        solution = pack(path) if path.is_dir() else load_json_file(Solution, path)
+        if definition not in {None, solution.definition}:
+            raise UsageError(f"{path} implements {solution.definition}, not {definition}")
+        return solution
+    if definition is None:
+        raise UsageError("name what the kernel implements with --definition NAME")
+    kinds = sorted({worker.kind for worker in client.health().workers}) or ["cpu"]
+    made = solution_from(
+        path, client.definition(definition), hints_of(language, entry_point, kinds[0])
+    )
+    if made.spec.language.value == "cuda":
+        return made
+    spec = made.spec.model_copy(update={"target_hardware": kinds})
+    return made.model_copy(update={"spec": spec, "author": "submit"})
+
+
+def _awaited(client: ServiceClient, task: str, most_s: float | None) -> TaskState:
+    """Tell what happens to a task until it has ended."""
+    until_s = time.monotonic() + (most_s or float("inf"))
+    state = client.task(task)
+    if state.status not in _ENDED:
+        if state.waiting_for:
+            log.warn(f"it waits for {state.waiting_for}")
+        for event in client.events(task, most_s=until_s - time.monotonic()):
+            log.inform(_event_line(event))
+            if time.monotonic() > until_s:
+                break
+        state = client.wait(task, most_s=max(0.0, until_s - time.monotonic()))
+    return state
+
+
+def _event_line(event: TaskEvent) -> str:
+    """Say what happened in one line."""
+    data = event.data
+    match event.kind:
+        case "queued":
+            return f"queued, {data['place']} in the queue"
+        case "leased":
+            return f"taken by {data['hardware']}, attempt {data['attempt']}"
+        case "started":
+            return f"started {data['axes']}"
+        case "finished":
+            return f"{data['status'] or 'no trace'} {data['axes']}"
+        case "requeued" | "given_up":
+            return f"{event.kind.replace('_', ' ')}: {data['reason']}"
+        case _:
+            return event.kind
+
+
+def _show(state: TaskState, server: str, solution: Solution, *, as_json: bool) -> None:
+    results = tuple(
+        job_result(trace, solution, device="", is_saved=True) for trace in state.traces or ()
+    )
+    report = SubmissionReport(
+        server=server,
+        task=state.task_id,
+        status=state.status,
+        outcome=state.outcome,
+        definition=state.definition,
+        solution=state.solution,
+        cached=state.cached,
+        error=state.error,
+        jobs=results,
+        not_run=tuple(NotRun(each.workload, each.reason) for each in state.left_out),
+    )
+    failure = _failure(report)
+    exit_code = failure.exit_code if failure is not None else _exit_code(report)
+    if as_json:
+        told = replace(report, jobs=for_document(report.jobs))
+        screen.show_json({"schema_version": 1, "submit": told}, exit_code)
+    else:
+        for result in results:
+            log.inform(job_line(result))
+        screen.show(submission_page(report))
+    if failure is not None:
+        raise failure
+    click.get_current_context().exit(exit_code)
+
+
+def _failure(report: SubmissionReport) -> BenchError | None:
+    if report.status != "failed":
+        return None
+    sentence = f"task {report.task} failed: {report.error}"
+    is_users = report.outcome in {"cancelled", "no_workloads"}
+    return UsageError(sentence) if is_users else DeviceError(sentence)
+
+
+def _exit_code(report: SubmissionReport) -> int:
+    return 1 if report.not_run or any(not job.is_passed for job in report.jobs) else 0

@@ -119,6 +119,23 @@ def test_tensors_that_were_there_before_are_constants_named_by_where_they_are() 
     assert set(found.constants) <= set(found.trace.values)
 
 
+def test_constants_are_numbered_as_they_are_read_on_meta_too() -> None:
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        moved = m.constants[0].to(x.device)  # no operation
+        return x * m.constant + moved
+
+    source = source_of(forward, X)
+    numbered = [
+        {each.id: each.name for each in capture(source, device=device).trace.values.values()}
+        for device in ("meta", "cpu")
+    ]
+
+    assert numbered[0] == numbered[1]
+    assert list(numbered[0].values()).index("constant") < list(numbered[0].values()).index(
+        "constants[0]"
+    )
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -105,6 +105,34 @@ def test_a_model_in_stages_starts_narrow_with_windows_that_divide_its_last_stage
     assert made["depths"] == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("given", "name", "size"),
+    [
+        ({"num_filters": 64, "upsampling_ratios": [8, 6, 5]}, "num_filters", 8),
+        ({"encoder_hidden_size": 48, "downsampling_ratios": [2] * 5}, "encoder_hidden_size", 4),
+        ({"patch_embeds_hidden_size": 96, "depths": [2] * 4}, "patch_embeds_hidden_size", 8),
+        ({"hidden_size": 512, "upsample_groups": 512}, "upsample_groups", 64),
+        ({"hidden_size": 512, "n_groups": 8}, "n_groups", 8),
+        ({"post_conv_in_channels": 256}, "post_conv_in_channels", 64),
+        ({"duration_predictor_channels": 256}, "duration_predictor_channels", 64),
+        ({"upsample_initial_channel": 512}, "upsample_initial_channel", 64),
+        ({"max_text_length": 500}, "max_text_length", 2),
+        ({"sinkhorn_iterations": 100}, "sinkhorn_iterations", 2),
+        ({"num_layers_per_stack": 16}, "num_layers_per_stack", 2),
+    ],
+)
+def test_what_grows_from_stage_to_stage_and_loops_are_reduced(
+    given: dict[str, Any], name: str, size: int
+) -> None:
+    assert reduced(given, STEPS[0])[name] == size
+
+
+def test_layers_that_only_a_list_counts_are_reduced() -> None:
+    made = reduced({"gnn_layers_types": ["self", "cross"] * 9}, STEPS[0])
+
+    assert made["gnn_layers_types"] == ["self", "cross"]
+
+
 def test_images_hold_whole_patches() -> None:
     made = reduced({"image_size": 336, "patch_size": 14}, STEPS[0])
 

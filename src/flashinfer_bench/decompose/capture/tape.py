@@ -80,7 +80,7 @@ class Tape:
         """By scope, what its code calls the values that it was given."""
         self._scopes = scopes
         self._device = device
-        self._held = held
+        self._held = dict(held)
         self._watch = watch
         self._objects = Objects(emit=self._restate, keep=device == "meta")
 
@@ -103,8 +103,9 @@ class Tape:
         return known.is_state if known else id(tensor) in self._held
 
     def lift(self, tensor: torch.Tensor, stands_for: torch.Tensor) -> None:
-        """Note that a tensor takes the place of one that was there before the run."""
-        self._lifted(tensor, self._held.get(id(stands_for)))
+        """Note that a tensor takes the place of one that was there before the run; it is numbered when it is read."""
+        if (held := self._held.get(id(stands_for))) is not None:
+            self._held[id(tensor)] = held
 
     def _entry(self, tensor: torch.Tensor) -> TensorObject:
         entry = self._objects.find(tensor) or self._objects.twin(tensor)

@@ -43,14 +43,14 @@ SOURCE_POSITIONS = 64
 _TINY = 8
 
 _LAYERS = re.compile(
-    r"^(num_.*layers|n_layers?|.*_layers|layers|depth|.*_depth|num_blocks|num_.*_blocks|n_blocks?)$"
+    r"^(num_.*layers|num_layers_per_.*|n_layers?|.*_layers|layers|depth|.*_depth|num_blocks|num_.*_blocks|n_blocks?)$"
 )
 _NO_LAYERS = re.compile(r"window|adapter|feat|shared|interval|encode_proj|first|mlp_only|no_rope")
 _KV_HEADS = re.compile(r"(key_value|kv|value|key)_heads$|^n_head_kv$")
 _HEADS = re.compile(r"heads?$|^n_head")
 _HEAD_SIZES = re.compile(r"head_dim|dim_head|d_head|head_size|^d_kv$|headdim|head_width|rotary_dim")
 _STAYS = re.compile(
-    r"vocab|token|kernel|patch|stride|window|expand|factor|ratio|channels_last|num_channels|in_channels|"
+    r"vocab|token|kernel|patch|stride|window|expand|factor|(?<!du)ratio|channels_last|num_channels|in_channels|"
     r"conv_size|d_conv|mel|feature_size|rate|sampl|group|input_size|epoch|prob|temperature|base|theta|"
     r"bucket|distance|_loss|cost|version|eps|scale|n_fft|hop_length|shape_size|max_.*_size"
 )
@@ -72,6 +72,10 @@ _QUERIES = re.compile(r"num_(.*_)?(queries|query_tokens|latents|proposals)$")
 _CHUNKS = re.compile(
     r"^(mamba_)?chunk_size$|sliding_window|local_window|index_topk|attention_window"
 )
+_ROUNDS = re.compile(r"sinkhorn_iter|^max_text_length$")
+"""Of a loop that a model runs by itself."""
+_DOUBLED = ("num_filters", "encoder_hidden_size")
+_LAYER_KINDS = re.compile(r"layers?_(block_)?types?$")
 _INDICES = re.compile(r"ind(ex|ices|exes)|idx|layers")
 _BACKBONE = ("out_features", "out_indices", "_out_features", "_out_indices", "stage_names")
 _TOKEN_IDS = re.compile(
@@ -106,6 +110,7 @@ class _Reduced:
                 0,
             )
         )
+        self._layers = self._layers or _listed_layers(defaults)
         self._kept = _kept_layers(defaults, self._layers, max(step.layers, self._taps))
         self._width = min(
             self._first("hidden_size", "d_model", "n_embd", "embed_dim", "dim") or step.width,
@@ -154,6 +159,7 @@ class _Reduced:
             (_QUERIES, _TINY),
             (_CHUNKS, _TINY),
             (_RANKS, step.width // 2),
+            (_ROUNDS, 2),
         ):
             if pattern.search(name):
                 return min(value, most)
@@ -179,6 +185,12 @@ class _Reduced:
             return min(value, step.heads)
         if name == "window_size" and _is_int_list(self._given.get("depths")):
             return min(value, 2)  # windows divide the smallest stage too
+        if name in _DOUBLED and (ratios := self._ratios()):
+            return min(value, max(4, step.width >> ratios))
+        if name == "patch_embeds_hidden_size" and _is_int_list(self._given.get("depths")):
+            return min(value, step.width >> (len(self._given["depths"]) - 1))
+        if name == "upsample_initial_channel" or self._is_depthwise(name, value):
+            return min(value, step.width)
         if _STAYS.search(name):
             return value
         if name == "embed_dim" and _is_int_list(self._given.get("depths")):
@@ -186,6 +198,17 @@ class _Reduced:
         if _INNER.search(name):
             return min(value, 2 * step.width)
         return min(value, step.width) if _WIDTHS.search(name) else value
+
+    def _ratios(self) -> int:
+        """Count the stages that double a width each."""
+        names = ("downsampling_ratios", "upsampling_ratios")
+        return next((len(self._given[name]) for name in names if self._given.get(name)), 0)
+
+    def _is_depthwise(self, name: str, value: int) -> bool:
+        """Say whether these are as many groups as channels, or what a stage takes from one that is reduced."""
+        if name.endswith("_groups"):
+            return value == self._given.get("hidden_size")
+        return name.endswith("_in_channels") and not name.startswith("num")
 
     def _head_size(self, name: str = "") -> int:
         heads = min(self._heads, self._step.heads) or self._step.heads
@@ -267,6 +290,12 @@ def _is_layers(name: str) -> bool:
 
 def _in_eights(size: float) -> int:
     return max(_TINY, round(size / _TINY) * _TINY)
+
+
+def _listed_layers(given: Mapping[str, Any]) -> int:
+    """Count layers where only a list of their kinds tells how many there are."""
+    lists = (value for name, value in given.items() if _LAYER_KINDS.search(name))
+    return max((len(each) for each in lists if isinstance(each, list | tuple)), default=0)
 
 
 def _kept_layers(given: Mapping[str, Any], layers: int, most: int) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def _family(
     r"""Write one family.
 
     >>> _family("leases", "gauge", "Held.", [({}, 2), ({"a": 'b"'}, 0.5)]).splitlines()[2:]
-    ['flashinfer_bench_leases 2', 'flashinfer_bench_leases{a="b\\\\""} 0.5']
+    ['flashinfer_bench_leases 2', 'flashinfer_bench_leases{a="b\\""} 0.5']
     """
     full = f"flashinfer_bench_{name}"
     lines = [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]

@@ -218,6 +218,7 @@ class JobEvaluation:
             trials=self._settings.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
+            is_cold=self._rules.is_cold,
         )
 
     # ---------------------------------------------------------------- timing

@@ -46,8 +46,11 @@ class Monitor:
         trials: int,
         cores: int,
         on_cpu: bool,
+        is_cold: bool = False,
     ) -> None:
-        self._observations = {id(participant): Observations() for participant in judged}
+        self._observations = {
+            id(participant): Observations(is_cold=is_cold) for participant in judged
+        }
         self._judged = tuple(judged)
         self._control = control
         pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD

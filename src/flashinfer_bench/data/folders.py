@@ -75,15 +75,16 @@ def unpack(solution: Solution, folder: Path | str) -> Path:
 
 
 def _tables(toml: Path) -> dict[str, dict[str, Any]]:
+    content = read_bytes(toml, SOURCE_BYTES)
     try:
-        tables = tomllib.loads(read_bytes(toml, SOURCE_BYTES).decode())
+        tables = tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         message = f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
         raise DatasetError(message, path=toml) from None
     except (
         ValueError,
         RecursionError,
-    ) as error:  # of TOML, or of a number with thousands of digits
+    ) as error:  # TOML's own, or that of a number too long to read
         raise DatasetError(f"not TOML: {error}", path=toml) from None
     known = {"solution", "build"}
     missing, strange = sorted(known - tables.keys()), sorted(tables.keys() - known)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flashinfer_bench.data import TraceSet, pack, unpack
-from flashinfer_bench.errors import DatasetError, DatasetWarning, DuplicateNameError, UsageError
+from flashinfer_bench.errors import (
+    DatasetError,
+    DatasetNotFoundError,
+    DatasetWarning,
+    DuplicateNameError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +148,17 @@ def test_a_bad_folder_names_file_and_field(
 def test_a_folder_without_a_description_of_itself_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"solution\.toml: no such file"):
         pack(tmp_path)
+
+
+def test_what_cannot_be_read_is_not_called_bad_toml(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        pack(tmp_path)
+    (tmp_path / "solution.toml").mkdir()
+
+    with pytest.raises(DatasetError) as raised:
+        pack(tmp_path)
+
+    assert "TOML" not in raised.value.message
 
 
 def test_unpacking_never_overwrites(build: Any, tmp_path: Path) -> None:

@@ -53,6 +53,17 @@ def bad_places(
     return torch.cat(found), squares
 
 
+def nearest_factor(known: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Give the number that brings one tensor nearest to another of its shape, by least squares, in float64."""
+    both, own = 0.0, 0.0
+    pieces = (torch.split(each.reshape(-1), _PIECE_ELEMENTS) for each in (known, wanted))
+    for one, two in zip(*pieces, strict=True):
+        wide = one.double()
+        both += float((wide * two.double()).sum())
+        own += float((wide * wide).sum())
+    return both / own if own else 0.0
+
+
 def rms_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     """Root mean square difference over elements finite in both, in float64."""
     total, count = 0.0, 0

@@ -19,7 +19,7 @@ from flashinfer_bench.bench.weakness import (
     sameness,
 )
 from flashinfer_bench.judging import JudgedCall
-from flashinfer_bench.judging.elementwise import rms_error
+from flashinfer_bench.judging.elementwise import nearest_factor, rms_error
 from flashinfer_bench.tensors.outputs import fingerprint
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.judging import Judge, Tolerance
 
-_MANY_ROWS, _LEAST_ROW, _MOST_ROWS = 0.9, 8, 4096
+_MANY_ROWS, _LEAST_ROW, _MOST_BYTES = 0.9, 8, 1 << 24
+"""Of rows that two outputs share: how many speak of a lookup, how short they may be, how much of all is looked at."""
 _KEY = 0  # of no job: the same task gets the same notes; nobody's solution is judged by these draws
 _Place = TypeVar("_Place")
 
@@ -159,7 +160,8 @@ def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance, call: JudgedCall)
         name = oracle.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))
         if not text and first.dtype.is_floating_point and first.shape == other.shape:
-            if _passes_for(judge, tolerance, call, index, _scaled(first, other)):
+            scaled = (_wide(first) * nearest_factor(first, other)).to(first.dtype)
+            if _passes_for(judge, tolerance, call, index, scaled):
                 text = "one times a number passes for the other"
             elif (share := _recurring(first, other)) >= _MANY_ROWS:
                 text = f"{percent(share)} of the rows are in both"
@@ -175,19 +177,16 @@ def _passes_for(
     return judge.open_case(tolerance).hear(one).is_accepted
 
 
-def _scaled(first: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Multiply an output by the number that brings it nearest to another call's (least squares)."""
-    known, wanted = first.double(), other.double()
-    factor = (known * wanted).sum() / (known * known).sum()
-    return (known * factor).to(first.dtype)
-
-
 def _recurring(first: torch.Tensor, other: torch.Tensor) -> float:
-    """Tell which share of an output's first rows is among another call's, bit for bit; 0 where rows are short."""
+    """Tell which share of an output's rows is among another call's, bit for bit; 0 where rows are short.
+
+    Of large outputs the beginning of each row is looked at.
+    """
     if other.ndim < 2 or other.shape[-1] < _LEAST_ROW:  # noqa: PLR2004  # rows and columns
         return 0.0
+    length = max(_LEAST_ROW, other.shape[-1] * _MOST_BYTES // max(1, other.nbytes))
     known, wanted = (
-        each.reshape(-1, each.shape[-1])[:_MOST_ROWS].contiguous().cpu().view(torch.uint8).numpy()
+        each.reshape(-1, each.shape[-1])[:, :length].contiguous().cpu().view(torch.uint8).numpy()
         for each in (first, other)
     )
     seen = {row.tobytes() for row in known}

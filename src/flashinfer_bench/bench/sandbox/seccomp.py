@@ -213,7 +213,8 @@ def _about_other_processes(pid: int) -> Iterable[_Only | _Never]:
     for call in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr"):
         yield _Only(call, 0, (0, pid))
     yield _Only("prlimit64", 0, (0, pid))
-    yield _Never("mremap", 1, (0,))  # the same pages at a second address
+    # An old size of 0 maps the same pages a second time. So is one of 4 GiB read here: malloc copies then.
+    yield _Never("mremap", 1, (0,))
     yield _Never("prctl", 0, (_PR_SET_CHILD_SUBREAPER,))  # orphans stay its own, and count
     yield _Never("clone", 0, (_CLONE_PARENT,), mask=_CLONE_PARENT)  # children too
     # Who shares memory is a thread, which counts, or keeps its parent waiting until it is another program.

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from flashinfer_bench.bench.config import ResolvedEvalConfig
-from flashinfer_bench.bench.judge.answers import task_notes
+from flashinfer_bench.bench.judge.answers import _recurring, task_notes
 from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.oracle import Oracle
 from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.judging import Judge, Tolerance
+from flashinfer_bench.judging.elementwise import nearest_factor
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.tensors.devices import open_device
 
@@ -153,6 +154,23 @@ def test_outputs_that_a_number_or_another_order_makes_from_each_other_are_noted(
 
 
 NEW = "return torch.sin(torch.arange(512.0).view(8, 64) * x[0])\n"
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(torch.float8_e4m3fn, 64), (torch.bfloat16, 20_000)])
+def test_rows_of_large_and_of_narrow_outputs_are_compared_too(
+    dtype: torch.dtype, width: int
+) -> None:
+    first = torch.randn(1000, width).to(dtype)
+
+    assert _recurring(first, first.view(torch.uint8).roll(3, 0).view(dtype)) == 1.0
+    assert _recurring(first, torch.randn(1000, width).to(dtype)) == 0.0
+
+
+def test_the_nearest_factor_is_found_over_pieces() -> None:
+    known = torch.randn(3_000_000)
+
+    assert nearest_factor(known, known * 0.75) == pytest.approx(0.75)
+    assert nearest_factor(known * 0, known) == 0.0
 
 
 def _alike_of(folder: Path, source: str) -> list[str]:

@@ -19,6 +19,7 @@ from flashinfer_bench.serve.guard import Guard
 from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
+from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Requester, Scope
 
 try:
@@ -40,7 +41,6 @@ _LOOK_S = 15.0
 """How often is looked whether somebody who waits is still there."""
 _BEARER = "bearer "
 _TITLE = "FlashInfer-Bench Server"
-_ENDED = frozenset({"completed", "failed"})
 _PAGE = 100
 _ROUTES: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = []
 
@@ -222,10 +222,10 @@ async def _awaited(
             open_ids = [
                 each
                 for each in dict.fromkeys(task_ids)
-                if each not in states or states[each].status not in _ENDED
+                if each not in states or states[each].status not in ENDED
             ]
             states |= await run_in_threadpool(_looked_at, service, caller, open_ids)
-            if all(states[each].status in _ENDED for each in open_ids):
+            if all(states[each].status in ENDED for each in open_ids):
                 break
             if not await _rang(bell, request, service, until_s):
                 break

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.links import HttpLink, UnreachableError
+from flashinfer_bench.serve.states import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 30.0
 _PAUSE_S = 0.5
-_ENDED = frozenset({"completed", "failed"})
 
 
 class ServiceClient:
@@ -89,7 +89,7 @@ class ServiceClient:
                     raise
                 time.sleep(_PAUSE_S)
                 continue
-            if state.status in _ENDED or left_s <= 0:
+            if state.status in ENDED or left_s <= 0:
                 return state
 
     def events(self, task_id: str, *, most_s: float = float("inf")) -> Iterator[messages.TaskEvent]:
@@ -100,7 +100,7 @@ class ServiceClient:
                 for event in self._link.events(task_id, after):
                     after = event.number
                     yield event
-                    if event.kind in _ENDED:
+                    if event.kind in ENDED:
                         return
             except UnreachableError:
                 if time.monotonic() > until_s:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.serve.messages import Capability
 from flashinfer_bench.serve.refusals import RefusedError, no_task
+from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.text.numbers import count_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _MOST_TOLD = 2_000
 """Events of a task that workers tell; what the server itself says always has room."""
 _BEGINS = ("building", "started")
 """What a worker tells once it touches a solution: only then its death may be that solution's doing."""
-_STATES_AT_END = ("completed", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Queue:
                 id=task_id,
                 after=after,
             )
-            return events, row["state"] in _STATES_AT_END
+            return events, row["state"] in ENDED
 
     def cancel(self, task_id: str, tenant: str | None) -> Row:
         """End a task, at whatever stage it is; one that has ended stays as it is."""
@@ -275,7 +275,7 @@ class Queue:
             row = _task(say, task_id)
             if tenant not in {None, row["tenant"]}:
                 raise no_task(task_id)
-            if row["state"] not in _STATES_AT_END:
+            if row["state"] not in ENDED:
                 _stop_batches(say, task_id, now_s)
                 self._end_task(say, task_id, "failed", "cancelled", "cancelled")
             return _task(say, task_id)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.report.jobs import result_blocks
 from flashinfer_bench.report.logs import log_lines
+from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
@@ -76,7 +77,7 @@ def submission_page(report: SubmissionReport) -> Page:
     passed = sum(job.is_passed for job in report.jobs)
     count = len(report.jobs) + len(report.not_run)
     ended = f"{passed} of {count_text(count, 'workload')} passed"
-    if report.status not in {"completed", "failed"}:
+    if report.status not in ENDED:
         ended = f"{report.status}: `flashinfer-bench tasks {report.task}` says more"
     blocks.append(heading(f"task {report.task}: {ended}"))
     return tuple(blocks)

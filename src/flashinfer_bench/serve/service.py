@@ -37,6 +37,7 @@ from flashinfer_bench.serve.queue import (
 )
 from flashinfer_bench.serve.recorder import DatasetRecorder
 from flashinfer_bench.serve.refusals import RefusedError, shortened
+from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ class Service:
     def state(self, task_id: str, caller: Requester) -> messages.TaskState:
         """Say how far a task is."""
         row = self.queue.task(task_id, caller.sees)
-        ended = row["state"] in {"completed", "failed"}
+        ended = row["state"] in ENDED
         results = row["results"]
         traces = [Trace.model_validate_json(r["trace"]) for r in results if r["trace"] is not None]
         return messages.TaskState(

@@ -17,13 +17,12 @@ from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import for_document, job_line, job_result
 from flashinfer_bench.serve.commands.connecting import server_options
 from flashinfer_bench.serve.screens import NotRun, SubmissionReport, submission_page
+from flashinfer_bench.serve.states import ENDED
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Solution
     from flashinfer_bench.serve.client import ServiceClient
     from flashinfer_bench.serve.messages import TaskEvent, TaskState
-
-_ENDED = ("completed", "failed")
 
 
 @click.command(
@@ -139,7 +138,7 @@ def _awaited(client: ServiceClient, task: str, most_s: float | None) -> TaskStat
     """Tell what happens to a task until it has ended."""
     until_s = time.monotonic() + (most_s or float("inf"))
     state = client.task(task)
-    if state.status not in _ENDED:
+    if state.status not in ENDED:
         if state.waiting_for:
             log.warn(f"it waits for {state.waiting_for}")
         for event in client.events(task, most_s=until_s - time.monotonic()):

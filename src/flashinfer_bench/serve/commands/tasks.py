@@ -11,6 +11,7 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.serve.commands.connecting import server_options
 from flashinfer_bench.serve.screens import ListedTask, tasks_page
+from flashinfer_bench.serve.states import STATES
 
 _MOST = 1000
 
@@ -26,7 +27,7 @@ _MOST = 1000
 @server_options
 @click.option(
     "--status",
-    type=click.Choice(["pending", "running", "completed", "failed"]),
+    type=click.Choice(STATES),
     help="Only tasks that are so.",
 )
 @click.option("--definition", metavar="NAME", help="Only tasks of this definition.")

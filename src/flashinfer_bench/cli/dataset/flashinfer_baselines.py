@@ -212,30 +212,27 @@ _GROUP = 4
 
 
 def _gqa_paged_decode(definition: Definition) -> Baseline:
-    heads, kv_heads, size, page = _sizes(
-        definition, "num_qo_heads", "num_kv_heads", "head_dim", "page_size"
-    )
-    dtype, last = definition.inputs["q"].dtype, _last_pages(definition, page, "kv_indptr")
-    planning = f"""    wrapper = _wrapper(kv_indptr.device)
-    last = {last}
-    wrapper.plan(
-        kv_indptr, kv_indices, last, {heads}, {kv_heads}, {size}, {page}, sm_scale=1.0,
-        {_TYPES.format(dtype=dtype)},
-    )
-    return wrapper
-"""
-    running = "    return state.run(q, (k_cache, v_cache), q_scale=sm_scale, return_lse=True)\n"
+    heads, kv_heads = _sizes(definition, "num_qo_heads", "num_kv_heads")
     head = {
         "module": "flashinfer.decode",
         "wrapper": "BatchDecodeWithPagedKVCacheWrapper",
         "layout": ', "NHD", use_tensor_cores=True' if heads // kv_heads >= _GROUP else ', "NHD"',
     }
-    return _planned(
-        definition, head, _index_names(definition, "kv_indptr", "kv_indices"), (planning, running)
-    )
+    return _gqa_paged(definition, head)
 
 
 def _gqa_paged_prefill(definition: Definition) -> Baseline:
+    head = {
+        "module": "flashinfer.prefill",
+        "wrapper": "BatchPrefillWithPagedKVCacheWrapper",
+        "layout": ', "NHD"',
+    }
+    return _gqa_paged(definition, head, rows="qo_indptr, ", causal=" causal=True,")
+
+
+def _gqa_paged(
+    definition: Definition, head: Mapping[str, str], *, rows: str = "", causal: str = ""
+) -> Baseline:
     heads, kv_heads, size, page = _sizes(
         definition, "num_qo_heads", "num_kv_heads", "head_dim", "page_size"
     )
@@ -243,17 +240,12 @@ def _gqa_paged_prefill(definition: Definition) -> Baseline:
     planning = f"""    wrapper = _wrapper(kv_indptr.device)
     last = {last}
     wrapper.plan(
-        qo_indptr, kv_indptr, kv_indices, last, {heads}, {kv_heads}, {size}, {page}, causal=True,
+        {rows}kv_indptr, kv_indices, last, {heads}, {kv_heads}, {size}, {page},{causal}
         sm_scale=1.0, {_TYPES.format(dtype=dtype)},
     )
     return wrapper
 """
     running = "    return state.run(q, (k_cache, v_cache), q_scale=sm_scale, return_lse=True)\n"
-    head = {
-        "module": "flashinfer.prefill",
-        "wrapper": "BatchPrefillWithPagedKVCacheWrapper",
-        "layout": ', "NHD"',
-    }
     names = _index_names(definition, "qo_indptr", "kv_indptr", "kv_indices")
     return _planned(definition, head, names, (planning, running))
 

@@ -329,36 +329,28 @@ def named(target: str, read: Callable[..., list[Call]]) -> Callable[..., list[Ca
     return reader
 
 
-def run_decode(
-    wrapper: Any,
-    q: Any,
-    paged_kv_cache: Any,
-    *more: Any,
-    out: Any = None,
-    lse: Any = None,
-    return_lse: bool = False,
-    **options: Any,
-) -> list[Call]:
-    """Read a decode step."""
-    plan, buffers = DECODE_PLANS.of(wrapper), Buffers(out, lse, return_lse)
-    _require_plain(options, more)
-    return _paged_calls(plan, "decode", wrapper, (q, paged_kv_cache), buffers)
+def _paged_run(plans: Plans, kind: str) -> Callable[..., list[Call]]:
+    """Make a reader of a wrapper with a paged cache."""
+
+    def run(
+        wrapper: Any,
+        q: Any,
+        paged_kv_cache: Any,
+        *more: Any,
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        **options: Any,
+    ) -> list[Call]:
+        plan, buffers = plans.of(wrapper), Buffers(out, lse, return_lse)
+        _require_plain(options, more)
+        return _paged_calls(plan, kind, wrapper, (q, paged_kv_cache), buffers)
+
+    return run
 
 
-def run_prefill(
-    wrapper: Any,
-    q: Any,
-    paged_kv_cache: Any,
-    *more: Any,
-    out: Any = None,
-    lse: Any = None,
-    return_lse: bool = False,
-    **options: Any,
-) -> list[Call]:
-    """Read a prefill with a paged cache."""
-    plan, buffers = PREFILL_PLANS.of(wrapper), Buffers(out, lse, return_lse)
-    _require_plain(options, more)
-    return _paged_calls(plan, "prefill_causal", wrapper, (q, paged_kv_cache), buffers)
+run_decode = _paged_run(DECODE_PLANS, "decode")
+run_prefill = _paged_run(PREFILL_PLANS, "prefill_causal")
 
 
 def _paged_calls(

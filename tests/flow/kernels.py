@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from flashinfer_bench.bench import BenchmarkConfig
@@ -93,3 +95,18 @@ def write_dataset(root: Path, *solutions: Solution, sizes: tuple[int, ...] = (10
     workloads = dataset(sizes=sizes).workloads[definition.name]
     save_jsonl_file(workloads, root / "workloads" / definition.op_type / "increment.jsonl")
     return root
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until something is so."""
+    deadline_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline_s, "nothing happened in time"
+        time.sleep(0.01)
+
+
+def slow(name: str, seconds: float = 0.01) -> Solution:
+    """A solution whose job takes a while."""
+    return solution(
+        f"import time\ndef run(x):\n    time.sleep({seconds})\n    return x + 1\n", name=name
+    )

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -146,20 +145,6 @@ def kill(process: subprocess.Popen[str] | psutil.Process | None) -> None:
             os.kill(process.pid, signal.SIGKILL)
         with contextlib.suppress(psutil.NoSuchProcess):
             process.wait()
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s, "nothing happened in time"
-        time.sleep(0.02)
-
-
-def lasting(name: str, seconds: float = 0.02) -> Solution:
-    """A solution whose job takes a while."""
-    return solution(
-        f"import time\ndef run(x):\n    time.sleep({seconds})\n    return x + 1\n", name=name
-    )
 
 
 def honest(name: str) -> Solution:

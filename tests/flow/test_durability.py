@@ -18,7 +18,7 @@ import pytest
 
 from flashinfer_bench.data import SupportedLanguages
 from tests.commands import call
-from tests.flow.kernels import HONEST, solution, write_dataset
+from tests.flow.kernels import HONEST, slow, solution, wait_for, write_dataset
 
 SIZES = (100, 200, 300, 400)
 QUICK = [
@@ -62,19 +62,6 @@ def recorded(root: Path) -> list[dict[str, object]]:
 
 def keys(root: Path) -> list[tuple[str, int]]:
     return [(line["solution"], line["workload"]["axes"]["n"]) for line in recorded(root)]
-
-
-def wait_for(condition, seconds: float = 60.0) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s, "nothing happened in time"
-        time.sleep(0.01)
-
-
-def slow(name: str, seconds: float = 0.01) -> object:
-    return solution(
-        f"import time\ndef run(x):\n    time.sleep({seconds})\n    return x + 1\n", name=name
-    )
 
 
 def descendants(pid: int) -> list[psutil.Process]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.kernels import write_dataset
-from tests.flow.test_durability import SIZES, descendants, recorded, slow, start, wait_for
+from tests.flow.kernels import slow, wait_for, write_dataset
+from tests.flow.test_durability import SIZES, descendants, recorded, start
 from tests.marks import mostly_full
 
 

@@ -19,14 +19,12 @@ from flashinfer_bench.cli.document_schemas import document_schema
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.serve.scheduler import Scheduler
 from tests.commands import call
-from tests.flow.kernels import HONEST, dataset, quick
+from tests.flow.kernels import HONEST, dataset, quick, slow, wait_for
 from tests.flow.service_processes import (
     Place,
     kill,
-    lasting,
     own_worker,
     place,
-    wait_for,
 )
 from tests.golden.test_document_schemas import faults
 from tests.postgres import own_postgres
@@ -227,7 +225,7 @@ def test_tenants_with_tokens_and_a_worker_of_another_machine(here: Place, tmp_pa
 def test_sigterm_finishes_what_is_worked_at_and_the_next_server_does_the_rest(here: Place) -> None:
     server = here.serve()
     with here.client() as client:
-        ids = [client.submit(lasting(f"s{number}")).task_id for number in range(3)]
+        ids = [client.submit(slow(f"s{number}", 0.02)).task_id for number in range(3)]
         wait_for(lambda: client.task(ids[0]).status == "running")
 
         server.send_signal(signal.SIGTERM)
@@ -258,7 +256,7 @@ def test_kill_9_loses_nothing_and_records_nothing_twice(
     randomly = random.Random(len(victims))
     server = here.serve("--lease", "5s")
     with here.client() as client:
-        ids = [client.submit(lasting(f"s{number}")).task_id for number in range(tasks)]
+        ids = [client.submit(slow(f"s{number}", 0.02)).task_id for number in range(tasks)]
         for victim in victims:
             time.sleep(randomly.uniform(0.2, 6.0))
             if victim == "server":
@@ -284,7 +282,7 @@ def test_programs_drive_the_app_within_their_own_process() -> None:
     async def act() -> dict[str, object]:
         transport = httpx2.ASGITransport(app=init_app(scheduler))
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-            body = {"solution": json.loads(lasting("slow").to_json())}
+            body = {"solution": json.loads(slow("slow", 0.02).to_json())}
             told = (await client.post("/evaluate", json=body)).json()
             answer = await client.get(f"/tasks/{told['task_id']}", params={"timeout": 60})
             return {**answer.json(), "health": (await client.get("/health")).json()}
@@ -311,7 +309,7 @@ def test_a_worker_that_is_silent_loses_its_lease_and_its_late_answer_is_refused(
     submitting = call("tokens", "add", "alice", "--store", here.store).stdout.strip()
     silent = here.work("--token-file", str(token), "--name", "silent")
     with here.client(submitting) as client:
-        task = client.submit(lasting("slow", 0.05)).task_id
+        task = client.submit(slow("slow", 0.05)).task_id
         wait_for(lambda: client.task(task).status == "running")
         silent.send_signal(signal.SIGSTOP)
         here.work("--token-file", str(token), "--name", "lively")

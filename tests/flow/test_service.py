@@ -235,7 +235,9 @@ def test_sigterm_finishes_what_is_worked_at_and_the_next_server_does_the_rest(he
         states = [client.wait(task, most_s=90) for task in ids]
 
     assert [state.status for state in states] == ["completed"] * 3
-    wait_for(lambda: len(here.keys()) >= 6)  # a task has ended before its lines are written
+    wait_for(
+        lambda: len(here.keys()) >= 6
+    )  # seen at the wrong moment, a task ends before they are written
     assert len(here.keys()) == len(set(here.keys())) == 6
 
 
@@ -269,7 +271,9 @@ def test_kill_9_loses_nothing_and_records_nothing_twice(
         states = [client.wait(task, most_s=240) for task in ids]
 
     assert [state.status for state in states] == ["completed"] * tasks, here.logs()
-    wait_for(lambda: len(here.keys()) >= 2 * tasks)  # a task has ended before its lines are written
+    wait_for(
+        lambda: len(here.keys()) >= 2 * tasks
+    )  # seen at the wrong moment, a task ends before they are written
     assert len(here.keys()) == len(set(here.keys())) == 2 * tasks
     assert all(len(state.traces or ()) == 2 for state in states)
 
@@ -320,7 +324,9 @@ def test_a_worker_that_is_silent_loses_its_lease_and_its_late_answer_is_refused(
 
     assert state.status == "completed"
     assert "this lease is over" in here.logs()
-    wait_for(lambda: len(here.keys()) >= 2)  # a task has ended before its lines are written
+    wait_for(
+        lambda: len(here.keys()) >= 2
+    )  # seen at the wrong moment, a task ends before they are written
     assert len(here.keys()) == len(set(here.keys())) == 2
 
 

@@ -459,8 +459,10 @@ class Service:
         summary = _summary(result, workload)
         task_id = self.queue.finish(lease, ended, summary)
         _say(task_id, f"{summary['status'] or 'no trace'} with {summary['axes']}")
-        self.changes.tell(task_id)
-        self._recorder.catch_up()
+        try:
+            self._recorder.catch_up()  # first: who waits for the end looks at the dataset next
+        finally:
+            self.changes.tell(task_id)
 
     def release(self, lease: str, release: messages.Release) -> None:
         """Take a batch back."""

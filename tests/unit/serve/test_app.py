@@ -100,13 +100,15 @@ def test_several_tasks_come_in_the_order_asked_with_duplicates(running: Service,
 def test_a_poll_ends_when_its_task_does(running: Service, ask: Ask) -> None:
     worker = register(running)
     task = ask("POST", "/evaluate", json=body()).json()["task_id"]
-    threading.Timer(0.3, lambda: do_all(running, worker)).start()
+    working = threading.Timer(0.3, lambda: do_all(running, worker))
+    working.start()
     began_s = time.monotonic()
 
     state = ask("GET", f"/tasks/{task}", params={"timeout": 30}).json()
 
     assert state["status"] == "completed"
     assert 0.2 < time.monotonic() - began_s < 5
+    working.join()  # it ends a little after what it tells
 
 
 def test_a_poll_that_is_over_says_how_far_the_task_is(running: Service, ask: Ask) -> None:

@@ -65,7 +65,8 @@ def four_inputs() -> TraceSet:
             "entry_point": "main.py::run",
             "destination_passing_style": False,
         },
-        "sources": [{"path": "main.py", "content": definition["reference"]}],
+        # Another text than the reference's: that is never put in its own place.
+        "sources": [{"path": "main.py", "content": "def run(*inputs):\n    return inputs[0]\n"}],
     }
     trace = {
         "definition": "four",

@@ -25,6 +25,7 @@ from flashinfer_bench.serve.queue import Queue
 from flashinfer_bench.serve.queued import NewTask, QueueLimits, StoredResult
 from flashinfer_bench.serve.recorder import DatasetRecorder
 from flashinfer_bench.serve.refusals import RefusedError, shortened
+from flashinfer_bench.serve.signing import SignedTrace, samples_digest
 from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
@@ -225,6 +226,7 @@ class Service:
                 hardware=capability.hardware,
                 kind=capability.kind,
                 reason=row["quarantined"] or (None if row["is_there"] else "not heard of"),
+                key=row["key"] or None,
             )
             for row in self.queue.workers()
             if row["left_s"] is None
@@ -248,7 +250,7 @@ class Service:
     def register(self, registration: messages.Registration) -> messages.AcceptedWorker:
         """Take in a worker."""
         require_version(registration.capability.version)
-        worker = self.queue.register(registration.name, registration.capability)
+        worker = self.queue.register(registration.name, registration.capability, registration.key)
         self.changes.tell(Changes.WORK)
         return messages.AcceptedWorker(
             worker=worker, lease_s=self.queue.limits.lease_s, config=self.config.model_dump_json()
@@ -298,8 +300,10 @@ class Service:
 
     def finish(self, lease: str, result: messages.WorkerResult) -> None:
         """Take in how a workload ended; its trace is in the dataset when this returns."""
-        _, task, capability = self.queue.leased(lease)
+        task, worker = self.queue.leased(lease)
+        capability = Capability.model_validate_json(worker["capability"])
         _require_fitting(result, task)
+        signature = _signature(result, worker)
         definition = self.trace_set.definitions[task["definition"]]
         workload = self._workloads(definition.name)[result.workload]
         solution = Solution.model_validate_json(task["document"])
@@ -313,6 +317,7 @@ class Service:
             result.reason,
             None if result.samples is None else json.dumps(result.samples),
             keys[result.workload],
+            signature,
         )
         summary = _summary(result, workload)
         task_id = self.queue.finish(lease, ended, summary)
@@ -382,6 +387,29 @@ def _require_fitting(result: messages.WorkerResult, task: Row) -> None:
         raise RefusedError(422, "the trace is of another job than the one that was leased")
     if trace.evaluation is None or trace.evaluation.provenance is None:
         raise RefusedError(422, "the trace lacks its evaluation or provenance")
+
+
+def _signature(result: messages.WorkerResult, worker: Row) -> str | None:
+    """Give the line that says who signed a trace; refused where it was not the worker that has the lease."""
+    if result.trace is None:
+        return None
+    assert result.trace.evaluation is not None
+    assert result.trace.evaluation.provenance is not None
+    name = worker["device"]
+    if result.signature is None:
+        raise RefusedError(422, "the trace is not signed: a worker signs each one")
+    signed = SignedTrace(
+        trace_id=result.trace.evaluation.provenance.trace_id,
+        worker=name,
+        key=worker["key"],
+        samples_sha256=samples_digest(result.trace, result.samples),
+        signature=result.signature,
+    )
+    if not signed.covers(result.trace.to_json().encode()):
+        raise RefusedError(
+            422, f"the signature is not of this trace by {name} with the key {worker['key']}"
+        )
+    return signed.to_json()
 
 
 def _summary(result: messages.WorkerResult, workload: Workload) -> dict[str, Any]:

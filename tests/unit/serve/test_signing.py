@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flashinfer_bench.cli.document_schemas import document_schema
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.serve.database import _TABLES, SqliteDatabase
@@ -17,6 +18,7 @@ from flashinfer_bench.serve.tokens import LOCAL
 from flashinfer_bench.serve.verifying import read_keys, verify
 from tests.commands import call
 from tests.flow.kernels import write_dataset
+from tests.golden.test_document_schemas import faults as schema_faults
 from tests.unit.serve.parts import KEY, register, service, signed, submission, trace_of
 
 SAMPLES = {"solution": [1.0, 2.0], "reference": [3.0]}
@@ -154,7 +156,9 @@ def test_the_command_says_what_is_wrong_and_exits_with_1(root: Path, tmp_path: P
     assert good.returncode == 0, good.stderr
     assert "2 of 2 traces are as they were signed" in good.stdout
     assert bad.returncode == 1
-    (fault,) = json.loads(bad.stdout)["verify"]["faults"]
+    schema, document = document_schema("verify"), json.loads(bad.stdout)
+    assert list(schema_faults(document, schema, schema, "verify")) == []
+    (fault,) = document["verify"]["faults"]
     assert (fault["kind"], fault["line"]) == ("wrong", 1)
     assert fault["file"] == "traces/tester/elementwise/increment.jsonl"
     assert unreadable.returncode == 2

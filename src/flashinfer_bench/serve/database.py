@@ -130,11 +130,20 @@ CREATE TABLE events (
 );
 CREATE TABLE versions (version BIGINT PRIMARY KEY);
 """
+_CONTESTS = """
+CREATE TABLE reviews (
+    task TEXT PRIMARY KEY REFERENCES tasks (id),
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    reviewed_s DOUBLE PRECISION NOT NULL
+);
+CREATE TABLE closings (closed_s DOUBLE PRECISION NOT NULL);
+"""
 _STEPS = {
-    2: """
+    2: f"""
 ALTER TABLE workers ADD COLUMN key TEXT NOT NULL DEFAULT '';
 ALTER TABLE results ADD COLUMN signature TEXT;
-""",
+{_CONTESTS}""",
 }
 """What brings tables to a version from the one before."""
 
@@ -260,7 +269,7 @@ _HAS_TABLES = "SELECT count(*) FROM sqlite_master WHERE name = 'versions'"
 def bring_up_to_date(say: Statements, store: str, has_tables: str) -> None:
     """Make the tables, or change older ones step by step."""
     if not say.value(has_tables):
-        _change_all(say, _TABLES)
+        _change_all(say, _TABLES + _CONTESTS)
         say.change("INSERT INTO versions VALUES (:version)", version=VERSION)
     found = say.value("SELECT max(version) FROM versions")
     for version in range(found + 1, VERSION + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable  # noqa: TC003  # FastAPI reads annotations
+from collections.abc import Callable  # FastAPI reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flashinfer_bench.errors import MissingPackageError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.entity import Entity
 
 _BEARER = "bearer "
-ROUTES: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = []
+Route = tuple[str, str, Callable[..., Any], dict[str, Any]]
+ROUTES: list[Route] = []
 
 TokenHeader = Annotated[str | None, Header(alias="Authorization", max_length=500)]
 Timeout = Annotated[
@@ -43,8 +44,11 @@ _REFUSED = {
 }
 
 
-def route(method: str, path: str, answers: Any = None, **options: Any) -> Callable[[Any], Any]:
-    """Note a route; `answers` is what it answers with."""
+def route(
+    method: str, path: str, answers: Any = None, *, into: list[Route] | None = None, **options: Any
+) -> Callable[[Any], Any]:
+    """Note a route, of every server or of those that add `into`; `answers` is what it answers with."""
+    notes = ROUTES if into is None else into
 
     def note(handler: Callable[..., Any]) -> Callable[..., Any]:
         refused = {
@@ -53,7 +57,7 @@ def route(method: str, path: str, answers: Any = None, **options: Any) -> Callab
         }
         own = options.pop("responses", {})
         known = {"response_model": answers, "responses": {**refused, **own}, **options}
-        ROUTES.append((method, path, handler, known))
+        notes.append((method, path, handler, known))
         return handler
 
     return note
@@ -105,6 +109,7 @@ Reader = Annotated[Requester, _needs("read")]
 Submitter = Annotated[Requester, _needs("submit")]
 Operator = Annotated[Requester, _needs("admin")]
 AsWorker = Annotated[Requester, _needs("worker")]
+Team = Annotated[Requester, _needs("team")]
 
 
 def answer_with(entity: Entity) -> Response:

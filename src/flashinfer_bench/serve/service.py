@@ -30,6 +30,8 @@ from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.data import Definition, TraceSet, Workload
     from flashinfer_bench.serve.database import Database, Row
@@ -151,21 +153,58 @@ class Service:
             request_hash=hashlib.sha256(submission.to_json().encode()).hexdigest(),
             idempotency_key=idempotency_key,
         )
-        chosen, fault = self._placing.chosen(definition, submission)
-        if fault is not None:
-            row = self.queue.add(new(workloads=(), error=fault))
-        else:
-            batches = self._placing.batches(submission, definition, chosen, caller.tenant)
-            workloads = tuple(each.uuid for each in chosen)
-            row = self.queue.add(new(workloads=workloads, batches=batches))
-        _say(row["id"], f"{row['solution']} of {caller.tenant}: {row['state']}")
-        self.changes.tell(Changes.WORK)
+        row = self._add(new, definition, submission, caller.tenant)
         return messages.Submitted(
             task_id=row["id"],
             normalized_solution_name=row["solution"],
             status=row["state"],
             cached=row["state"] == "completed" and not submission.fresh,
         )
+
+    def evaluate_again(self, task_id: str, caller: Requester, idempotency_key: str) -> str:
+        """Evaluate a task's solution once more, on the same workloads with other inputs, as another task."""
+        old = self.queue.task(task_id, None)
+        solution = Solution.model_validate_json(old["document"])
+        submission = messages.Submission(
+            solution=solution,
+            workload_uuids=json.loads(old["workloads"]),
+            hardware=old["hardware"],
+            fresh=True,
+        )
+        new = functools.partial(
+            NewTask,
+            tenant=caller.tenant,
+            definition=solution.definition,
+            names=(solution.name, solution.name),
+            solution_hash=solution.hash(),
+            author=solution.author,
+            documents=(old["document"], old["document"]),
+            hardware=old["hardware"],
+            is_fresh=True,
+            request_hash=task_id,
+            idempotency_key=idempotency_key,
+        )
+        definition = self.trace_set.definitions[solution.definition]
+        return str(self._add(new, definition, submission, caller.tenant)["id"])
+
+    def _add(
+        self,
+        new: Callable[..., NewTask],
+        definition: Definition,
+        submission: messages.Submission,
+        tenant: str,
+    ) -> Row:
+        """Put a task on disk, with its workloads and where they are to run."""
+        chosen, fault = self._placing.chosen(definition, submission)
+        if fault is not None:
+            row = self.queue.add(new(workloads=(), error=fault))
+        else:
+            batches = self._placing.batches(submission, definition, chosen, tenant)
+            workloads = tuple(each.uuid for each in chosen)
+            row = self.queue.add(new(workloads=workloads, batches=batches))
+        _say(row["id"], f"{row['solution']} of {tenant}: {row['state']}")
+        self.changes.tell(Changes.WORK)
+        return row
 
     def _names(self, solution: Solution) -> tuple[str, str]:
         """Name a solution by its content's hash; longer, where the dataset has other code of that name."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.serve.database import Database, Row
 
-Scope = Literal["read", "submit", "worker", "admin"]
+Scope = Literal["read", "submit", "worker", "admin", "team"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _BEGINS = "fib_"
 _UNLIMITED = 2**62

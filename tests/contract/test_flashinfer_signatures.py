@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flashinfer_bench.intercept.adapters import flashinfer as adapters
+from flashinfer_bench.intercept.adapters import flashinfer_plans as plans
 from flashinfer_bench.intercept.patches import find_target
 from tests.unit.apply.flashinfer_stand_in import write_package
 from tests.unit.apply.test_flashinfer import without_flashinfer
@@ -26,15 +27,15 @@ TESTED = "0.6.8"
 DECODE, PREFILL = adapters._DECODE, adapters._PREFILL
 RAGGED, MLA = adapters._RAGGED, adapters._MLA
 READS: dict[str, tuple[Callable[..., Any], set[str]]] = {
-    f"{DECODE}.plan": (adapters.plan_decode, set()),
-    f"{DECODE}.begin_forward": (adapters.plan_decode, set()),
-    "flashinfer.decode:fast_decode_plan": (adapters.plan_decode, set()),
+    f"{DECODE}.plan": (plans.plan_decode, set()),
+    f"{DECODE}.begin_forward": (plans.plan_decode, set()),
+    "flashinfer.decode:fast_decode_plan": (plans.plan_decode, set()),
     f"{DECODE}.run": (
         adapters.run_decode,
         {"sinks", "skip_softmax_threshold_scale_factor", "kv_cache_sf"},
     ),
     f"{PREFILL}.plan": (
-        adapters.plan_prefill,
+        plans.plan_prefill,
         {"custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_items_ptr"}
         | {"token_pos_in_items_len", "max_item_len_ptr"},
     ),
@@ -43,12 +44,12 @@ READS: dict[str, tuple[Callable[..., Any], set[str]]] = {
         {"sinks", "skip_softmax_threshold_scale_factor", "kv_cache_sf"},
     ),
     f"{RAGGED}.plan": (
-        adapters.plan_ragged,
+        plans.plan_ragged,
         {"custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_items_ptr"}
         | {"token_pos_in_items_len", "max_item_len_ptr", "v_indptr", "o_indptr"},
     ),
     f"{RAGGED}.run": (adapters.run_ragged, set()),
-    f"{MLA}.plan": (adapters.plan_mla, set()),
+    f"{MLA}.plan": (plans.plan_mla, set()),
     f"{MLA}.run": (adapters.run_mla, {"return_lse_base_on_e"}),
     "flashinfer.norm:rmsnorm": (adapters.rmsnorm, set()),
     "flashinfer.norm:fused_add_rmsnorm": (adapters.fused_add_rmsnorm, set()),
@@ -91,7 +92,7 @@ def test_what_an_adapter_names_is_there_at_its_place_with_its_default(target: st
 @pytest.mark.parametrize("target", READS)
 def test_no_parameter_is_new(target: str) -> None:
     read, refused = READS[target]
-    known = inspect.signature(read).parameters.keys() | adapters._HOW | adapters._OFF.keys()
+    known = inspect.signature(read).parameters.keys() | plans.HOW | plans.OFF.keys()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     theirs = {name for name, each in real(target).parameters.items() if each.kind not in variadic}
 
@@ -107,7 +108,7 @@ def test_what_an_option_is_when_it_is_not_given_changes_nothing(target: str) -> 
         if each.default is not each.empty and name not in own
     }
 
-    adapters._require_plain(defaults)
+    plans.require_plain(defaults)
 
 
 def test_every_adapter_of_flashinfer_has_something_to_patch() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable  # noqa: TC003  # FastAPI reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +17,25 @@ from flashinfer_bench.serve.changes import Changes
 from flashinfer_bench.serve.guard import Guard
 from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
-from flashinfer_bench.serve.service import Service
+from flashinfer_bench.serve.routing import (
+    ROUTES,
+    Asked,
+    AsWorker,
+    Operator,
+    Reader,
+    Submitter,
+    Timeout,
+    TokenHeader,
+    answer_with,
+    answer_with_all,
+    caller_of,
+    route,
+)
 from flashinfer_bench.serve.states import ENDED
-from flashinfer_bench.serve.tokens import LOCAL, Requester, Scope
+from flashinfer_bench.serve.tokens import LOCAL
 
 try:
-    from fastapi import Depends, FastAPI, Header, Query, Request, Response
+    from fastapi import FastAPI, Header, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, StreamingResponse
     from starlette.concurrency import run_in_threadpool
@@ -33,155 +45,65 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashinfer_bench.data.entity import Entity
     from flashinfer_bench.serve.scheduler import Scheduler
+    from flashinfer_bench.serve.service import Service
+    from flashinfer_bench.serve.tokens import Requester
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 15.0
 """How often is looked whether somebody who waits is still there."""
-_BEARER = "bearer "
 _TITLE = "FlashInfer-Bench Server"
 _PAGE = 100
-_ROUTES: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = []
-
-TokenHeader = Annotated[str | None, Header(alias="Authorization", max_length=500)]
-Timeout = Annotated[
-    float,
-    Query(ge=0, le=messages.MOST_WAIT_S, allow_inf_nan=False, description="Seconds to wait."),
-]
-_REFUSED = {
-    400: "What was asked for cannot be.",
-    401: "A token is needed, or does not count.",
-    403: "The token has not the scope.",
-    404: "There is no such thing, or it is another tenant's.",
-    409: "Something else came before.",
-    413: "The body is too large.",
-    422: "The request is not of its schema.",
-    429: "A quota is used up; `Retry-After` says when to try again.",
-    503: "The server is about to end, or full.",
-}
-
-
-def _route(method: str, path: str, answers: Any = None, **options: Any) -> Callable[[Any], Any]:
-    """Note a route; `answers` is what it answers with."""
-
-    def note(handler: Callable[..., Any]) -> Callable[..., Any]:
-        refused = {
-            status: {"model": messages.RefusedRequest, "description": text}
-            for status, text in _REFUSED.items()
-        }
-        own = options.pop("responses", {})
-        known = {"response_model": answers, "responses": {**refused, **own}, **options}
-        _ROUTES.append((method, path, handler, known))
-        return handler
-
-    return note
-
-
-def _service(request: Request) -> Service:
-    service: Service | None = getattr(request.app.state, "service", None)
-    if service is None:
-        raise RefusedError(503, "this app serves nothing yet: call init_app(Scheduler(...)) first")
-    return service
-
-
-Asked = Annotated[Service, Depends(_service)]
-
-
-def _needs(scope: Scope) -> Any:
-    """Require a scope; give who asks."""
-
-    def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Requester:
-        found = _caller(request, service, authorization)
-        if not found.may(scope):
-            raise RefusedError(403, f"this needs a token with the scope {scope!r}")
-        return found
-
-    return Depends(caller)
-
-
-def _caller(request: Request, service: Service, authorization: str | None) -> Requester:
-    if authorization is None:
-        is_open = getattr(request.app.state, "is_open", False)
-        if is_open and not service.tokens.are_demanded():
-            return LOCAL
-        raise RefusedError(
-            401, "this needs a token: send `Authorization: Bearer …`, or --token-file FILE"
-        )
-    token = authorization[len(_BEARER) :].strip()
-    if not authorization.lower().startswith(_BEARER) or not token:
-        raise RefusedError(401, "the header Authorization must read `Bearer TOKEN`")
-    if secrets.compare_digest(token.encode(errors="replace"), service.worker_token.encode()):
-        return Requester(LOCAL.tenant, frozenset({"worker"}))
-    known = service.tokens.caller(token)
-    if known is None:
-        raise RefusedError(401, "this token does not count: it is wrong, or was revoked")
-    return known
-
-
-Reader = Annotated[Requester, _needs("read")]
-Submitter = Annotated[Requester, _needs("submit")]
-Operator = Annotated[Requester, _needs("admin")]
-AsWorker = Annotated[Requester, _needs("worker")]
-
-
-def _answer(entity: Entity) -> Response:
-    return Response(entity.to_json(), media_type="application/json")
-
-
-def _answers(entities: Sequence[Entity]) -> Response:
-    content = f"[{','.join(each.to_json() for each in entities)}]"
-    return Response(content, media_type="application/json")
 
 
 # What there is
 
 
-@_route("GET", "/", messages.Overview)
+@route("GET", "/", messages.Overview)
 def overview(request: Request) -> Response:
     """Name this server and its routes."""
     endpoints = [
         messages.Endpoint(method=method, path=path, description=(handler.__doc__ or "").strip())
-        for method, path, handler, _ in _ROUTES
+        for method, path, handler, _ in ROUTES
     ]
-    return _answer(
+    return answer_with(
         messages.Overview(
             name=_TITLE, version=VERSION, docs=request.app.docs_url, endpoints=endpoints
         )
     )
 
 
-@_route("GET", "/definitions", list[messages.DefinitionName])
+@route("GET", "/definitions", list[messages.DefinitionName])
 def definitions(service: Asked, _: Reader) -> Response:
     """List definitions."""
     known = service.trace_set.definitions.values()
-    return _answers(
+    return answer_with_all(
         [messages.DefinitionName(name=each.name, description=each.description) for each in known]
     )
 
 
-@_route("GET", "/definitions/{name}", Definition)
+@route("GET", "/definitions/{name}", Definition)
 def definition(name: str, service: Asked, _: Reader) -> Response:
     """Show a definition."""
-    return _answer(service.definition(name))
+    return answer_with(service.definition(name))
 
 
-@_route("GET", "/definitions/{name}/workloads", list[Workload])
+@route("GET", "/definitions/{name}/workloads", list[Workload])
 def workloads(name: str, service: Asked, _: Reader) -> Response:
     """List a definition's workloads."""
-    return _answers(service.workloads(name))
+    return answer_with_all(service.workloads(name))
 
 
-@_route("GET", "/workloads/{uuid}", Workload)
+@route("GET", "/workloads/{uuid}", Workload)
 def workload(uuid: str, service: Asked, _: Reader) -> Response:
     """Show a workload."""
-    return _answer(service.workload(uuid))
+    return answer_with(service.workload(uuid))
 
 
 # Tasks
 
 
-@_route("POST", "/evaluate", messages.Submitted)
+@route("POST", "/evaluate", messages.Submitted)
 def evaluate(
     submission: messages.Submission,
     service: Asked,
@@ -191,24 +113,24 @@ def evaluate(
     ] = None,
 ) -> Response:
     """Submit a solution; the task is on disk when its id comes."""
-    return _answer(service.submit(submission, caller, idempotency_key))
+    return answer_with(service.submit(submission, caller, idempotency_key))
 
 
-@_route("GET", "/tasks/{task_id}", messages.TaskState)
+@route("GET", "/tasks/{task_id}", messages.TaskState)
 async def task(
     task_id: str, request: Request, service: Asked, caller: Reader, timeout: Timeout = 0.0
 ) -> Response:
     """Say how far a task is; with `timeout`, wait until it has ended."""
     (state,) = await _awaited(request, service, caller, [task_id], timeout)
-    return _answer(state)
+    return answer_with(state)
 
 
-@_route("POST", "/tasks/batch", list[messages.TaskState])
+@route("POST", "/tasks/batch", list[messages.TaskState])
 async def many_tasks(
     asked: messages.ManyTasks, request: Request, service: Asked, caller: Reader
 ) -> Response:
     """Say how far several tasks are, in this order; with `timeout`, wait until all have ended."""
-    return _answers(await _awaited(request, service, caller, asked.task_ids, asked.timeout))
+    return answer_with_all(await _awaited(request, service, caller, asked.task_ids, asked.timeout))
 
 
 async def _awaited(
@@ -249,7 +171,7 @@ async def _rang(bell: Any, request: Request, service: Service, until_s: float) -
     return False
 
 
-@_route("GET", "/tasks", messages.TaskList)
+@route("GET", "/tasks", messages.TaskList)
 def tasks(  # noqa: PLR0917  # the framework passes by name
     service: Asked,
     caller: Reader,
@@ -266,18 +188,18 @@ def tasks(  # noqa: PLR0917  # the framework passes by name
         messages.TaskLine(task_id=row.pop("id"), status=row.pop("state"), **row) for row in rows
     ]
     is_full = len(lines) == limit
-    return _answer(
+    return answer_with(
         messages.TaskList(tasks=lines, next_before=lines[-1].number if is_full else None)
     )
 
 
-@_route("POST", "/tasks/{task_id}/cancel", messages.TaskState)
+@route("POST", "/tasks/{task_id}/cancel", messages.TaskState)
 def cancel(task_id: str, service: Asked, caller: Submitter) -> Response:
     """End a task, at whatever stage it is."""
-    return _answer(service.cancel(task_id, caller))
+    return answer_with(service.cancel(task_id, caller))
 
 
-@_route(
+@route(
     "GET",
     "/tasks/{task_id}/events",
     responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
@@ -322,34 +244,34 @@ async def _stream(
 # How it goes
 
 
-@_route("GET", "/health", messages.Health)
+@route("GET", "/health", messages.Health)
 def health(service: Asked, _: Reader) -> Response:
     """Say who evaluates, and how much waits."""
-    return _answer(service.health())
+    return answer_with(service.health())
 
 
-@_route("GET", "/healthz", messages.Alive)
+@route("GET", "/healthz", messages.Alive)
 def healthz(service: Asked) -> Response:
     """Say that the process answers."""
-    return _answer(messages.Alive(status="draining" if service.is_draining else "ok"))
+    return answer_with(messages.Alive(status="draining" if service.is_draining else "ok"))
 
 
-@_route("GET", "/readyz", messages.Alive)
+@route("GET", "/readyz", messages.Alive)
 def readyz(service: Asked) -> Response:
     """Say whether submissions are taken; 503 where they are not."""
     if service.is_draining:
         raise RefusedError(503, "this server is about to end", retry_after_s=30)
-    return _answer(messages.Alive(status="ok"))
+    return answer_with(messages.Alive(status="ok"))
 
 
-@_route(
+@route(
     "GET",
     "/metrics",
     responses={200: {"content": {"text/plain": {}}, "description": "As Prometheus reads them."}},
 )
 def metrics(service: Asked, request: Request, authorization: TokenHeader = None) -> Response:
     """Count tasks, workers and seconds, as Prometheus reads them; with tokens in use, for `admin`."""
-    caller = _caller(request, service, authorization)
+    caller = caller_of(request, service, authorization)
     if caller is not LOCAL and not caller.may("admin"):
         raise RefusedError(403, "this needs a token with the scope 'admin'")
     return Response(metrics_text(service), media_type="text/plain; version=0.0.4")
@@ -358,20 +280,20 @@ def metrics(service: Asked, request: Request, authorization: TokenHeader = None)
 # Workers
 
 
-@_route("POST", "/workers", messages.AcceptedWorker)
+@route("POST", "/workers", messages.AcceptedWorker)
 def register(registration: messages.Registration, service: Asked, _: AsWorker) -> Response:
     """Offer a device."""
-    return _answer(service.register(registration))
+    return answer_with(service.register(registration))
 
 
-@_route("DELETE", "/workers/{worker}", status_code=204)
+@route("DELETE", "/workers/{worker}", status_code=204)
 def leave(worker: str, service: Asked, _: AsWorker) -> Response:
     """Withdraw a device; what it holds goes to another."""
     service.leave(worker)
     return Response(status_code=204)
 
 
-@_route(
+@route(
     "POST",
     "/workers/{worker}/lease",
     messages.Grant,
@@ -386,25 +308,25 @@ async def lease(
         while True:
             grant = await run_in_threadpool(service.take, worker)
             if grant is not None:
-                return _answer(grant)
+                return answer_with(grant)
             if not await _rang(bell, request, service, until_s):
                 return Response(status_code=204)
 
 
-@_route("POST", "/leases/{lease}/beat", messages.LeaseState)
+@route("POST", "/leases/{lease}/beat", messages.LeaseState)
 def beat(lease: str, told: messages.Beat, service: Asked, _: AsWorker) -> Response:
     """Keep a lease."""
-    return _answer(service.keep(lease, told))
+    return answer_with(service.keep(lease, told))
 
 
-@_route("POST", "/leases/{lease}/results", status_code=204)
+@route("POST", "/leases/{lease}/results", status_code=204)
 def finish(lease: str, result: messages.WorkerResult, service: Asked, _: AsWorker) -> Response:
     """Hand in how a workload ended."""
     service.finish(lease, result)
     return Response(status_code=204)
 
 
-@_route("POST", "/leases/{lease}/release", status_code=204)
+@route("POST", "/leases/{lease}/release", status_code=204)
 def release(lease: str, given: messages.Release, service: Asked, _: AsWorker) -> Response:
     """Give a batch back."""
     service.release(lease, given)
@@ -414,17 +336,17 @@ def release(lease: str, given: messages.Release, service: Asked, _: AsWorker) ->
 # Whoever runs it
 
 
-@_route("POST", "/shutdown", messages.Alive)
+@route("POST", "/shutdown", messages.Alive)
 def shutdown(request: Request, service: Asked, _: Operator) -> Response:
     """Take nothing new, finish what is worked at, and end."""
     service.is_draining = True
     stop: Callable[[], None] | None = getattr(request.app.state, "stop", None)
     if stop is not None:
         stop()
-    return _answer(messages.Alive(status="draining"))
+    return answer_with(messages.Alive(status="draining"))
 
 
-@_route("POST", "/forgive", status_code=204)
+@route("POST", "/forgive", status_code=204)
 def forgive(device: str, service: Asked, _: Operator) -> Response:
     """End the quarantine of a device, by the name that `GET /health` gives it."""
     service.forgive(device)
@@ -469,7 +391,7 @@ def make_app() -> FastAPI:
         description="Submit solutions, get traces.",
         lifespan=None,
     )
-    for method, path, handler, options in _ROUTES:
+    for method, path, handler, options in ROUTES:
         made.add_api_route(path, handler, methods=[method], **options)
     made.add_middleware(Guard)
     made.add_exception_handler(RefusedError, _refused)

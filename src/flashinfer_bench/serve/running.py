@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import MissingPackageError, UsageError
 from flashinfer_bench.serve.database import open_store
-from flashinfer_bench.serve.queue import OWN, QueueLimits
+from flashinfer_bench.serve.leasing import OWN
+from flashinfer_bench.serve.queued import QueueLimits
 from flashinfer_bench.serve.service import Service
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.parent.pool import device_names
 from flashinfer_bench.serve.database import SqliteDatabase
+from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.links import LocalLink
-from flashinfer_bench.serve.queue import OWN
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.worker import DeviceWorker
 

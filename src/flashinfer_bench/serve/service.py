@@ -8,43 +8,28 @@ import json
 import logging
 import secrets
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.bench.plan import Selection, jobs_for
 from flashinfer_bench.data import Solution, Trace, layout
-from flashinfer_bench.data.wording import axes_text, did_you_mean, listed
+from flashinfer_bench.data.wording import axes_text, did_you_mean
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.capabilities import (
-    ANY,
-    EACH,
-    VERSION,
     require_version,
-    requirement_of,
-    target_of,
     why_not,
 )
 from flashinfer_bench.serve.changes import Changes
+from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.messages import Capability
-from flashinfer_bench.serve.queue import (
-    OWN,
-    KnownResult,
-    NewBatch,
-    NewTask,
-    Queue,
-    QueueLimits,
-    StoredResult,
-)
+from flashinfer_bench.serve.placing import Placing
+from flashinfer_bench.serve.queue import Queue
+from flashinfer_bench.serve.queued import NewTask, QueueLimits, StoredResult
 from flashinfer_bench.serve.recorder import DatasetRecorder
 from flashinfer_bench.serve.refusals import RefusedError, shortened
 from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from flashinfer_bench.bench.config import BenchmarkConfig
-    from flashinfer_bench.bench.jobs import Target
     from flashinfer_bench.data import Definition, TraceSet, Workload
     from flashinfer_bench.serve.database import Database, Row
     from flashinfer_bench.serve.tokens import Requester
@@ -53,14 +38,6 @@ _log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
 _MOST_NAME = 200
 _KNOWN_REQUIREMENTS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownWorker:
-    """A worker that was here at some time."""
-
-    capability: Capability
-    is_there: bool
 
 
 class Service:
@@ -86,6 +63,7 @@ class Service:
         self._recorder = DatasetRecorder(self.queue, trace_set)
         self._recorder.catch_up(after_a_crash=True)
         self.queue.begin_anew()
+        self._placing = Placing(self.queue, trace_set, config)
         self._asked_by = functools.lru_cache(_KNOWN_REQUIREMENTS)(self._look_up)
         self._is_over = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="serve-sweep", daemon=True)
@@ -172,11 +150,11 @@ class Service:
             request_hash=hashlib.sha256(submission.to_json().encode()).hexdigest(),
             idempotency_key=idempotency_key,
         )
-        chosen, fault = self._chosen(definition, submission)
+        chosen, fault = self._placing.chosen(definition, submission)
         if fault is not None:
             row = self.queue.add(new(workloads=(), error=fault))
         else:
-            batches = self._batches(submission, definition, chosen, caller.tenant)
+            batches = self._placing.batches(submission, definition, chosen, caller.tenant)
             workloads = tuple(each.uuid for each in chosen)
             row = self.queue.add(new(workloads=workloads, batches=batches))
         _say(row["id"], f"{row['solution']} of {caller.tenant}: {row['state']}")
@@ -195,128 +173,6 @@ class Service:
         owner = self.trace_set.get_solution(short)
         is_free = owner is None or owner.hash() == solution.hash()
         return (short if is_free else long), long
-
-    def _chosen(
-        self, definition: Definition, submission: messages.Submission
-    ) -> tuple[list[Workload], str | None]:
-        """Choose workloads, in the dataset's order; or say why there are none."""
-        uuids = submission.workload_uuids
-        known = self._workloads(definition.name)
-        if not known:
-            return [], f"No workloads found for definition {definition.name!r}"
-        unknown = [uuid for uuid in uuids or () if uuid not in known]
-        if unknown:
-            return [], (
-                f"No workloads found for definition {definition.name!r} with the uuid "
-                f"{listed(map(shortened, unknown))}"
-            )
-        wanted = set(uuids or self._of_class(known.values(), submission))
-        return [each for uuid, each in known.items() if uuid in wanted], None
-
-    def _of_class(
-        self, workloads: Iterable[Workload], submission: messages.Submission
-    ) -> list[str]:
-        """Name the workloads of the run's class: that of workers which can run it, where the operator names none."""
-        workloads = list(workloads)
-        selection = Selection.of(self.config)
-        fitting = self._fitting(submission, self._known_workers())
-        targets = [target_of(each, self.config) for each in fitting]
-        classes = {selection.workload_class_on(target) for target in targets} or {"all"}
-        wanted = [w.uuid for w in workloads if any(w.is_of_class(each) for each in classes)]
-        return wanted or [each.uuid for each in workloads]
-
-    def _known_workers(self) -> list[_KnownWorker]:
-        return [
-            _KnownWorker(Capability.model_validate_json(row["capability"]), row["is_there"])
-            for row in self.queue.workers()
-            if not row["quarantined"]
-        ]
-
-    def _batches(
-        self,
-        submission: messages.Submission,
-        definition: Definition,
-        workloads: Sequence[Workload],
-        tenant: str,
-    ) -> tuple[NewBatch, ...]:
-        """Make a batch for each hardware that is to run it, with what is known of it already."""
-        solution, hardware = submission.solution, submission.hardware
-        known = self._known_workers()
-        named = _named_hardware(submission)
-        fitting = self._fitting(submission, known)
-        if known and not fitting:
-            reasons = {why_not(solution, named, each.capability, self.config) for each in known}
-            raise RefusedError(
-                400, f"no worker can ever run this: {'; '.join(sorted(filter(None, reasons)))}"
-            )
-        if hardware != EACH or not fitting:
-            places: list[str | None] = [named]
-        else:
-            places = list(dict.fromkeys(each.hardware for each in fitting))
-        return tuple(
-            NewBatch(
-                place,
-                requirement_of(solution, place),
-                ()
-                if submission.fresh
-                else self._known(solution, definition, workloads, tenant, place, fitting),
-            )
-            for place in places
-        )
-
-    def _fitting(
-        self, submission: messages.Submission, known: Iterable[_KnownWorker]
-    ) -> list[Capability]:
-        """Give the workers that can run a submission, now or another time."""
-        named = _named_hardware(submission)
-        return [
-            each.capability
-            for each in known
-            if why_not(submission.solution, named, each.capability, self.config) is None
-        ]
-
-    def _known(  # noqa: PLR0917  # all that a result depends on
-        self,
-        solution: Solution,
-        definition: Definition,
-        workloads: Sequence[Workload],
-        tenant: str,
-        place: str | None,
-        fitting: Sequence[Capability],
-    ) -> tuple[KnownResult, ...]:
-        """Find results for all workloads on one hardware; nothing where one is missing."""
-        for capability in fitting:
-            if place not in {None, capability.hardware}:
-                continue
-            keys = self._cache_keys(solution, definition, workloads, tenant, capability)
-            found = self.queue.known(keys.values())
-            if all(key in found for key in keys.values()):
-                return tuple(
-                    KnownResult(uuid, found[key]["hardware"], found[key]["trace"], key)
-                    for uuid, key in keys.items()
-                )
-        return ()
-
-    def _cache_keys(
-        self,
-        solution: Solution,
-        definition: Definition,
-        workloads: Sequence[Workload],
-        tenant: str,
-        capability: Capability,
-    ) -> dict[str, str]:
-        """Hash, by workload, all that a result depends on; a tenant's results answer that tenant alone."""
-        target: Target = target_of(capability, self.config)
-        jobs = jobs_for(definition, solution, workloads, self.config, target)
-        shared = (
-            *(tenant, solution.hash(), definition.hash()),
-            *(capability.hardware, json.dumps(capability.libs, sort_keys=True)),
-            capability.version,
-        )
-        return {
-            job.workload.uuid: _hash(*shared, job.config_hash, job.workload.to_json())
-            for job in jobs
-        }
 
     # Looking
 
@@ -352,7 +208,7 @@ class Service:
         """Say why nobody works at a task, where there is nobody who could."""
         if row["state"] != "pending":
             return None
-        there = [each.capability for each in self._known_workers() if each.is_there]
+        there = [each.capability for each in self._placing.known_workers() if each.is_there]
         lacking = [
             each["hardware"] or "any hardware"
             for each in row["waiting"]
@@ -447,7 +303,9 @@ class Service:
         definition = self.trace_set.definitions[task["definition"]]
         workload = self._workloads(definition.name)[result.workload]
         solution = Solution.model_validate_json(task["document"])
-        keys = self._cache_keys(solution, definition, [workload], task["tenant"], capability)
+        keys = self._placing.cache_keys(
+            solution, definition, [workload], task["tenant"], capability
+        )
         ended = StoredResult(
             result.workload,
             capability.hardware,
@@ -495,10 +353,6 @@ def _say(task: str, text: str) -> None:
     _log.info("task %s: %s", task, text, extra={"task": task})
 
 
-def _named_hardware(submission: messages.Submission) -> str | None:
-    return None if submission.hardware in {ANY, EACH} else submission.hardware
-
-
 def _require_names(solution: Solution) -> None:
     """Refuse names that cannot be files of traces, or would do something to who reads them."""
     for key, text in (("name", solution.name), ("author", solution.author)):
@@ -536,7 +390,3 @@ def _summary(result: messages.WorkerResult, workload: Workload) -> dict[str, Any
     if result.trace is None or result.trace.evaluation is None:
         return {**about, "status": None, "reason": result.reason}
     return {**about, "status": result.trace.evaluation.status.value}
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join((*parts, VERSION)).encode()).hexdigest()

@@ -14,7 +14,7 @@ import torch
 from flashinfer_bench.apply import ApplyRuntime
 from flashinfer_bench.data import Definition, DType
 from flashinfer_bench.intercept import PATCHES
-from flashinfer_bench.intercept.adapters import flashinfer as adapters
+from flashinfer_bench.intercept.adapters import flashinfer_plans
 from flashinfer_bench.intercept.adapters.flashinfer import run_decode
 from tests.unit.apply.datasets import definition
 from tests.unit.apply.flashinfer_stand_in import write_package
@@ -490,7 +490,7 @@ def test_a_wrapper_that_records_graphs_is_read_outside_of_one(
         mine.zero_()
 
     assert applied(running, plan, lambda: wrapper.run(q, cache)) == [False, True, True]
-    monkeypatch.setattr(adapters, "_is_recording", lambda: True)
+    monkeypatch.setattr(flashinfer_plans, "_is_recording", lambda: True)
     assert applied(running, plan, lambda: wrapper.run(q, cache)) == [False, False, False]
     (why,) = running.stats().left
     assert why.endswith("a CUDA graph is recorded: later plans change what its replays read")

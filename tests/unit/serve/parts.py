@@ -16,7 +16,7 @@ from flashinfer_bench.data import (
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.capabilities import VERSION
 from flashinfer_bench.serve.database import Database, SqliteDatabase
-from flashinfer_bench.serve.queue import QueueLimits
+from flashinfer_bench.serve.queued import QueueLimits
 from flashinfer_bench.serve.service import Service
 from tests.flow.kernels import HONEST, dataset, solution
 

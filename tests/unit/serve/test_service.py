@@ -14,7 +14,7 @@ from flashinfer_bench.errors import StorageError, UsageError
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve import service as service_module
 from flashinfer_bench.serve.database import Database, SqliteDatabase, open_store
-from flashinfer_bench.serve.queue import QueueLimits
+from flashinfer_bench.serve.queued import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.running import JsonLogLine
 from flashinfer_bench.serve.service import Service

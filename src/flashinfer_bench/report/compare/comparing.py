@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.report.compare.changed import changes_between, place_of, twins_of
 from flashinfer_bench.report.compare.judged import judged_otherwise
 from flashinfer_bench.report.compare.ratios import (
     OF_FEW_RUNS,
@@ -29,15 +30,13 @@ from flashinfer_bench.report.compare.result import (
     ACROSS,
     BY_CHANCE,
     SAME_TRACES,
-    Change,
-    ChangedJob,
     ComparedJob,
     ComparisonReport,
     JobIdentity,
     Kind,
     Overall,
 )
-from flashinfer_bench.report.compare.sides import identity, traces_by_job, without_shared
+from flashinfer_bench.report.compare.sides import traces_by_job, without_shared
 from flashinfer_bench.stats.between_runs import (
     BetweenRuns,
     Part,
@@ -61,9 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
+    from flashinfer_bench.report.compare.changed import Axes
     from flashinfer_bench.report.compare.sides import JobTraces, Key, Side, TracesByJob
-
-    _Axes = tuple[str, tuple[tuple[str, int], ...]]
 
 _DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 _TO_BE_SURE = 1.4
@@ -107,7 +105,7 @@ def compare(
     if kind is Kind.DATASETS:
         old, new = without_shared(old, new, key_of)
     before, after = traces_by_job(old, key_of), traces_by_job(new, key_of)
-    twins = _twins(before, after)
+    twins = twins_of(before, after)
     pairs = _pairs(old, new, before, after, by, twins)
     groups: defaultdict[str, list[_Pair]] = defaultdict(list)
     for pair in pairs:
@@ -115,7 +113,7 @@ def compare(
     found = [_on(hardware, group, threshold) for hardware, group in sorted(groups.items())]
     overall = [each for each, _ in found]
     jobs = tuple(job for _, jobs in found for job in jobs)
-    changes = _changes(before, after, twins, new)
+    changes = changes_between(before, after, twins, new)
     return ComparisonReport(
         kind=kind,
         old=old.name,
@@ -151,7 +149,7 @@ def _pairs(  # noqa: PLR0917
     before: TracesByJob,
     after: TracesByJob,
     by: Basis | None,
-    twins: set[_Axes],
+    twins: set[Axes],
 ) -> list[_Pair]:
     keys = [
         key
@@ -170,31 +168,12 @@ def _pairs(  # noqa: PLR0917
             two = Timed(after[key].timed, new_samples)
             bases = possible_bases(one, two) if by is None else (by,)
             ratios = {basis: job_ratio(one, two, basis) for basis in bases}
-            pairs.append(_Pair(_place(key, after[key], twins), one, two, ratios, bases[0]))
+            pairs.append(_Pair(place_of(key, after[key], twins), one, two, ratios, bases[0]))
     return pairs
 
 
 def _ids(group: Iterable[JobTraces]) -> list[str]:
     return [row.trace_id for entry in group for row in entry.timed if row.trace_id]
-
-
-def _place(key: Key, entry: JobTraces, twins: set[_Axes]) -> JobIdentity:
-    hardware, definition, solution, workload = key
-    has_twins = _axes(definition, entry) in twins
-    return JobIdentity(hardware, definition, solution, workload, entry.newest.axes, has_twins)
-
-
-def _axes(definition: str, entry: JobTraces) -> _Axes:
-    return definition, tuple(sorted(entry.newest.axes.items()))
-
-
-def _twins(before: TracesByJob, after: TracesByJob) -> set[_Axes]:
-    """Find axes that several workloads of a definition have."""
-    workloads: defaultdict[_Axes, set[str]] = defaultdict(set)
-    for side in (before, after):
-        for (_, definition, _, workload), entry in side.items():
-            workloads[_axes(definition, entry)].add(workload)
-    return {axes for axes, found in workloads.items() if len(found) > 1}
 
 
 def _newest(pair: _Pair) -> tuple[TraceRow, TraceRow]:
@@ -415,49 +394,3 @@ def _part(pair: _Pair) -> Part:
     return Part(
         ratio.value or math.nan, ratio.interval, ratio.shared, pair.place.definition, ratio.common
     )
-
-
-def _changes(
-    before: TracesByJob, after: TracesByJob, twins: set[_Axes], side: Side
-) -> tuple[ChangedJob, ...]:
-    found = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        change = _change(old, new)
-        entry = new or old
-        if change is not None and entry is not None:
-            both = (old.newest, new.newest) if old and new else None
-            found.append(
-                ChangedJob(
-                    place=_place(key, entry, twins),
-                    change=change,
-                    old_status=_status(old),
-                    new_status=_status(new),
-                    reason=_reason(new, side),
-                    judged_otherwise=judged_otherwise(*both) if both else None,
-                    is_same_trace=both is not None and identity(both[0]) == identity(both[1]),
-                )
-            )
-    return tuple(found)
-
-
-def _change(old: JobTraces | None, new: JobTraces | None) -> Change | None:
-    if old is None or new is None:
-        return Change.NEW if old is None else Change.MISSING
-    if old.is_passed and new.is_passed:
-        return None
-    if old.is_passed or new.is_passed:
-        return Change.BROKE if old.is_passed else Change.MENDED
-    return Change.FAILS
-
-
-def _reason(entry: JobTraces | None, side: Side) -> str:
-    failure = side.failure_of(entry.newest) if entry and not entry.is_passed else None
-    if failure is None:
-        return ""
-    is_named = failure.rule in failure.message
-    return failure.message if is_named else f"{failure.rule}: {failure.message}"
-
-
-def _status(entry: JobTraces | None) -> str | None:
-    return None if entry is None else entry.newest.status

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable  # noqa: TC003  # FastAPI reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,15 +17,26 @@ from flashinfer_bench.serve.changes import Changes
 from flashinfer_bench.serve.guard import Guard
 from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
-from flashinfer_bench.serve.service import Service
+from flashinfer_bench.serve.service import Service  # noqa: TC001
 from flashinfer_bench.serve.states import ENDED
-from flashinfer_bench.serve.tokens import LOCAL, Requester, Scope
+from flashinfer_bench.serve.tokens import LOCAL, Requester
 
 try:
-    from fastapi import Depends, FastAPI, Header, Query, Request, Response
+    from fastapi import FastAPI, Header, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, StreamingResponse
     from starlette.concurrency import run_in_threadpool
+
+    from flashinfer_bench.serve.board_routes import board, refused_for_browsers
+    from flashinfer_bench.serve.callers import (
+        Asked,
+        AsWorker,
+        Operator,
+        Reader,
+        Submitter,
+        TokenHeader,
+        caller_of,
+    )
 except ImportError:
     raise MissingPackageError("fastapi", extra="service", needed_for="the service") from None
 
@@ -37,14 +47,10 @@ if TYPE_CHECKING:
     from flashinfer_bench.serve.scheduler import Scheduler
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 15.0
-"""How often is looked whether somebody who waits is still there."""
-_BEARER = "bearer "
+_LOOK_S = 15.0  # between looks whether somebody who waits is still there
 _TITLE = "FlashInfer-Bench Server"
-_PAGE = 100
 _ROUTES: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = []
 
-TokenHeader = Annotated[str | None, Header(alias="Authorization", max_length=500)]
 Timeout = Annotated[
     float,
     Query(ge=0, le=messages.MOST_WAIT_S, allow_inf_nan=False, description="Seconds to wait."),
@@ -76,53 +82,6 @@ def _route(method: str, path: str, answers: Any = None, **options: Any) -> Calla
         return handler
 
     return note
-
-
-def _service(request: Request) -> Service:
-    service: Service | None = getattr(request.app.state, "service", None)
-    if service is None:
-        raise RefusedError(503, "this app serves nothing yet: call init_app(Scheduler(...)) first")
-    return service
-
-
-Asked = Annotated[Service, Depends(_service)]
-
-
-def _needs(scope: Scope) -> Any:
-    """Require a scope; give who asks."""
-
-    def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Requester:
-        found = _caller(request, service, authorization)
-        if not found.may(scope):
-            raise RefusedError(403, f"this needs a token with the scope {scope!r}")
-        return found
-
-    return Depends(caller)
-
-
-def _caller(request: Request, service: Service, authorization: str | None) -> Requester:
-    if authorization is None:
-        is_open = getattr(request.app.state, "is_open", False)
-        if is_open and not service.tokens.are_demanded():
-            return LOCAL
-        raise RefusedError(
-            401, "this needs a token: send `Authorization: Bearer …`, or --token-file FILE"
-        )
-    token = authorization[len(_BEARER) :].strip()
-    if not authorization.lower().startswith(_BEARER) or not token:
-        raise RefusedError(401, "the header Authorization must read `Bearer TOKEN`")
-    if secrets.compare_digest(token.encode(errors="replace"), service.worker_token.encode()):
-        return Requester(LOCAL.tenant, frozenset({"worker"}))
-    known = service.tokens.caller(token)
-    if known is None:
-        raise RefusedError(401, "this token does not count: it is wrong, or was revoked")
-    return known
-
-
-Reader = Annotated[Requester, _needs("read")]
-Submitter = Annotated[Requester, _needs("submit")]
-Operator = Annotated[Requester, _needs("admin")]
-AsWorker = Annotated[Requester, _needs("worker")]
 
 
 def _answer(entity: Entity) -> Response:
@@ -256,7 +215,7 @@ def tasks(  # noqa: PLR0917  # the framework passes by name
     status: messages.TaskStatus | None = None,
     definition: Annotated[str | None, Query(max_length=200)] = None,
     before: Annotated[int | None, Query(ge=0, le=2**62)] = None,
-    limit: Annotated[int, Query(ge=1, le=messages.MOST_TASKS)] = _PAGE,
+    limit: Annotated[int, Query(ge=1, le=messages.MOST_TASKS)] = 100,
 ) -> Response:
     """List your tasks, the newest first."""
     rows = service.queue.tasks(
@@ -349,7 +308,7 @@ def readyz(service: Asked) -> Response:
 )
 def metrics(service: Asked, request: Request, authorization: TokenHeader = None) -> Response:
     """Count tasks, workers and seconds, as Prometheus reads them; with tokens in use, for `admin`."""
-    caller = _caller(request, service, authorization)
+    caller = caller_of(request, service, authorization)
     if caller is not LOCAL and not caller.may("admin"):
         raise RefusedError(403, "this needs a token with the scope 'admin'")
     return Response(metrics_text(service), media_type="text/plain; version=0.0.4")
@@ -434,8 +393,10 @@ def forgive(device: str, service: Asked, _: Operator) -> Response:
 # The app
 
 
-def _refused(_: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
+    if (asking := refused_for_browsers(request, error)) is not None:
+        return asking
     headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
     if error.status == 401:  # noqa: PLR2004  # unauthorized
         headers["WWW-Authenticate"] = "Bearer"
@@ -463,14 +424,10 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def make_app() -> FastAPI:
     """Make an app with all routes; it serves once `state.service` is there."""
-    made = FastAPI(
-        title=_TITLE,
-        version=VERSION,
-        description="Submit solutions, get traces.",
-        lifespan=None,
-    )
+    made = FastAPI(title=_TITLE, version=VERSION, description="Submit solutions, get traces.")
     for method, path, handler, options in _ROUTES:
         made.add_api_route(path, handler, methods=[method], **options)
+    made.include_router(board)
     made.add_middleware(Guard)
     made.add_exception_handler(RefusedError, _refused)
     made.add_exception_handler(RequestValidationError, _invalid)

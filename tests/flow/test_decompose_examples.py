@@ -61,3 +61,16 @@ def test_every_operation_is_accounted_for(batch: dict[str, Any]) -> None:
 def test_a_dictionary_of_all_kernels_counts_their_uses(batch: dict[str, Any]) -> None:
     assert batch["merged"]["added"] > 3 * len(batch["rows"])
     assert batch["merged"]["models"] == len(batch["rows"])
+
+
+def test_files_and_wrong_kernels_are_executed_and_where_one_passes_is_named(
+    batch: dict[str, Any],
+) -> None:
+    totals = batch["totals"]
+    weak = sum(row["executed"]["workloads"].get("marked", 0) for row in batch["rows"])
+
+    assert totals["tests_executed"] >= sum(row["different_kernels"] for row in batch["rows"])
+    assert totals["wrong_kernels_refused"] > totals["tests_executed"]
+    assert totals["not_executed"] == 0
+    named = {each.partition(" a kernel passes")[0] for row in batch["rows"] for each in row["weak"]}
+    assert len(named) == weak > 0

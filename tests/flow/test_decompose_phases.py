@@ -76,6 +76,18 @@ def test_pieces_are_the_model_with_every_kind_of_cache(
     assert found["equality"] == "bit-equal"
 
 
+def test_a_cache_is_made_for_experts_that_do_not_run_without_numbers(tmp_path: Path) -> None:
+    file = write("Mixtral", tmp_path)  # in float32
+
+    done = call("decompose", file, "--output", tmp_path / "out", "--phases", "decode", "--json")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["decomposition"]
+    assert (found["verified"], found["equality"]) == ("pass", "bit-equal")
+    names = [each.partition("_")[0] for each in found["definitions"]]
+    assert {"grouped", "cache", "topk"} <= set(names)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("window", [16, 32, 4096])
 @pytest.mark.parametrize("cache", ["dynamic", "static"])

@@ -67,6 +67,11 @@ TRACED = TracedRun(
     },
     failure=None,
 )
+EXECUTED = {
+    "tests": {"run": 3},
+    "wrong kernels": {"refused": 12, "pass": 1},
+    "workloads": {"changed": 1, "marked": 1},
+}
 DECOMPOSITION: dict[str, Any] = {
     "model": "block.py",
     "classified": "layer",
@@ -80,6 +85,7 @@ DECOMPOSITION: dict[str, Any] = {
     "verified": "pass",
     "equality": "bit-equal",
     "executed": "3 files; tests: 3 run; wrong kernels: 12 refused, 1 pass; workloads: 1 changed, 1 marked",
+    "executed_counts": EXECUTED,
     "findings": [
         {
             "file": "dataset: norm_h8",
@@ -118,6 +124,7 @@ VERIFICATION = VerifyReport(
     shrunk="batch 64 -> 8",
     notes=("the model draws random numbers",),
     elapsed_s=12.4,
+    executed=EXECUTED,
 )
 GOOD = BatchRow(
     problem="1/19",
@@ -135,6 +142,8 @@ GOOD = BatchRow(
     peak_memory_bytes=400 << 20,
     definitions=1,
     has_dataset=True,
+    executed=EXECUTED,
+    weak=("dataset: norm_h8: on its workload a kernel passes that ignores bias",),
 )
 WRONG = replace(
     GOOD,
@@ -149,6 +158,12 @@ WRONG = replace(
     coverage=0.999,
     verified="fail",
     equality="",
+    executed={
+        "tests": {"run": 3, "too large": 1},
+        "wrong kernels": {},
+        "workloads": {"not run": 2},
+    },
+    weak=(),
     findings=("EQ-01: output 0 differs",),
 )
 LOST = BatchRow(

@@ -329,6 +329,7 @@ def test_a_program_that_calls_the_library_is_traced_run_and_answered(
                 "language": "python",
                 "target_hardware": ["cuda"],
                 "entry_point": "main.py::answer",
+                "destination_passing_style": False,
             },
             "sources": [
                 {

@@ -150,8 +150,11 @@ class ModelFile:
             self.run_as.phase, prompt_in(listed, str(self.path)), self._step, device=device
         )
 
+    def _step(self, device: str) -> Any:
+        return self._step_on_meta if device == "meta" else self.build(device, 0)
+
     @functools.cached_property
-    def _step(self) -> Any:
+    def _step_on_meta(self) -> Any:
         return self.build("meta", 0)
 
 

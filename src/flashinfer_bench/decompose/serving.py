@@ -11,7 +11,7 @@ from torch import nn
 from flashinfer_bench.decompose.model_errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flashinfer_bench.decompose.run_as import CacheKind, Phase
 
@@ -90,14 +90,15 @@ def served(model: nn.Module, cache: CacheKind, place: str) -> ServedModel:
 
 
 def phase_inputs(
-    phase: Phase, tokens: torch.Tensor, step: ServedModel, *, device: str
+    phase: Phase, tokens: torch.Tensor, steps: Callable[[str], ServedModel], *, device: str
 ) -> list[Any]:
-    """Make the inputs of a phase from a prompt; `step` is the model on meta."""
-    shapes = _cache_shapes(step, tokens)
+    """Make the inputs of a phase from a prompt; `steps` makes the model on a device."""
+    step = steps("meta")
     is_static = step.cache_kind == "static"
     given = tokens if phase == "prefill" else tokens[:, -1:].clone()
     if phase == "prefill" and not is_static:
         return [given]
+    shapes = _cache_shapes(steps, tokens)
     filled = 0 if phase == "prefill" else tokens.shape[1]
     rooms = (
         _rooms(step, _ROOM * tokens.shape[1])
@@ -120,12 +121,21 @@ def _rooms(step: ServedModel, longest: int) -> list[int]:
     return [each.max_cache_len for each in layers]
 
 
-def _cache_shapes(step: ServedModel, tokens: torch.Tensor) -> list[list[torch.Tensor]]:
-    """Run the prompt without numbers, and give keys and values of each layer."""
+def _cache_shapes(
+    steps: Callable[[str], ServedModel], tokens: torch.Tensor
+) -> list[list[torch.Tensor]]:
+    """Run the prompt, without numbers where that can be, and give keys and values of each layer, without numbers."""
+    try:
+        return _caches(steps("meta"), tokens, "meta")
+    except RuntimeError:  # experts in float32, or numbers that decide
+        return _caches(steps("cpu"), tokens, "cpu")
+
+
+def _caches(step: ServedModel, tokens: torch.Tensor, device: str) -> list[list[torch.Tensor]]:
     plain = ServedModel(step.model, "dynamic")
-    with torch.device("meta"), torch.no_grad():
-        _, keys, values = plain(torch.empty_like(tokens, device="meta"))
-    return [keys, values]
+    with torch.device(device), torch.no_grad():
+        _, keys, values = plain(torch.zeros_like(tokens, device=device))
+    return [[each.to("meta") for each in side] for side in (keys, values)]
 
 
 def _filled(like: torch.Tensor, room: int, filled: int, device: str) -> torch.Tensor:

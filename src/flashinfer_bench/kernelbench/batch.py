@@ -61,6 +61,10 @@ class BatchRow:
     peak_memory_bytes: int = 0
     definitions: int = 0
     has_dataset: bool = False
+    executed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How many tests of files, wrong kernels and workloads fared how."""
+    weak: tuple[str, ...] = ()
+    """Workloads on which a wrong kernel passes, and what that does."""
     fault: str = ""
     is_ours: bool = False
     """Whether the fault is this program's and not the file's."""
@@ -106,9 +110,23 @@ def totals_of(rows: Sequence[BatchRow]) -> dict[str, float]:
         "not_verified": sum(row.verified == "fail" for row in taken_apart),
         "fully_covered": sum(row.coverage >= 1.0 for row in taken_apart),
         "kernels": sum(row.kernels for row in taken_apart),
+        "shrunk": sum(row.shrunk is not None for row in taken_apart),
+        "tests_executed": _executed(taken_apart, "tests", "run"),
+        "wrong_kernels_refused": _executed(taken_apart, "wrong kernels", "refused"),
+        "wrong_kernels_passed": _executed(taken_apart, "wrong kernels", "pass"),
+        "not_executed": sum(
+            _executed(taken_apart, *each)
+            for each in itertools.product(
+                ("tests", "workloads"), ("too large", "without one", "not run")
+            )
+        ),
         "mean_cpu_seconds": sum(times_s) / len(times_s) if times_s else 0.0,
         "most_memory_bytes": max((row.peak_memory_bytes for row in taken_apart), default=0),
     }
+
+
+def _executed(rows: Sequence[BatchRow], what: str, how: str) -> int:
+    return sum(row.executed.get(what, {}).get(how, 0) for row in rows)
 
 
 JOURNAL = "batch.jsonl"
@@ -262,6 +280,12 @@ def _found(report: dict[str, Any]) -> dict[str, Any]:
         "peak_memory_bytes": report["peak_memory_bytes"],
         "definitions": len(report["definitions"]),
         "has_dataset": bool(report["definitions"]),
+        "executed": report["executed_counts"],
+        "weak": tuple(
+            f"{each['file']}: {each['message']}"
+            for each in report["findings"]
+            if each["code"] == "FILE-weak"
+        ),
     }
 
 

@@ -19,26 +19,31 @@ from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.routing import (
     ROUTES,
-    Asked,
-    AsWorker,
-    Operator,
-    Reader,
-    Submitter,
     Timeout,
-    TokenHeader,
     answer_with,
     answer_with_all,
-    caller_of,
     route,
 )
+from flashinfer_bench.serve.service import Service  # noqa: TC001
 from flashinfer_bench.serve.states import ENDED
-from flashinfer_bench.serve.tokens import LOCAL
+from flashinfer_bench.serve.tokens import LOCAL, Requester
 
 try:
     from fastapi import FastAPI, Header, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, StreamingResponse
     from starlette.concurrency import run_in_threadpool
+
+    from flashinfer_bench.serve.board_routes import board, refused_for_browsers
+    from flashinfer_bench.serve.callers import (
+        Asked,
+        AsWorker,
+        Operator,
+        Reader,
+        Submitter,
+        TokenHeader,
+        caller_of,
+    )
 except ImportError:
     raise MissingPackageError("fastapi", extra="service", needed_for="the service") from None
 
@@ -46,14 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flashinfer_bench.serve.scheduler import Scheduler
-    from flashinfer_bench.serve.service import Service
-    from flashinfer_bench.serve.tokens import Requester
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 15.0
-"""How often is looked whether somebody who waits is still there."""
+_LOOK_S = 15.0  # between looks whether somebody who waits is still there
 _TITLE = "FlashInfer-Bench Server"
-_PAGE = 100
 
 
 # What there is
@@ -178,7 +179,7 @@ def tasks(  # noqa: PLR0917  # the framework passes by name
     status: messages.TaskStatus | None = None,
     definition: Annotated[str | None, Query(max_length=200)] = None,
     before: Annotated[int | None, Query(ge=0, le=2**62)] = None,
-    limit: Annotated[int, Query(ge=1, le=messages.MOST_TASKS)] = _PAGE,
+    limit: Annotated[int, Query(ge=1, le=messages.MOST_TASKS)] = 100,
 ) -> Response:
     """List your tasks, the newest first."""
     rows = service.queue.tasks(
@@ -356,8 +357,10 @@ def forgive(device: str, service: Asked, _: Operator) -> Response:
 # The app
 
 
-def _refused(_: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
+    if (asking := refused_for_browsers(request, error)) is not None:
+        return asking
     headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
     if error.status == 401:  # noqa: PLR2004  # unauthorized
         headers["WWW-Authenticate"] = "Bearer"
@@ -385,14 +388,10 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def make_app() -> FastAPI:
     """Make an app with all routes; it serves once `state.service` is there."""
-    made = FastAPI(
-        title=_TITLE,
-        version=VERSION,
-        description="Submit solutions, get traces.",
-        lifespan=None,
-    )
+    made = FastAPI(title=_TITLE, version=VERSION, description="Submit solutions, get traces.")
     for method, path, handler, options in ROUTES:
         made.add_api_route(path, handler, methods=[method], **options)
+    made.include_router(board)
     made.add_middleware(Guard)
     made.add_exception_handler(RefusedError, _refused)
     made.add_exception_handler(RequestValidationError, _invalid)

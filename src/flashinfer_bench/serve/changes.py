@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class Bell:
         return True
 
 
+def results_of(tenant: str | None) -> str:
+    """Name what changes with each result of a tenant; None is all tenants."""
+    return "results" if tenant is None else f"results of {tenant}"
+
+
 class Changes:
     """What changed, by key: tasks by their id, and `WORK` when there may be something to do."""
 
@@ -42,6 +47,7 @@ class Changes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bells: defaultdict[str, set[Bell]] = defaultdict(set)
+        self._results: Counter[str | None] = Counter()
         self.is_over = False
         """Whether the server ends: nobody waits any longer."""
 
@@ -66,6 +72,16 @@ class Changes:
         with self._lock:
             for bell in {bell for key in keys for bell in self._bells.get(key, ())}:
                 bell.ring()
+
+    def tell_of_result(self, tenant: str) -> None:
+        """Ring for whoever looks at the results of a tenant, or at those of all."""
+        with self._lock:
+            self._results.update([tenant, None])
+        self.tell(results_of(tenant), results_of(None))
+
+    def result_count(self, tenant: str | None) -> int:
+        """Count the results of a tenant since this server began; None is all tenants."""
+        return self._results[tenant]
 
     def end(self) -> None:
         """Ring for everybody, for the last time."""

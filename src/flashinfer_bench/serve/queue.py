@@ -15,6 +15,8 @@ from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.taking import Tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flashinfer_bench.serve.database import Row
 
 
@@ -128,6 +130,30 @@ class Queue(Tasks, Leases):
                 " WHERE b.requirement = :requirement LIMIT 1",
                 requirement=requirement,
             )
+
+    def measured_by(self, tenant: str) -> Iterator[Row]:
+        """Give traces that were measured for a tenant, with their tasks' solutions, some tasks at a time."""
+        after = 0
+        while True:
+            with self._database.reading() as say:
+                last = say.value(
+                    "SELECT max(number) FROM (SELECT number FROM tasks WHERE tenant = :tenant AND number > :after"
+                    " ORDER BY number LIMIT 200) AS some",
+                    tenant=tenant,
+                    after=after,
+                )
+                if last is None:
+                    return
+                found = say.rows(
+                    "SELECT t.definition, t.solution, t.document, r.trace FROM results r JOIN tasks t ON t.id = r.task"
+                    " WHERE t.tenant = :tenant AND t.number > :after AND t.number <= :last AND r.trace IS NOT NULL"
+                    " AND r.is_cached = 0 ORDER BY t.number, r.stored_s, r.place",
+                    tenant=tenant,
+                    after=after,
+                    last=last,
+                )
+            yield from found
+            after = last
 
     def unrecorded(self) -> list[Row]:
         """Give results that are in no dataset yet."""

@@ -76,11 +76,19 @@ def log_as_json() -> None:
 
 
 def default_store(trace_set: TraceSet) -> str:
-    """Give the file of a dataset's tasks: one for each folder that takes traces, in the user's cache."""
+    """Give the file of a dataset's tasks."""
+    return str(service_folder(trace_set) / "service.sqlite")
+
+
+def service_folder(trace_set: TraceSet) -> Path:
+    """Give the folder of a dataset's service: one for each folder that takes traces, in the user's cache."""
     target = trace_set.output or trace_set.root
-    assert target is not None
+    if target is None:
+        raise UsageError(
+            "this dataset is in memory only: there is no folder for what is made of it"
+        )
     digest = hashlib.sha256(str(target.resolve()).encode()).hexdigest()[:16]
-    return str(settings.cache_path() / "service" / digest / "service.sqlite")
+    return settings.cache_path() / "service" / digest
 
 
 def is_loopback(host: str) -> bool:
@@ -105,8 +113,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; a second one does not wait for what is worked at.
 
-    `ready` is told the URL once requests are answered; `prepare` may add routes. Raises `UsageError` for an address that is taken, or that
-    others reach while no tokens were made.
+    `ready` is told the URL once requests are answered; `prepare` may add routes. Raises `UsageError` for an address
+    that is taken, or that others reach while no tokens were made.
     """
     database = open_store(options.store)
     with database.only_server():

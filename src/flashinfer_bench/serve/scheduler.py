@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.parent.pool import device_names
-from flashinfer_bench.serve.database import SqliteDatabase
+from flashinfer_bench.serve.database import SqliteDatabase, open_store
 from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.links import LocalLink
 from flashinfer_bench.serve.service import Service
@@ -22,9 +22,10 @@ _STOP_DEADLINE_S = 10.0
 
 
 class Scheduler:
-    """Evaluates what is submitted on devices of this machine; what it knows is gone when it ends.
+    """Evaluates what is submitted on devices of this machine.
 
-    Traces are added to the trace set. `UsageError` names a device that is not there.
+    What it knows is gone when it ends, unless `store` names a file or a `postgresql://` address. Traces are added to
+    the trace set. `UsageError` names a device that is not there.
     """
 
     def __init__(
@@ -32,9 +33,12 @@ class Scheduler:
         trace_set: TraceSet,
         config: BenchmarkConfig | None = None,
         devices: Sequence[str] | None = None,
+        *,
+        store: str | None = None,
     ) -> None:
         names = device_names(",".join(devices) if devices else "auto")
-        self.service = Service(trace_set, config or BenchmarkConfig.default(), SqliteDatabase(None))
+        database = SqliteDatabase(None) if store is None else open_store(store)
+        self.service = Service(trace_set, config or BenchmarkConfig.default(), database)
         link = LocalLink(self.service)
         self._workers = [
             DeviceWorker(link, name, name=OWN, roots=trace_set.roots) for name in names

@@ -365,6 +365,7 @@ class Service:
             self._recorder.catch_up()  # first: who waits for the end looks at the dataset next
         finally:
             self.changes.tell(task_id)
+            self.changes.tell_of_result(task["tenant"])
 
     def release(self, lease: str, release: messages.Release) -> None:
         """Take a batch back."""

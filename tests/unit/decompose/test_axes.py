@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
+import pytest
+import torch
+from torch import nn
+
 from flashinfer_bench.decompose.axes import Probed, probe
+from flashinfer_bench.decompose.capture import capture
+from flashinfer_bench.decompose.emit.write import probed
 from flashinfer_bench.decompose.forms import Along, form
 from flashinfer_bench.decompose.ir import OpTrace
+from flashinfer_bench.decompose.model_file import ModelObject
 from tests.unit.decompose.traces import Building
 
 Shapes = Sequence[tuple[int, ...]]
@@ -133,3 +141,37 @@ def test_an_output_may_be_longer_than_an_axis_by_a_constant_as_a_cache_is() -> N
 
     assert [axis.size for axis in formed.axes] == [8]
     assert formed.shapes[formed.outputs[0]] == (Along(0, offset=1),)
+
+
+class _Checked(nn.Module):
+    """Looks at numbers: at whether all may be seen, and, if told, at how many are positive."""
+
+    def __init__(self, *, selects: bool = False) -> None:
+        super().__init__()
+        self.linear, self.selects = nn.Linear(8, 8), selects
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        if not mask.all():
+            y = y.masked_fill(~mask[:, None], 0.0)
+        return y[y > 0] if self.selects else y
+
+
+@pytest.mark.parametrize(("selects", "found"), [(False, {"batch_size": 4}), (True, {})])
+def test_a_model_that_needs_values_is_run_again_with_its_own_repeated(
+    selects: bool, found: dict[str, int]
+) -> None:
+    mask = torch.tensor([True, True, True, False])
+    source = ModelObject(_Checked(selects=selects), (torch.randn(4, 8), mask), "checked")
+    trace = capture(source).trace
+
+    assert trace.front_end == "real"
+    assert _sizes(probed(source, trace)) == found
+
+
+def test_a_large_model_that_needs_values_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[probed.__module__], "_MOST_RERUN_BYTES", 100)
+    mask = torch.tensor([True, True, True, False])
+    source = ModelObject(_Checked(), (torch.randn(4, 8), mask), "checked")
+
+    assert _sizes(probed(source, capture(source).trace)) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -110,6 +111,29 @@ def test_tests_and_wrong_kernels_are_counted(tmp_path: Path) -> None:
 
     assert report.passed
     assert "tests: 1 run; wrong kernels: 7 refused" in _files_rung(report)
+    assert report.executed == {
+        "tests": {"run": 1},
+        "wrong kernels": {"refused": 7, "pass": 0},
+        "workloads": {},
+    }
+
+
+def test_what_is_too_large_to_be_executed_is_counted_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = _written(Scaled(), tmp_path / "out")
+    for module in ("executed", "wrong_kernels"):
+        monkeypatch.setattr(f"flashinfer_bench.decompose.verify.{module}._MOST_BYTES", 16)
+
+    report = found.verify(tmp_path / "out", seeds=1)
+
+    [file] = (tmp_path / "out").glob("level_0_kernel/*.py")
+    assert report.executed["tests"] == {"too large": 1}
+    assert report.executed["workloads"] == {"too large": 1}
+    assert report.notes == (
+        f"without a test that fits into memory: level_0_kernel/{file.name}",
+        f"no wrong kernel tried on a workload of: {file.stem} (too large)",
+    )
 
 
 def test_a_file_whose_own_test_fails_is_no_verified_piece(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The process gives itself the highest priority and real-time scheduling.
 
 how: `setpriority` and `sched_setscheduler` on ourselves, so that the reference alone feels other load
-caught by: an unprivileged process may not; where it may, candidates take turns and never compete
-expect: prevented
+caught by: an unprivileged process may not; where it may, candidates take turns and never compete; what it computes on cores that were not agreed on counts
+expect: prevented, hidden_work
 family: clock
 plays: long_wave
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     help="Author whose solutions are the baseline.",
 )
 @include_weak_option
+@click.option(
+    "--live", default="", hidden=True, help="Which state this is that `serve` keeps up to date."
+)
 @json_option
 @log_level_option
 def html(  # noqa: PLR0917  # options arrive by name
@@ -50,6 +54,7 @@ def html(  # noqa: PLR0917  # options arrive by name
     title: str | None,
     baseline_author: str,
     include_weak: bool,
+    live: str,
     as_json: bool,
 ) -> None:
     """Write a dataset as a static site into DIR.
@@ -68,6 +73,7 @@ def html(  # noqa: PLR0917  # options arrive by name
     require_replaceable(target)
     with collector_paused():
         content = _content(load_dataset(local), title, baseline_author, includes_weak=include_weak)
+        content = replace(content, live=live)
         count = write_site(target, pages(content))
     index = (target / "index.html").resolve()
     traces = sum(map(len, content.jobs.values()))

@@ -82,7 +82,9 @@ def _with_values(source: ModelSource, seed: int, fault: Exception, watch: Watch 
             return _by_export(source, seed, error)
         raise _blamed(source, error) from None
     where, line = line_in(source.path if isinstance(source, ModelFile) else None, fault)
-    told = f"{source.name}{where} `{line}` needs them" if line else _short(fault)
+    told = " ".join(
+        filter(None, (line and f"{source.name}{where} `{line}` needs them:", _short(fault)))
+    )
     note = f"recorded in a run with values on the CPU: {told}"
     return replace(captured, trace=replace(captured.trace, front_end="real", notes=(note,)))
 
@@ -119,18 +121,30 @@ def _as_one_piece(source: ModelSource, seed: int, reasons: tuple[str, ...]) -> C
     raise AssertionError
 
 
-def probe(source: ModelSource, shapes: Mapping[int, Sequence[int]], *, seed: int = 0) -> OpTrace:
-    """Record again on meta with other sizes of some inputs, counted as in `OpTrace.inputs`.
+def probe(
+    source: ModelSource,
+    shapes: Mapping[int, Sequence[int]],
+    *,
+    seed: int = 0,
+    device: str = "meta",
+) -> OpTrace:
+    """Record again with other sizes of some inputs, counted as in `OpTrace.inputs`.
 
-    What the model or torch raises at such sizes is raised as it is: they may be impossible.
+    Where there are numbers, a longer input repeats its own, a shorter one has the first of them. What the model
+    or torch raises at such sizes is raised as it is: they may be impossible.
     """
-    model, inputs = source.build("meta", seed), source.inputs("meta", seed)
+    model, inputs = source.build(device, seed), source.inputs(device, seed)
     tensors = list({id(each): each for each in tensors_in(inputs)}.values())
-    other = {
-        id(tensors[index]): torch.empty(tuple(shape), dtype=tensors[index].dtype, device="meta")
-        for index, shape in shapes.items()
-    }
-    return _traced(source.name, model, _replaced(inputs, other), "meta", None)[0]
+    other = {id(tensors[index]): _sized(tensors[index], shape) for index, shape in shapes.items()}
+    return _traced(source.name, model, _replaced(inputs, other), device, None)[0]
+
+
+def _sized(given: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    if given.device.type == "meta":
+        return torch.empty(tuple(shape), dtype=given.dtype, device="meta")
+    for axis, size in enumerate(shape):
+        given = given.index_select(axis, torch.arange(size) % given.shape[axis])
+    return given
 
 
 def _replaced(value: Any, other: Mapping[int, torch.Tensor]) -> Any:

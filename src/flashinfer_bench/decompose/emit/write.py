@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import math
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import torch
 
 from flashinfer_bench.data.appending import storage_error
 from flashinfer_bench.decompose.axes import Probed, probe
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _KERNELS: tuple[Level, ...] = ("kernel",)
+_MOST_RERUN_BYTES = 2 << 30
+"""Of the weights of a model that only runs with values: a larger one is not run again at other sizes."""
 MARK = "decomposition_tree.json"
 """A folder that holds this file is a decomposition, and may be replaced by another."""
 
@@ -86,16 +91,26 @@ def write_pieces(
 
 
 def probed(source: ModelSource, trace: OpTrace) -> Probed:
-    """Find the variable axes of a model that was captured on meta; others keep their sizes."""
-    if trace.front_end != "meta":
+    """Find the variable axes of a model that was captured in a run; a large one that needs values keeps its sizes."""
+    device = {"meta": "meta", "real": "cpu"}.get(trace.front_end)
+    if device is None or (device == "cpu" and _weight_bytes(trace) > _MOST_RERUN_BYTES):
         return Probed(trace)
     is_step = isinstance(source, ModelFile) and source.run_as.phase == "decode"
-    return probe(trace, lambda shapes: _retraced(source, dict(enumerate(shapes))), is_step=is_step)
+    return probe(
+        trace, lambda shapes: _retraced(source, dict(enumerate(shapes)), device), is_step=is_step
+    )
 
 
-def _retraced(source: ModelSource, shapes: Mapping[int, tuple[int, ...]]) -> OpTrace | None:
+def _weight_bytes(trace: OpTrace) -> int:
+    held = (each for each in trace.values.values() if each.kind in ("param", "buffer"))
+    return sum(math.prod(each.shape) * getattr(torch, each.dtype).itemsize for each in held)
+
+
+def _retraced(
+    source: ModelSource, shapes: Mapping[int, tuple[int, ...]], device: str
+) -> OpTrace | None:
     try:
-        return retraced(source, shapes)
+        return retraced(source, shapes, device=device)
     except Exception:  # noqa: BLE001  # the model's own code, on sizes it was not made for
         return None
 

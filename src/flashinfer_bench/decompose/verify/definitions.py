@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.verify.layout import DecompositionFolder
 
 _FOLDER = "dataset"
-WRONG = "wrong kernels"
-"""Key of the words that say how wrong kernels fared; they become part of the stage's."""
 
 
 def check_definitions(
@@ -63,7 +61,7 @@ def check_definitions(
         results.append(sized)
         if tries_wrong and not sized.findings:
             results.append(_weak(definition, module.run, dataset, wrong))
-    return joined(*results, StageResult(details={WRONG: wrong.words if tries_wrong else ""})), steps
+    return joined(*results, wrong.result), steps
 
 
 def _weak(
@@ -71,7 +69,8 @@ def _weak(
 ) -> StageResult:
     """Find the workloads on which a wrong kernel passes; those that were changed are written."""
     given = [trace.workload for trace in dataset.workloads.get(definition.name, [])]
-    tried = [wrong.tried(definition, workload, run) for workload in given]
+    has_smaller = any(workload.size_class == "small" for workload in given)
+    tried = [wrong.tried(definition, each, run, has_smaller=has_smaller) for each in given]
     workloads = [workload for workload, _ in tried]
     if workloads != given:
         _rewrite(dataset, definition, workloads)

@@ -14,9 +14,10 @@ from flashinfer_bench.decompose.verify.files import attempt
 from flashinfer_bench.decompose.verify.findings import StageResult, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from flashinfer_bench.decompose.verify.files import NodeFile
+    from flashinfer_bench.decompose.verify.findings import Executed
 
 _COPIES = 8
 """How often a test holds what its file is given and makes."""
@@ -24,21 +25,24 @@ _MOST_BYTES = 1 << 30
 """Of what one test is given: what is larger is left out, and counted."""
 
 
-def run_tests(files: Iterable[NodeFile], limit_bytes: int | None) -> tuple[StageResult, str]:
-    """Run the test that each file brings; those without one, and those too large for memory, are counted."""
+def run_tests(files: Iterable[NodeFile], limit_bytes: int | None) -> StageResult:
+    """Run the test that each file brings; those without one, and those too large for memory, are counted and named."""
     findings: list[Violation] = []
+    left_out: list[str] = []
     counts: Counter[str] = Counter()
     for file in files:
         test = getattr(file.module, "run_tests", None)
         if not callable(test) or not _fits(file, limit_bytes):
             counts["too large" if callable(test) else "without one"] += 1
+            left_out.append(file.label)
             continue
         counts["run"] += 1
         with torch.random.fork_rng(devices=[]):
             made = attempt(partial(_passed, test), file.path, file.label, "FILE-test", file.node.id)
         if isinstance(made, Violation):
             findings.append(made)
-    return StageResult(tuple(findings)), counted("tests", counts)
+    notes = named("without a test that fits into memory", left_out)
+    return StageResult(tuple(findings), notes, executed={"tests": dict(counts)})
 
 
 def _passed(test: Callable[[], object]) -> None:
@@ -60,6 +64,15 @@ def _fits(file: NodeFile, limit_bytes: int | None) -> bool:
     return size <= _MOST_BYTES and (limit_bytes is None or size * _COPIES <= limit_bytes)
 
 
-def counted(what: str, counts: Counter[str]) -> str:
+def named(what: str, left_out: Sequence[str]) -> tuple[str, ...]:
+    """Name what was left out, in a note; none where nothing was."""
+    return (f"{what}: {', '.join(left_out)}",) if left_out else ()
+
+
+def counted(executed: Executed) -> str:
     """Say how many of something fared how."""
-    return f"{what}: " + ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    said = {
+        what: ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+        for what, counts in executed.items()
+    }
+    return "; ".join(f"{what}: {words}" for what, words in said.items() if words)

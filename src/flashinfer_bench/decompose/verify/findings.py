@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from flashinfer_bench.decompose.grouping import Overrides
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning"]
 Verdict = Literal["pass", "fail", "not run"]
+Executed = Mapping[str, Mapping[str, int]]
+"""How many of what was executed fared how: tests of files, wrong kernels, workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class VerifyReport:
     """Which sizes were halved so that the model fits into memory."""
     notes: tuple[str, ...]
     elapsed_s: float
+    executed: Executed = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -127,6 +130,7 @@ class StageResult:
     shrunk: str | None = None
     stopped_on: Literal["", "meta", "values"] = ""
     """What a file failed on, so that what it is part of could not be compared."""
+    executed: Executed = field(default_factory=dict)
     allows_opaque: bool = False
     """Whether leaves of several kernels keep the severity that they were found with."""
 
@@ -142,5 +146,6 @@ def joined(*results: StageResult) -> StageResult:
         next((one.coverage for one in results if one.coverage), None),
         next((one.shrunk for one in results if one.shrunk), None),
         next((one.stopped_on for one in results if one.stopped_on), ""),
+        {what: counts for one in results for what, counts in one.executed.items()},
         any(one.allows_opaque for one in results),
     )

@@ -51,6 +51,7 @@ def report_of(
         shrunk=result.shrunk,
         notes=tuple(dict.fromkeys(result.notes)),
         elapsed_s=time.monotonic() - started,
+        executed=result.executed,
     )
 
 

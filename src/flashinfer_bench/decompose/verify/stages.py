@@ -19,8 +19,8 @@ from flashinfer_bench.decompose.model_errors import is_full
 from flashinfer_bench.decompose.model_file import ModelObject, ModelSource, load_model_file
 from flashinfer_bench.decompose.verify import TooBigError
 from flashinfer_bench.decompose.verify.comparing import check_sizes, compare
-from flashinfer_bench.decompose.verify.definitions import WRONG, check_definitions
-from flashinfer_bench.decompose.verify.executed import run_tests
+from flashinfer_bench.decompose.verify.definitions import check_definitions
+from flashinfer_bench.decompose.verify.executed import counted, run_tests
 from flashinfer_bench.decompose.verify.files import (
     LoadedDecomposition,
     NodeFile,
@@ -137,21 +137,19 @@ def _check_files(
         layout, may_change=request.may_change, tries_wrong=not request.quick
     )
     parents = sum(not node.is_leaf for node in layout.tree.nodes)
-    tested, tests = (
-        (StageResult(), "their tests and wrong kernels not run (quick)")
-        if request.quick
-        else run_tests(files.values(), request.memory_limit_bytes)
+    tested = (
+        StageResult() if request.quick else run_tests(files.values(), request.memory_limit_bytes)
     )
-    wrong = defined.details.get(WRONG, "")
+    done = counted({**tested.executed, **defined.executed})
     sizes = f"{len(files)} files, {len(loaded)} of steps and {len(definitions)} definitions, at their own sizes"
     details = {
-        FILES: "; ".join(filter(None, (sizes, tests, wrong))),
+        FILES: f"{sizes}; {done or 'their tests and wrong kernels not run (quick)'}",
         GRAPH: f"what {parents} parents do themselves",
     }
     steps: dict[str, list[NodeFile]] = {}
     for each in (*loaded, *definitions):
         steps.setdefault(each.node.id, []).append(each)
-    result = joined(defined, StageResult(tuple(findings), details=details), tested)
+    result = joined(tested, defined, StageResult(tuple(findings), details=details))
     return result, LoadedDecomposition(layout, files, steps)
 
 

@@ -14,8 +14,9 @@ import torch
 
 from flashinfer_bench.data.distributions import Boolean, Integers, Normal, Uniform
 from flashinfer_bench.data.workload import RandomInput, uuid_of
-from flashinfer_bench.decompose.verify.executed import counted
+from flashinfer_bench.decompose.verify.executed import named
 from flashinfer_bench.decompose.verify.files import tensors
+from flashinfer_bench.decompose.verify.findings import StageResult
 from flashinfer_bench.decompose.verify.rules import found
 
 if TYPE_CHECKING:
@@ -45,27 +46,37 @@ class WrongKernels:
     def __init__(self, roots: Sequence[str], *, may_change: bool = False) -> None:
         self._roots = roots
         self._may_change = may_change
-        self.counts: Counter[str] = Counter()
+        self._kernels: Counter[str] = Counter()
         self._workloads: Counter[str] = Counter()
+        self._left_out: list[str] = []
 
     @property
-    def words(self) -> str:
-        """Say how many wrong kernels were refused, and what became of workloads on which one passes."""
-        said = (counted("wrong kernels", self.counts), counted("workloads", self._workloads))
-        return "; ".join(each for each in said if not each.endswith(": "))
+    def result(self) -> StageResult:
+        """Say how many wrong kernels were refused, what became of workloads, and which were not tried."""
+        executed = {"wrong kernels": dict(self._kernels), "workloads": dict(self._workloads)}
+        notes = named("no wrong kernel tried on a workload of", list(dict.fromkeys(self._left_out)))
+        return StageResult(notes=notes, executed=executed)
 
     def tried(
-        self, definition: Definition, workload: Workload, run: Run
+        self, definition: Definition, workload: Workload, run: Run, *, has_smaller: bool = False
     ) -> tuple[Workload, list[Violation]]:
-        """Try them on a workload: give it as it should be, and a finding for each that passes even so."""
+        """Try them on a workload: give it as it should be, and a finding for each that passes even so.
+
+        `has_smaller`: whether a workload for a CPU stands beside those that are not.
+        """
         task = _Task(definition, workload, self._roots, run)
         if workload.size_class == "full" or task.input_bytes > _MOST_BYTES:
-            self._workloads["too large"] += 1
+            if has_smaller and workload.size_class == "full":
+                self._workloads["left to a smaller one"] += 1
+            else:
+                self._workloads["too large"] += 1
+                self._left_out.append(f"{definition.name} (too large)")
             return workload, []
         try:
             tally = task.tally()
         except Exception:  # noqa: BLE001  # as on meta: an operation may not run on a CPU
             self._workloads["not run"] += 1
+            self._left_out.append(f"{definition.name} (does not run here)")
             return workload, []
         if tally.passing and self._may_change:
             workload, tally = _strengthened(task, tally)
@@ -74,8 +85,8 @@ class WrongKernels:
             self._workloads["changed"] += 1
         if tally.passing:
             self._workloads["marked" if workload.weak else "weak"] += 1
-        self.counts["refused"] += tally.refused
-        self.counts["pass"] += len(tally.passing)
+        self._kernels["refused"] += tally.refused
+        self._kernels["pass"] += len(tally.passing)
         return workload, [_weak(definition, workload, said) for said in tally.said]
 
 

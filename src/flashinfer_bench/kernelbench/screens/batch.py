@@ -66,6 +66,9 @@ def batch_page(report: BatchReport) -> Page:
     if wrong:
         blocks.append(heading("Not verified"))
         blocks.append(paragraph(*(line for row in wrong for line in _findings(row))))
+    weak = [f"{row.problem}: {each}" for row in rows for each in row.weak]
+    if weak:
+        blocks += [heading("Marked: a wrong kernel passes"), paragraph(*weak)]
     return tuple(blocks)
 
 
@@ -105,6 +108,11 @@ def _summary(report: BatchReport) -> list[str]:
     lines.append(
         f"{totals['verified']:g} verified, {totals['bit_equal']:g} of them bit by bit; "
         f"{totals['not_verified']:g} not; {totals['failed']:g} failed"
+    )
+    lines.append(
+        f"{totals['tests_executed']:g} files' tests executed; {totals['wrong_kernels_refused']:g} wrong kernels "
+        f"refused, {totals['wrong_kernels_passed']:g} pass; {totals['shrunk']:g} compared on a smaller copy; "
+        f"{totals['not_executed']:g} tests and workloads not executed"
     )
     lines.append(
         f"every operation accounted for in {totals['fully_covered']:g} of {count_text(len(good), 'file')}"

@@ -97,6 +97,8 @@ class Content:
     baseline_author: str = "baseline"
     includes_weak: bool = False
     """Whether workloads count that are weak themselves."""
+    live: str = ""
+    """Which state of a dataset this is that a server keeps up to date; empty where nobody does."""
 
     @cached_property
     def standing(self) -> Standing:

@@ -43,11 +43,12 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"[^_./-]*[_./-]|[^_./-]+")
 _STATIC = ("site.css", "site.js")
+_LIVE = ("live.js",)
 
 
 def pages(content: Content) -> Iterator[tuple[str, str]]:
     """Give every file of the site with its path."""
-    for name in _STATIC:
+    for name in _STATIC + (_LIVE if content.live else ()):
         yield name, (resources.files(__package__) / "static" / name).read_text(encoding="utf-8")
     definitions = Definitions(content)
     renderer = Renderer({"site": content})

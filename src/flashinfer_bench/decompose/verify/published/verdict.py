@@ -24,7 +24,7 @@ from flashinfer_bench.decompose.verify.cover import (
     describe,
     kernels_in,
 )
-from flashinfer_bench.decompose.verify.executed import run_tests
+from flashinfer_bench.decompose.verify.executed import counted, run_tests
 from flashinfer_bench.decompose.verify.findings import StageResult, VerifyReport, Violation, joined
 from flashinfer_bench.decompose.verify.layout import (
     FOLDERS,
@@ -258,8 +258,8 @@ def _check_files(
     places: Sequence[FilePlace],
 ) -> StageResult:
     findings = [each for component in components for each in check_component(component)]
-    tested, words = (
-        (StageResult(), "their tests not run (quick)")
+    tested = (
+        StageResult()
         if request.quick
         else run_tests([each.file for each in components], request.memory_limit_bytes)
     )
@@ -268,7 +268,8 @@ def _check_files(
     ]
     for place in {each.component.label: each for each in reversed(places)}.values():
         findings += _size_faults(subject, place)
-    sizes = f"{len(components)} files, at their own sizes; {words}"
+    done = counted(tested.executed) or "their tests not run (quick)"
+    sizes = f"{len(components)} files, at their own sizes; {done}"
     details = {FILES: sizes, GRAPH: "each file's operations, and whether it calls what it imports"}
     return joined(StageResult(tuple(findings), details=details), tested)
 

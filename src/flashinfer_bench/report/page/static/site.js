@@ -392,21 +392,40 @@ const fib = (() => {
     });
   }
 
-  function start() {
-    showTheme();
-    document.getElementById("theme").addEventListener("click", nextTheme);
-    document.getElementById("keys").addEventListener("click", () => document.getElementById("help").showModal());
+  function fill() {
     for (const table of all("table.data")) makeTable(table);
     hardware();
     scores();
     series();
+    differences();
+  }
+  // Show what another state of this page has in its middle; what was chosen, opened and scrolled to stays.
+  function show(page) {
+    const main = document.getElementById("main");
+    const opened = new Set(all("details[open] > summary", main).map((each) => each.textContent));
+    const [x, y] = [scrollX, scrollY];
+    const [was, now] = [document, page].map((each) => each.getElementById("hardware")?.closest("label"));
+    if (now) { if (was) was.replaceWith(now); else document.querySelector(".tools").prepend(now); }
+    main.replaceChildren(...page.getElementById("main").childNodes);
+    document.title = page.title;
+    tables.length = 0;
+    for (const name of Object.keys(waiting)) delete waiting[name];
+    fill();
+    for (const each of all("details > summary", main)) if (opened.has(each.textContent)) each.parentElement.open = true;
+    scrollTo(x, y);
+  }
+
+  function start() {
+    showTheme();
+    document.getElementById("theme").addEventListener("click", nextTheme);
+    document.getElementById("keys").addEventListener("click", () => document.getElementById("help").showModal());
+    fill();
     tips();
     search();
-    differences();
     keyboard();
     html.dataset.ready = "";
   }
   document.addEventListener("DOMContentLoaded", start);
   addEventListener("hashchange", () => { if (location.hash.includes("=")) location.reload(); });
-  return { data };
+  return { data, show };
 })();

@@ -41,6 +41,15 @@ class Queue(Tasks, Leases):
             row["batches"] = say.value("SELECT count(*) FROM batches WHERE task = :id", id=task_id)
             return row
 
+    def find(self, tenant: str, idempotency_key: str) -> Row | None:
+        """Find the task that came with a key."""
+        with self._database.reading() as say:
+            return say.row(
+                "SELECT * FROM tasks WHERE tenant = :tenant AND idempotency_key = :key",
+                tenant=tenant,
+                key=idempotency_key,
+            )
+
     def tasks(
         self,
         tenant: str | None,

@@ -62,7 +62,7 @@ class Service:
         """Of workers that this server starts itself."""
         self.is_draining = False
         """Whether nothing new is taken and no more leases are given."""
-        self._database = database
+        self.database = database
         self._recorder = DatasetRecorder(self.queue, trace_set)
         self._recorder.catch_up(after_a_crash=True)
         self.queue.begin_anew()
@@ -77,7 +77,7 @@ class Service:
         self._is_over.set()
         self.changes.end()
         self._sweeper.join()
-        self._database.close()
+        self.database.close()
 
     def _sweep(self) -> None:
         while not self._is_over.wait(_SWEEP_S):

@@ -12,9 +12,12 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset, require_writable_place
 from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
-from flashinfer_bench.serve.commands.serving import chosen_devices, listening_options
-
-_SANDBOXED = {"sandbox": "required"}
+from flashinfer_bench.serve.commands.serving import (
+    chosen_devices,
+    chosen_settings,
+    listening_options,
+    sandbox_help,
+)
 
 
 @click.command(
@@ -42,10 +45,7 @@ _SANDBOXED = {"sandbox": "required"}
 @listening_options
 @setting_options("workload_class")
 @click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
-@setting_options(
-    *settings_about("measured", "judged", "run"),
-    helps={"sandbox": "How solutions are sandboxed (docs/sandbox.md).  [default: required]"},
-)
+@setting_options(*settings_about("measured", "judged", "run"), helps=sandbox_help())
 @json_option
 @log_level_option
 def serve(  # noqa: PLR0917  # click passes options by name
@@ -71,7 +71,6 @@ def serve(  # noqa: PLR0917  # click passes options by name
     On this machine's own address no token is needed until the first is made with `tokens add`. With --json the
     document comes once requests are answered, and lines on stderr are JSON objects with the task's id.
     """
-    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
     from flashinfer_bench.serve.running import (  # noqa: PLC0415
         ServerOptions,
         default_store,
@@ -90,10 +89,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
         grace_s=grace,
         lease_s=lease,
     )
-    if config is None:
-        chosen = BenchmarkConfig.default(**_SANDBOXED | settings)
-    else:
-        chosen = BenchmarkConfig.from_yaml(config, beneath=_SANDBOXED, **settings)
+    chosen = chosen_settings(config, settings)
 
     def ready(url: str) -> None:
         if as_json:

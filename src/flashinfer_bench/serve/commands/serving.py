@@ -11,8 +11,11 @@ from flashinfer_bench.cli.options import SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashinfer_bench.bench import BenchmarkConfig
+
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 _MOST_PORT = 65_535
+_SANDBOXED = {"sandbox": "required"}
 
 
 def listening_options(command: Decorated) -> Decorated:
@@ -76,3 +79,17 @@ def chosen_devices(device: str, *, is_none: bool) -> tuple[str, ...]:
         require_torch()
         hardware_of(each)
     return tuple(devices)
+
+
+def chosen_settings(config: str | None, settings: dict[str, Any]) -> BenchmarkConfig:
+    """Read the operator's settings; a sandbox is required unless they say otherwise."""
+    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
+
+    if config is None:
+        return BenchmarkConfig.default(**_SANDBOXED | settings)
+    return BenchmarkConfig.from_yaml(config, beneath=_SANDBOXED, **settings)
+
+
+def sandbox_help() -> dict[str, str]:
+    """Say what holds where `--sandbox` is not given."""
+    return {"sandbox": "How solutions are sandboxed (docs/sandbox.md).  [default: required]"}

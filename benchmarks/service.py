@@ -30,7 +30,7 @@ from flashinfer_bench.serve.database import SqliteDatabase
 from flashinfer_bench.serve.links import HttpLink
 from flashinfer_bench.serve.tokens import Quotas, Tokens
 from tests.flow.kernels import HONEST, solution, write_dataset
-from tests.unit.serve.parts import capability, trace_of
+from tests.unit.serve.parts import KEY, capability, signed, trace_of
 
 TENANTS = ("ann", "ben", "cat", "dan")
 JOB_S = 0.01
@@ -97,13 +97,15 @@ class Served:
 
 def work(link: HttpLink, name: str, stop: threading.Event) -> None:
     """Play a worker whose jobs take a hundredth of a second."""
-    worker = link.register(messages.Registration(name=name, capability=capability())).worker
+    worker = link.register(
+        messages.Registration(name=name, capability=capability(), key=KEY.public)
+    ).worker
     while not stop.is_set():
         grant = link.take(worker, 0.5)
         if grant is None:
             continue
         time.sleep(JOB_S)
-        result = messages.WorkerResult(workload=grant.workloads[0].uuid, trace=trace_of(grant))
+        result = signed(trace_of(grant), f"{name}/cpu")
         link.finish(grant.lease, result)
 
 

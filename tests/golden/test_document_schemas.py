@@ -31,6 +31,7 @@ ELSEWHERE = {
     "schema": "below",
     "import-kernelbench": "tests/flow/test_import_kernelbench.py",
     **dict.fromkeys(("serve", "worker", "submit", "tasks", "cancel"), "tests/flow/test_service.py"),
+    "verify": "tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }
 """Documents that are not recorded, and where they are tested."""

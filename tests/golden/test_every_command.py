@@ -29,6 +29,7 @@ ELSEWHERE = {
     "serve": "it serves: tests/flow/test_service.py",
     "worker": "it works for a server, as",
     **dict.fromkeys(("submit", "tasks", "cancel"), "they ask a server, as"),
+    "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }
 NAMES = {

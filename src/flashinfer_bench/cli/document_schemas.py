@@ -81,7 +81,7 @@ _PLAIN: dict[object, dict[str, Any]] = {
 
 
 def document_names() -> list[str]:
-    """Name all documents; those of wings are the words of their commands."""
+    """Name all documents; those of wings are the words of their commands, but for `report`."""
     return [*DOCUMENTS, *_wings_documents()]
 
 
@@ -115,7 +115,7 @@ def _brought_by(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, M
         if isinstance(command, click.Group):
             yield from _brought_by(command, click.Context(command, info_name=words))
         elif isinstance(command, Command) and command.document:
-            yield words.replace(" ", "-"), command.document
+            yield words.removeprefix("report ").replace(" ", "-"), command.document
 
 
 def _ours(parts: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DATASET_FOLDERS = ("definitions", "solutions", "workloads", "traces")
 """What every dataset has; `blob` and `profiles` lie beside them where there are any."""
 SOLUTION_TOML = "solution.toml"
+SAMPLES, SIGNATURES = ".samples.ndjson", ".signatures.ndjson"
+"""Ends of files beside those of traces; not `.jsonl`, which other readers take for traces."""
 _READ = (".json", ".jsonl", ".ndjson")
 
 
@@ -82,9 +84,16 @@ class Layout:
         return folder / f"{name(definition.name)}.jsonl"
 
     def samples_file(self, author: str, definition: Definition) -> Path:
-        """File of raw timing samples; not `.jsonl`, which other readers take for traces."""
+        """File of raw timing samples."""
+        return self._beside_traces(author, definition, SAMPLES)
+
+    def signatures_file(self, author: str, definition: Definition) -> Path:
+        """File of what workers of a service signed."""
+        return self._beside_traces(author, definition, SIGNATURES)
+
+    def _beside_traces(self, author: str, definition: Definition, end: str) -> Path:
         folder = self.traces / name(author) / name(definition.op_type)
-        return folder / f"{name(definition.name)}.samples.ndjson"
+        return folder / f"{name(definition.name)}{end}"
 
     def samples_files(self, definition: Definition) -> list[Path]:
         """Files of samples that any author's solutions of a definition have left here."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.folders import pack
-from flashinfer_bench.data.layout import files_under, solution_folders_under
+from flashinfer_bench.data.layout import SAMPLES, SIGNATURES, files_under, solution_folders_under
 from flashinfer_bench.data.opening import read_bytes, require_regular
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.rows import Segment, read_segments
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.layout import Layout
 
 
-_BESIDE = (".samples.ndjson", ".torn", ".gone")
+_BESIDE = (SAMPLES, SIGNATURES, ".torn", ".gone")
 
 
 @dataclass(slots=True)

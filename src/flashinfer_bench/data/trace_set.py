@@ -76,7 +76,7 @@ class TraceSet:
         self.roots = () if self.root is None else (self.root,)
         self.output = None
         self._homes = Homes()
-        self._files_by_owner: dict[tuple[str, str, Path], tuple[str, str]] = {}
+        self._files_by_owner: dict[tuple[str, str, Path], tuple[str, str, str]] = {}
         self._solutions_by_name = self._indexed()
 
     @classmethod
@@ -274,7 +274,7 @@ class TraceSet:
         traces = list(traces)
         groups: defaultdict[str, list[Trace]] = defaultdict(list)
         for trace in traces:
-            file, _ = self._files(trace, author=None)
+            file, *_ = self._files(trace, author=None)
             if file:
                 groups[file].append(trace)
         self._append_all(groups)
@@ -306,15 +306,18 @@ class TraceSet:
         *,
         samples: Mapping[str, Sequence[float]] | None = None,
         author: str | None = None,
+        signature: bytes | None = None,
     ) -> None:
         """Add one full trace; it is on disk, after its raw samples, when this returns.
 
         `samples` are milliseconds by participant. `author` is needed only for a solution that the
-        dataset does not hold.
+        dataset does not hold. `signature` is the line that a worker of a service signed it with.
         """
-        trace_file, samples_file = self._files(trace, author)
+        trace_file, samples_file, signatures_file = self._files(trace, author)
         if trace_file:
             sidecar = {samples_file: samples_line(trace, samples)} if samples else {}
+            if signature is not None:
+                sidecar[signatures_file] = signature
             appending.append({**sidecar, trace_file: f"{trace.to_json()}\n".encode()})
         self.traces.append(trace)
 
@@ -355,8 +358,8 @@ class TraceSet:
             raise UnknownNameError("definition", name, self.definitions)
         return self.definitions[name]
 
-    def _files(self, trace: Trace, author: str | None) -> tuple[str, str]:
-        """Files for a full trace and its samples; empty names for a set in memory."""
+    def _files(self, trace: Trace, author: str | None) -> tuple[str, str, str]:
+        """Files for a full trace, its samples and its signature; empty names for a set in memory."""
         definition = self._require_definition(trace.definition)
         if trace.solution is None or trace.evaluation is None:
             raise UsageError(f"a trace of {trace.definition} lacks solution or evaluation")
@@ -364,12 +367,13 @@ class TraceSet:
             author = self._require_solution(trace.solution).author
         target = self._target(self._homes.solutions.get(trace.solution))
         if target is None:
-            return "", ""
+            return "", "", ""
         key = (author, definition.name, target.root)
         if key not in self._files_by_owner:
             self._files_by_owner[key] = (
                 str(target.trace_file(author, definition)),
                 str(target.samples_file(author, definition)),
+                str(target.signatures_file(author, definition)),
             )
         return self._files_by_owner[key]
 

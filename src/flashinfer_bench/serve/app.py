@@ -122,7 +122,7 @@ async def task(
     task_id: str, request: Request, service: Asked, caller: Reader, timeout: Timeout = 0.0
 ) -> Response:
     """Say how far a task is; with `timeout`, wait until it has ended."""
-    (state,) = await _awaited(request, service, caller, [task_id], timeout)
+    (state,) = await awaited(request, service, caller, [task_id], timeout)
     return answer_with(state)
 
 
@@ -131,13 +131,13 @@ async def many_tasks(
     asked: messages.ManyTasks, request: Request, service: Asked, caller: Reader
 ) -> Response:
     """Say how far several tasks are, in this order; with `timeout`, wait until all have ended."""
-    return answer_with_all(await _awaited(request, service, caller, asked.task_ids, asked.timeout))
+    return answer_with_all(await awaited(request, service, caller, asked.task_ids, asked.timeout))
 
 
-async def _awaited(
+async def awaited(
     request: Request, service: Service, caller: Requester, task_ids: Sequence[str], timeout_s: float
 ) -> list[messages.TaskState]:
-    """Wait until all have ended, the time is over or nobody waits; waiting takes no thread."""
+    """Give states once all have ended, the time is over or nobody waits; waiting takes no thread."""
     until_s = time.monotonic() + timeout_s
     states: dict[str, messages.TaskState] = {}
     with service.changes.heard(*task_ids) as bell:

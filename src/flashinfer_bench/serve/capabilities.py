@@ -87,6 +87,11 @@ def requirement_of(solution: Solution, hardware: str | None) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
+def device_name(machine: str, device: str) -> str:
+    """Name a device among those of all machines."""
+    return f"{machine}/{device}"
+
+
 def require_version(version: str) -> None:
     """Refuse a worker of another major version: it may judge otherwise."""
     if version.partition(".")[0] != VERSION.partition(".")[0]:

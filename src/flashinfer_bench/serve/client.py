@@ -53,6 +53,10 @@ class ServiceClient:
         """Ask who evaluates, and how much waits."""
         return self._link.get("/health", messages.Health)
 
+    def kinds(self) -> list[str]:
+        """Name the kinds of devices that evaluate."""
+        return sorted({worker.kind for worker in self.health().workers}) or ["cpu"]
+
     def submit(
         self,
         solution: Solution,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 Row = dict[str, Any]
-VERSION = 1
+VERSION = 2
 """Of the tables; a store of a newer one is refused, one of an older is brought up to date."""
 
 _TABLES = """
@@ -49,7 +49,8 @@ CREATE TABLE workers (
     device TEXT NOT NULL REFERENCES devices (name),
     capability TEXT NOT NULL,
     seen_s DOUBLE PRECISION NOT NULL,
-    left_s DOUBLE PRECISION
+    left_s DOUBLE PRECISION,
+    key TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX workers_by_device ON workers (device);
 CREATE TABLE solutions (
@@ -113,6 +114,7 @@ CREATE TABLE results (
     is_cached BIGINT NOT NULL,
     is_recorded BIGINT NOT NULL,
     stored_s DOUBLE PRECISION NOT NULL,
+    signature TEXT,
     PRIMARY KEY (batch, workload)
 );
 CREATE INDEX results_by_task ON results (task);
@@ -128,6 +130,22 @@ CREATE TABLE events (
 );
 CREATE TABLE versions (version BIGINT PRIMARY KEY);
 """
+_CONTESTS = """
+CREATE TABLE reviews (
+    task TEXT PRIMARY KEY REFERENCES tasks (id),
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    reviewed_s DOUBLE PRECISION NOT NULL
+);
+CREATE TABLE closings (closed_s DOUBLE PRECISION NOT NULL);
+"""
+_STEPS = {
+    2: f"""
+ALTER TABLE workers ADD COLUMN key TEXT NOT NULL DEFAULT '';
+ALTER TABLE results ADD COLUMN signature TEXT;
+{_CONTESTS}""",
+}
+"""What brings tables to a version from the one before."""
 
 
 class Statements:
@@ -249,16 +267,23 @@ _HAS_TABLES = "SELECT count(*) FROM sqlite_master WHERE name = 'versions'"
 
 
 def bring_up_to_date(say: Statements, store: str, has_tables: str) -> None:
-    """Make the tables; later versions change them here, step by step."""
+    """Make the tables, or change older ones step by step."""
     if not say.value(has_tables):
-        for statement in filter(str.strip, _TABLES.split(";")):
-            say.change(statement)
+        _change_all(say, _TABLES + _CONTESTS)
         say.change("INSERT INTO versions VALUES (:version)", version=VERSION)
     found = say.value("SELECT max(version) FROM versions")
+    for version in range(found + 1, VERSION + 1):
+        _change_all(say, _STEPS[version])
+        say.change("INSERT INTO versions VALUES (:version)", version=version)
     if found > VERSION:
         raise UsageError(
             f"{store} was written by a newer flashinfer-bench (tables {found}, this one knows {VERSION}): update it"
         )
+
+
+def _change_all(say: Statements, statements: str) -> None:
+    for statement in filter(str.strip, statements.split(";")):
+        say.change(statement)
 
 
 def another_server(store: str) -> UsageError:

@@ -122,7 +122,7 @@ def add_result(  # noqa: PLR0917  # a row
     return bool(
         say.change(
             "INSERT INTO results VALUES (:batch, :workload, :task, :place, :hardware, :trace, :reason, :samples,"
-            " :cache_key, :cached, :recorded, :now) ON CONFLICT (batch, workload) DO NOTHING",
+            " :cache_key, :cached, :recorded, :now, :signature) ON CONFLICT (batch, workload) DO NOTHING",
             batch=batch_id,
             workload=ended.workload,
             task=task_id,
@@ -135,6 +135,7 @@ def add_result(  # noqa: PLR0917  # a row
             cached=int(is_cached),
             recorded=int(is_cached or ended.trace is None),
             now=now_s,
+            signature=ended.signature,
         )
     )
 

@@ -10,6 +10,7 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.serve.capabilities import device_name
 from flashinfer_bench.serve.endings import QueuePart, add_result, end_batch, last_event, task_row
 from flashinfer_bench.serve.messages import Capability
 from flashinfer_bench.serve.queued import Leased
@@ -33,10 +34,10 @@ _BEGINS = ("building", "started")
 class Leases(QueuePart):
     """Takes workers in, gives them batches, and takes back what is not kept."""
 
-    def register(self, name: str, capability: Capability) -> str:
+    def register(self, name: str, capability: Capability, key: str) -> str:
         """Take in a worker; what an earlier one of the same device held goes back."""
         worker_id, now_s = secrets.token_hex(16), self._clock()
-        device = f"{name}/{capability.device}"
+        device = device_name(name, capability.device)
         with self._database.transaction() as say:
             say.change(
                 "INSERT INTO devices (name) VALUES (:name) ON CONFLICT (name) DO NOTHING",
@@ -50,11 +51,12 @@ class Leases(QueuePart):
                 )
             say.change("DELETE FROM workers WHERE device = :device", device=device)
             say.change(
-                "INSERT INTO workers VALUES (:id, :device, :capability, :now, NULL)",
+                "INSERT INTO workers VALUES (:id, :device, :capability, :now, NULL, :key)",
                 id=worker_id,
                 device=device,
                 capability=capability.to_json(),
                 now=now_s,
+                key=key,
             )
         return worker_id
 
@@ -188,19 +190,14 @@ class Leases(QueuePart):
         )
         say.change("UPDATE workers SET seen_s = :now WHERE id = :id", id=batch["worker"], now=now_s)
 
-    def leased(self, lease: str) -> tuple[Row, Row, Capability]:
-        """Find a lease's batch, task and worker; refused where it no longer holds."""
+    def leased(self, lease: str) -> tuple[Row, Row]:
+        """Find a lease's task and worker; refused where it no longer holds."""
         now_s = self._clock()
         with self._database.reading() as say:
             batch = _held(say, lease, now_s)
             if batch is None:
                 raise _late()
-            worker = _worker(say, batch["worker"])
-            return (
-                batch,
-                task_row(say, batch["task"]),
-                Capability.model_validate_json(worker["capability"]),
-            )
+            return task_row(say, batch["task"]), _worker(say, batch["worker"])
 
     def finish(self, lease: str, ended: StoredResult, summary: Mapping[str, Any]) -> str:
         """Store how a workload ended, once; refused where the lease no longer holds. Give the task."""

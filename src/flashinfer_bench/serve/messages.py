@@ -154,6 +154,8 @@ class WorkerState(Entity):
     kind: str
     reason: str | None = None
     """Why it gets no work."""
+    key: str | None = None
+    """What its traces are signed with."""
 
 
 class Health(Entity):
@@ -193,6 +195,8 @@ class Registration(Entity):
     name: Name
     """Of its machine; a newer worker of the same name and device takes the place of an older one."""
     capability: Capability
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Of ed25519, in hexadecimal digits: it signs its traces with the other half."""
 
 
 class AcceptedWorker(Entity):
@@ -225,6 +229,8 @@ class WorkerResult(Entity):
     reason: str | None = Field(None, max_length=10_000)
     samples: dict[str, list[float]] | None = None
     """Milliseconds by participant."""
+    signature: str | None = Field(None, pattern=r"^[0-9a-f]{128}$")
+    """Of the trace's line and the digest of its samples; a trace needs one."""
 
 
 class WorkerEvent(Entity):

@@ -41,6 +41,15 @@ class Queue(Tasks, Leases):
             row["batches"] = say.value("SELECT count(*) FROM batches WHERE task = :id", id=task_id)
             return row
 
+    def find(self, tenant: str, idempotency_key: str) -> Row | None:
+        """Find the task that came with a key."""
+        with self._database.reading() as say:
+            return say.row(
+                "SELECT * FROM tasks WHERE tenant = :tenant AND idempotency_key = :key",
+                tenant=tenant,
+                key=idempotency_key,
+            )
+
     def tasks(
         self,
         tenant: str | None,
@@ -159,7 +168,7 @@ class Queue(Tasks, Leases):
         """Give results that are in no dataset yet."""
         with self._database.reading() as say:
             return say.rows(
-                "SELECT r.batch, r.workload, r.trace, r.samples, t.document, t.definition, s.author"
+                "SELECT r.batch, r.workload, r.trace, r.samples, r.signature, t.document, t.definition, s.author"
                 " FROM results r JOIN tasks t ON t.id = r.task JOIN solutions s ON s.name = t.solution"
                 " WHERE r.is_recorded = 0 ORDER BY r.stored_s, r.place"
             )

@@ -79,3 +79,5 @@ class StoredResult:
     reason: str | None
     samples: str | None
     cache_key: str | None
+    signature: str | None = None
+    """The line that says who signed the trace."""

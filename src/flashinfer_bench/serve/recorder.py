@@ -47,7 +47,8 @@ class DatasetRecorder:
         samples = None if row["samples"] is None else json.loads(row["samples"])
         # A view of its own, so that the server does not grow with what it has recorded.
         view = TraceSet(self._target, self._given.definitions)
-        view.append(trace, samples=samples, author=row["author"])
+        signature = None if row["signature"] is None else f"{row['signature']}\n".encode()
+        view.append(trace, samples=samples, author=row["author"], signature=signature)
 
     def _write_solution(self, solution: Solution) -> None:
         """Put a solution beside its traces, unless the dataset has it."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from fastapi import FastAPI
+
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.data import TraceSet
 
@@ -107,11 +109,12 @@ def serve(
     config: BenchmarkConfig,
     options: ServerOptions,
     ready: Callable[[str], None],
+    prepare: Callable[[FastAPI, Service], None] = lambda *_: None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; a second one does not wait for what is worked at.
 
-    `ready` is told the URL once requests are answered. Raises `UsageError` for an address that is taken, or that
-    others reach while no tokens were made.
+    `ready` is told the URL once requests are answered; `prepare` may add routes. Raises `UsageError` for an address
+    that is taken, or that others reach while no tokens were made.
     """
     database = open_store(options.store)
     with database.only_server():
@@ -123,7 +126,7 @@ def serve(
                     f"--store {options.store}` makes one"
                 )
             with _listening(options) as (listener, url):
-                _Server(service, options, listener, url).run(lambda: ready(url))
+                _Server(service, options, listener, url).run(lambda: ready(url), prepare)
         finally:
             service.close()
 
@@ -156,7 +159,7 @@ class _Server:
         self._listener = listener
         self._own = _OwnWorker(service, options.devices, service.trace_set.roots, _reachable(url))
 
-    def run(self, ready: Callable[[], None]) -> None:
+    def run(self, ready: Callable[[], None], prepare: Callable[[FastAPI, Service], None]) -> None:
         uvicorn = _uvicorn()
         from flashinfer_bench.serve.app import make_app  # noqa: PLC0415  # needs the extra
 
@@ -164,6 +167,7 @@ class _Server:
         app.state.service = self._service
         app.state.is_open = app.state.only_own_names = is_loopback(self._options.host)
         app.state.stop = lambda: signal.raise_signal(signal.SIGTERM)
+        prepare(app, self._service)
         # Its own handlers of signals would end it before what is worked at has ended.
         config = uvicorn.Config(
             app,

@@ -25,10 +25,13 @@ from flashinfer_bench.serve.queue import Queue
 from flashinfer_bench.serve.queued import NewTask, QueueLimits, StoredResult
 from flashinfer_bench.serve.recorder import DatasetRecorder
 from flashinfer_bench.serve.refusals import RefusedError, shortened
+from flashinfer_bench.serve.signing import SignedTrace, samples_digest
 from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.serve.tokens import LOCAL, Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.data import Definition, TraceSet, Workload
     from flashinfer_bench.serve.database import Database, Row
@@ -59,7 +62,7 @@ class Service:
         """Of workers that this server starts itself."""
         self.is_draining = False
         """Whether nothing new is taken and no more leases are given."""
-        self._database = database
+        self.database = database
         self._recorder = DatasetRecorder(self.queue, trace_set)
         self._recorder.catch_up(after_a_crash=True)
         self.queue.begin_anew()
@@ -74,7 +77,7 @@ class Service:
         self._is_over.set()
         self.changes.end()
         self._sweeper.join()
-        self._database.close()
+        self.database.close()
 
     def _sweep(self) -> None:
         while not self._is_over.wait(_SWEEP_S):
@@ -150,21 +153,58 @@ class Service:
             request_hash=hashlib.sha256(submission.to_json().encode()).hexdigest(),
             idempotency_key=idempotency_key,
         )
-        chosen, fault = self._placing.chosen(definition, submission)
-        if fault is not None:
-            row = self.queue.add(new(workloads=(), error=fault))
-        else:
-            batches = self._placing.batches(submission, definition, chosen, caller.tenant)
-            workloads = tuple(each.uuid for each in chosen)
-            row = self.queue.add(new(workloads=workloads, batches=batches))
-        _say(row["id"], f"{row['solution']} of {caller.tenant}: {row['state']}")
-        self.changes.tell(Changes.WORK)
+        row = self._add(new, definition, submission, caller.tenant)
         return messages.Submitted(
             task_id=row["id"],
             normalized_solution_name=row["solution"],
             status=row["state"],
             cached=row["state"] == "completed" and not submission.fresh,
         )
+
+    def evaluate_again(self, task_id: str, caller: Requester, idempotency_key: str) -> str:
+        """Evaluate a task's solution once more, on the same workloads with other inputs, as another task."""
+        old = self.queue.task(task_id, None)
+        solution = Solution.model_validate_json(old["document"])
+        submission = messages.Submission(
+            solution=solution,
+            workload_uuids=json.loads(old["workloads"]),
+            hardware=old["hardware"],
+            fresh=True,
+        )
+        new = functools.partial(
+            NewTask,
+            tenant=caller.tenant,
+            definition=solution.definition,
+            names=(solution.name, solution.name),
+            solution_hash=solution.hash(),
+            author=solution.author,
+            documents=(old["document"], old["document"]),
+            hardware=old["hardware"],
+            is_fresh=True,
+            request_hash=task_id,
+            idempotency_key=idempotency_key,
+        )
+        definition = self.trace_set.definitions[solution.definition]
+        return str(self._add(new, definition, submission, caller.tenant)["id"])
+
+    def _add(
+        self,
+        new: Callable[..., NewTask],
+        definition: Definition,
+        submission: messages.Submission,
+        tenant: str,
+    ) -> Row:
+        """Put a task on disk, with its workloads and where they are to run."""
+        chosen, fault = self._placing.chosen(definition, submission)
+        if fault is not None:
+            row = self.queue.add(new(workloads=(), error=fault))
+        else:
+            batches = self._placing.batches(submission, definition, chosen, tenant)
+            workloads = tuple(each.uuid for each in chosen)
+            row = self.queue.add(new(workloads=workloads, batches=batches))
+        _say(row["id"], f"{row['solution']} of {tenant}: {row['state']}")
+        self.changes.tell(Changes.WORK)
+        return row
 
     def _names(self, solution: Solution) -> tuple[str, str]:
         """Name a solution by its content's hash; longer, where the dataset has other code of that name."""
@@ -225,6 +265,7 @@ class Service:
                 hardware=capability.hardware,
                 kind=capability.kind,
                 reason=row["quarantined"] or (None if row["is_there"] else "not heard of"),
+                key=row["key"] or None,
             )
             for row in self.queue.workers()
             if row["left_s"] is None
@@ -248,7 +289,7 @@ class Service:
     def register(self, registration: messages.Registration) -> messages.AcceptedWorker:
         """Take in a worker."""
         require_version(registration.capability.version)
-        worker = self.queue.register(registration.name, registration.capability)
+        worker = self.queue.register(registration.name, registration.capability, registration.key)
         self.changes.tell(Changes.WORK)
         return messages.AcceptedWorker(
             worker=worker, lease_s=self.queue.limits.lease_s, config=self.config.model_dump_json()
@@ -298,8 +339,10 @@ class Service:
 
     def finish(self, lease: str, result: messages.WorkerResult) -> None:
         """Take in how a workload ended; its trace is in the dataset when this returns."""
-        _, task, capability = self.queue.leased(lease)
+        task, worker = self.queue.leased(lease)
+        capability = Capability.model_validate_json(worker["capability"])
         _require_fitting(result, task)
+        signature = _signature(result, worker)
         definition = self.trace_set.definitions[task["definition"]]
         workload = self._workloads(definition.name)[result.workload]
         solution = Solution.model_validate_json(task["document"])
@@ -313,6 +356,7 @@ class Service:
             result.reason,
             None if result.samples is None else json.dumps(result.samples),
             keys[result.workload],
+            signature,
         )
         summary = _summary(result, workload)
         task_id = self.queue.finish(lease, ended, summary)
@@ -383,6 +427,29 @@ def _require_fitting(result: messages.WorkerResult, task: Row) -> None:
         raise RefusedError(422, "the trace is of another job than the one that was leased")
     if trace.evaluation is None or trace.evaluation.provenance is None:
         raise RefusedError(422, "the trace lacks its evaluation or provenance")
+
+
+def _signature(result: messages.WorkerResult, worker: Row) -> str | None:
+    """Give the line that says who signed a trace; refused where it was not the worker that has the lease."""
+    if result.trace is None:
+        return None
+    assert result.trace.evaluation is not None
+    assert result.trace.evaluation.provenance is not None
+    name = worker["device"]
+    if result.signature is None:
+        raise RefusedError(422, "the trace is not signed: a worker signs each one")
+    signed = SignedTrace(
+        trace_id=result.trace.evaluation.provenance.trace_id,
+        worker=name,
+        key=worker["key"],
+        samples_sha256=samples_digest(result.trace, result.samples),
+        signature=result.signature,
+    )
+    if not signed.covers(result.trace.to_json().encode()):
+        raise RefusedError(
+            422, f"the signature is not of this trace by {name} with the key {worker['key']}"
+        )
+    return signed.to_json()
 
 
 def _summary(result: messages.WorkerResult, workload: Workload) -> dict[str, Any]:

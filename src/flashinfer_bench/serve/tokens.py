@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.serve.database import Database, Row
 
-Scope = Literal["read", "submit", "worker", "admin"]
+Scope = Literal["read", "submit", "worker", "admin", "team"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _BEGINS = "fib_"
-_UNLIMITED = 2**62
+_MOST = 2**62
 _MOST_NAME = 60
 
 
@@ -54,7 +54,7 @@ class Quotas:
     device_seconds_per_day: float = 86_400.0
 
 
-_ALL = Quotas(_UNLIMITED, _UNLIMITED, float(_UNLIMITED))
+UNLIMITED = Quotas(_MOST, _MOST, float(_MOST))
 
 
 class Tokens:
@@ -62,7 +62,7 @@ class Tokens:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._set_tenant(LOCAL.tenant, _ALL, changes=False)
+        self._set_tenant(LOCAL.tenant, UNLIMITED, changes=False)
 
     def add(self, tenant: str, scopes: Iterable[Scope], quotas: Quotas | None = None) -> str:
         """Make a token, and its tenant where there is none; this is the only time that it is told."""

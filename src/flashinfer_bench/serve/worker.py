@@ -18,9 +18,10 @@ from flashinfer_bench.bench.record import begin_run
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import BenchError
 from flashinfer_bench.serve import messages
-from flashinfer_bench.serve.capabilities import capability_of, target_of
+from flashinfer_bench.serve.capabilities import capability_of, device_name, target_of
 from flashinfer_bench.serve.links import UnreachableError, persistently
 from flashinfer_bench.serve.refusals import RefusedError
+from flashinfer_bench.serve.signing import SigningKey, samples_digest, trace_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,11 +54,13 @@ class DeviceWorker:
         *,
         name: str | None = None,
         roots: Sequence[Path] = (),
+        key: SigningKey | None = None,
         tell: Callable[[str], None] = _log.info,
     ) -> None:
         self.device = device
         self._link = link
         self._name = name or machine_name()
+        self._key = key or SigningKey()
         self._roots = tuple(roots)
         self._tell = tell
         self._is_stopping = threading.Event()
@@ -94,7 +97,9 @@ class DeviceWorker:
             held.end()
 
     def _register(self) -> str:
-        registration = messages.Registration(name=self._name, capability=self._capability)
+        registration = messages.Registration(
+            name=self._name, capability=self._capability, key=self._key.public
+        )
         registered: messages.AcceptedWorker = persistently(
             lambda: self._link.register(registration), self._is_stopping, self._tell
         )
@@ -133,7 +138,12 @@ class DeviceWorker:
         """Do a batch under its lease; what was not done goes back."""
         pool, config = self._pool_for(grant.config)
         held = _HeldLease(
-            self._link, grant.lease, self._lease_s / _BEATS_A_LEASE, pool.close, self._tell
+            self._link,
+            grant.lease,
+            self._lease_s / _BEATS_A_LEASE,
+            pool.close,
+            self._tell,
+            signed=self._signed,
         )
         self._held = held
         try:
@@ -153,6 +163,15 @@ class DeviceWorker:
                 self._link.release(grant.lease, release)
             except BenchError as error:
                 _log.debug("%s", error)
+
+    def _signed(self, result: messages.WorkerResult) -> messages.WorkerResult:
+        """Sign a result's trace, as its line will stand in the dataset."""
+        if result.trace is None:
+            return result
+        digest = samples_digest(result.trace, result.samples)
+        name = device_name(self._name, self.device)
+        message = trace_message(result.trace.to_json().encode(), name, digest)
+        return result.model_copy(update={"signature": self._key.sign(message)})
 
     def _pool_for(self, config_text: str) -> tuple[LocalPool, BenchmarkConfig]:
         """Give the pool for the operator's settings; it stays warm from lease to lease while they stay."""
@@ -212,7 +231,10 @@ class _HeldLease:
         beat_s: float,
         stop: Callable[[], None],
         tell: Callable[[str], None],
+        *,
+        signed: Callable[[messages.WorkerResult], messages.WorkerResult],
     ) -> None:
+        self._signed = signed
         self._link = link
         self._lease = lease
         self._beat_s = beat_s
@@ -256,9 +278,8 @@ class _HeldLease:
     ) -> None:
         """Hand a trace in; the next job begins when the server has it."""
         plain = None if samples is None else {name: list(each) for name, each in samples.items()}
-        self.hand_in(
-            messages.WorkerResult(workload=trace.workload.uuid, trace=trace, samples=plain)
-        )
+        result = messages.WorkerResult(workload=trace.workload.uuid, trace=trace, samples=plain)
+        self.hand_in(self._signed(result))
 
     def hand_in(self, result: messages.WorkerResult) -> None:
         """Hand in how a workload ended; one that comes too late counts for nothing."""

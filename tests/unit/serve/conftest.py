@@ -8,7 +8,7 @@ import pytest
 
 from tests.postgres import own_postgres
 
-for package in ("fastapi", "httpx2"):
+for package in ("cryptography", "fastapi", "httpx2"):
     pytest.importorskip(package, reason="the service's extra is not installed")
 
 

@@ -17,10 +17,14 @@ from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.capabilities import VERSION
 from flashinfer_bench.serve.database import Database, SqliteDatabase
 from flashinfer_bench.serve.queued import QueueLimits
+from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
+from flashinfer_bench.serve.signing import SigningKey, samples_digest, trace_message
 from tests.flow.kernels import HONEST, dataset, solution
 
 UUID = "trace"
+KEY = SigningKey()
+"""Of every worker that is played."""
 
 
 def service(
@@ -57,7 +61,9 @@ def capability(**changes: object) -> messages.Capability:
 
 def register(to: Service, name: str = "box", **changes: object) -> str:
     """Play a worker that comes."""
-    registration = messages.Registration(name=name, capability=capability(**changes))
+    registration = messages.Registration(
+        name=name, capability=capability(**changes), key=KEY.public
+    )
     return to.register(registration).worker
 
 
@@ -92,12 +98,27 @@ def trace_of(grant: messages.Grant, *, seed: int = 1, index: int = 0) -> Trace:
     )
 
 
+def signed(
+    trace: Trace,
+    worker: str = "box/cpu",
+    *,
+    samples: dict[str, list[float]] | None = None,
+    key: SigningKey = KEY,
+) -> messages.WorkerResult:
+    """A result as a worker signs it."""
+    message = trace_message(trace.to_json().encode(), worker, samples_digest(trace, samples))
+    return messages.WorkerResult(
+        workload=trace.workload.uuid, trace=trace, samples=samples, signature=key.sign(message)
+    )
+
+
 def hand_in(to: Service, grant: messages.Grant, *, index: int = 0) -> None:
     """Play a worker that ends a workload."""
-    result = messages.WorkerResult(
-        workload=grant.workloads[index].uuid, trace=trace_of(grant, index=index)
-    )
-    to.finish(grant.lease, result)
+    try:
+        worker = to.queue.leased(grant.lease)[1]["device"]
+    except RefusedError:  # too late
+        worker = "box/cpu"
+    to.finish(grant.lease, signed(trace_of(grant, index=index), worker))
 
 
 def do_all(to: Service, worker: str) -> list[messages.Grant]:

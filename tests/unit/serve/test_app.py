@@ -17,7 +17,7 @@ import pytest
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
-from tests.unit.serve.parts import capability, do_all, register, service, submission
+from tests.unit.serve.parts import KEY, capability, do_all, register, service, submission
 
 Ask = Callable[..., httpx2.Response]
 SCHEMA = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -338,7 +338,7 @@ def test_nothing_of_another_tenant_is_in_any_byte(running: Service, ask: Ask) ->
 
 
 def test_who_may_submit_is_no_worker_and_no_operator(running: Service, ask: Ask) -> None:
-    registration = messages.Registration(name="mine", capability=capability())
+    registration = messages.Registration(name="mine", capability=capability(), key=KEY.public)
 
     answers = [
         ask("POST", "/workers", json=json.loads(registration.to_json())),

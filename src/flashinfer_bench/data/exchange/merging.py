@@ -16,7 +16,7 @@ import msgspec
 from flashinfer_bench.data.appending import new_folder, require_outside
 from flashinfer_bench.data.files import lines_of, whole_lines
 from flashinfer_bench.data.folders import folder_files
-from flashinfer_bench.data.layout import DATASET_FOLDERS, Layout, files_under
+from flashinfer_bench.data.layout import DATASET_FOLDERS, SAMPLES, SIGNATURES, Layout, files_under
 from flashinfer_bench.data.loading import load
 from flashinfer_bench.data.opening import LINES_BYTES, path_inside, read_bytes, require_regular
 from flashinfer_bench.data.parsing import UnknownKeys
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.data.workload import Workload
 
 _UNDEFINED = "undefined"  # folder of solutions whose definition no dataset holds
-_SAMPLES = ".samples.ndjson"
-_KINDS = ("definition", "solution", "workload", "trace", "samples", "blob", "profile")
+_KINDS = ("definition", "solution", "workload", "trace", "samples", "signatures", "blob", "profile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,8 @@ class _Source:
         self._add_blobs()
         self._add_workloads()
         self._add_traces()
-        self._add_samples()
+        self._add_lines_beside("samples", SAMPLES)
+        self._add_lines_beside("signatures", SIGNATURES)
         self._add_profiles()
 
     def _enter(self, kind: str, name: str, content: object, file: Path | str) -> bool:
@@ -287,17 +287,18 @@ class _Source:
         elif self._enter("trace", key, content, file):
             self._merge.add_line(place, line)
 
-    def _add_samples(self) -> None:
-        for file in self._under(self._layout.traces, _SAMPLES):
+    def _add_lines_beside(self, kind: str, end: str) -> None:
+        """Take samples or signatures; each line names its trace."""
+        for file in self._under(self._layout.traces, end):
             place = _relative(file.relative_to(self._layout.root))
             for number, line in whole_lines(read_bytes(file, LINES_BYTES), file):
                 where = f"{file}:{number}"
                 content = _decoded(line, where)
                 trace_id = str(content.get("trace_id"))
                 key = f"{place}/{trace_id}"
-                if self._is_left_out("samples", key, [("trace id", trace_id)]):
+                if self._is_left_out(kind, key, [("trace id", trace_id)]):
                     continue
-                if self._enter("samples", key, content, where):
+                if self._enter(kind, key, content, where):
                     self._merge.add_line(place, line)
 
     def _add_profiles(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data import appending
 from flashinfer_bench.data.files import numbered_lines, write_whole
-from flashinfer_bench.data.layout import SOLUTION_TOML, Layout
+from flashinfer_bench.data.layout import SAMPLES, SIGNATURES, SOLUTION_TOML, Layout
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import offset_of
 from flashinfer_bench.data.rules.layout import is_file_name, parts
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.data.rules.snapshot import Snapshot
-
-
-_SAMPLES = ".samples.ndjson"
 
 
 def fix(root: Path) -> list[str]:
@@ -216,13 +213,13 @@ def _home(dataset: Snapshot, relative: str, line: bytes) -> Path | None:
 
 
 def _move_with_samples(path: Path, target: Path) -> None:
-    """Rename a file of lines, and the samples beside it."""
+    """Rename a file of lines, and what lies beside it: samples, signatures."""
     appending.make_folders(target.parent)
     path.rename(target)
-    samples = path.with_name(f"{path.stem}{_SAMPLES}")
-    samples_target = target.with_name(f"{target.stem}{_SAMPLES}")
-    if samples.exists() and not samples_target.exists():
-        samples.rename(samples_target)
+    for end in (SAMPLES, SIGNATURES):
+        beside, moved = (each.with_name(f"{each.stem}{end}") for each in (path, target))
+        if beside.exists() and not moved.exists():
+            beside.rename(moved)
 
 
 def _append(path: Path, lines: list[bytes]) -> None:

@@ -11,7 +11,14 @@ from flashinfer_bench.data.definition import Definition
 from flashinfer_bench.data.entity import Entity
 from flashinfer_bench.data.files import numbered_lines
 from flashinfer_bench.data.folders import pack
-from flashinfer_bench.data.layout import Layout, Links, files_under, solution_folders_under
+from flashinfer_bench.data.layout import (
+    SAMPLES,
+    SIGNATURES,
+    Layout,
+    Links,
+    files_under,
+    solution_folders_under,
+)
 from flashinfer_bench.data.opening import DOCUMENT_BYTES, LINES_BYTES, read_bytes, require_regular
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.profile import Profile
@@ -36,7 +43,7 @@ def take(root: Path) -> Snapshot:
     _add_solutions(dataset, layout)
     for path in _files(dataset, layout.workloads, ".jsonl"):
         _add_workloads(dataset, path)
-    for path in _files(dataset, layout.traces, ".jsonl", ".samples.ndjson", ".torn", ".gone"):
+    for path in _files(dataset, layout.traces, ".jsonl", SAMPLES, SIGNATURES, ".torn", ".gone"):
         if path.endswith(".jsonl"):
             _add_traces(dataset, path)
         else:

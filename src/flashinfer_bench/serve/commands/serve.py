@@ -10,11 +10,14 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import load_dataset, require_writable_place
-from flashinfer_bench.cli.options import SECONDS, dataset_options, json_option, log_level_option
+from flashinfer_bench.cli.options import dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options, settings_about
-
-_MOST_PORT = 65_535
-_SANDBOXED = {"sandbox": "required"}
+from flashinfer_bench.serve.commands.serving import (
+    chosen_devices,
+    chosen_settings,
+    listening_options,
+    sandbox_help,
+)
 
 
 @click.command(
@@ -34,55 +37,15 @@ _SANDBOXED = {"sandbox": "required"}
     help="Traces and submitted solutions go there.  [default: into the dataset]",
 )
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Where it listens; an address that other machines reach needs tokens (`tokens add`).",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, _MOST_PORT),
-    default=8000,
-    show_default=True,
-    help="0 takes a free one.",
-)
-@click.option(
     "--store",
     metavar="FILE|DSN",
     help="Tasks and tokens lie there: an SQLite file, or postgresql://….  [default: a file for each dataset in the "
     "cache folder]",
 )
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    metavar="NAMES",
-    help="What the server's own worker runs on: cpu, cuda:0, or several as cuda:0,cuda:1.",
-)
-@click.option("--no-worker", is_flag=True, help="Start no worker; others connect with `worker`.")
-@click.option(
-    "--grace",
-    type=SECONDS,
-    default="30s",
-    show_default=True,
-    metavar="SECONDS",
-    help="How long SIGTERM and Ctrl-C wait for what is worked at.",
-)
-@click.option(
-    "--lease",
-    type=SECONDS,
-    default="30s",
-    show_default=True,
-    metavar="SECONDS",
-    help="A worker that is silent for so long has lost its work to another.",
-)
+@listening_options
 @setting_options("workload_class")
 @click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
-@setting_options(
-    *settings_about("measured", "judged", "run"),
-    helps={"sandbox": "How solutions are sandboxed (docs/sandbox.md).  [default: required]"},
-)
+@setting_options(*settings_about("measured", "judged", "run"), helps=sandbox_help())
 @json_option
 @log_level_option
 def serve(  # noqa: PLR0917  # click passes options by name
@@ -108,9 +71,6 @@ def serve(  # noqa: PLR0917  # click passes options by name
     On this machine's own address no token is needed until the first is made with `tokens add`. With --json the
     document comes once requests are answered, and lines on stderr are JSON objects with the task's id.
     """
-    from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
-    from flashinfer_bench.bench.parent.pool import device_names, hardware_of  # noqa: PLC0415
-    from flashinfer_bench.serve.capabilities import require_torch  # noqa: PLC0415
     from flashinfer_bench.serve.running import (  # noqa: PLC0415
         ServerOptions,
         default_store,
@@ -118,10 +78,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
     )
     from flashinfer_bench.serve.running import serve as run_server  # noqa: PLC0415
 
-    devices = () if no_worker else device_names(device)
-    for each in devices:
-        require_torch()
-        hardware_of(each)
+    devices = chosen_devices(device, is_none=no_worker)
     trace_set = load_dataset(local, output=output)
     require_writable_place([trace_set.output] if trace_set.output else trace_set.roots)
     options = ServerOptions(
@@ -132,10 +89,7 @@ def serve(  # noqa: PLR0917  # click passes options by name
         grace_s=grace,
         lease_s=lease,
     )
-    if config is None:
-        chosen = BenchmarkConfig.default(**_SANDBOXED | settings)
-    else:
-        chosen = BenchmarkConfig.from_yaml(config, beneath=_SANDBOXED, **settings)
+    chosen = chosen_settings(config, settings)
 
     def ready(url: str) -> None:
         if as_json:

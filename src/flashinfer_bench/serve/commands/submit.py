@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
-from flashinfer_bench.cli.measure.kernel_files import hints_of, solution_from
 from flashinfer_bench.cli.options import SECONDS, json_option, log_level_option
 from flashinfer_bench.errors import BenchError, DeviceError, UsageError
 from flashinfer_bench.report.jobs import for_document, job_line, job_result
 from flashinfer_bench.serve.commands.connecting import server_options
+from flashinfer_bench.serve.commands.kernels import submitted_options, submitted_solution
 from flashinfer_bench.serve.screens import NotRun, SubmissionReport, submission_page
 from flashinfer_bench.serve.states import ENDED
 
@@ -36,19 +35,8 @@ if TYPE_CHECKING:
 )
 @click.argument("kernel", metavar="FILE")
 @server_options
-@click.option("--definition", metavar="NAME", help="What a kernel file implements.")
-@click.option("--name", metavar="NAME", help="What the solution is called.  [default: the file's]")
+@submitted_options
 @click.option("--author", metavar="NAME", help="Who wrote it; with a token, its tenant.")
-@click.option(
-    "--language",
-    type=click.Choice(["python", "triton", "cpp", "cuda", "tilelang"]),
-    help="Language of a kernel file.  [default: by its suffix]",
-)
-@click.option(
-    "--entry-point",
-    metavar="FUNCTION",
-    help="Function to call in it.  [default: run, or the only one]",
-)
 @click.option("--workloads", cls=ManyOption, metavar="UUID...", help="Workloads to run on.")
 @click.option(
     "--hardware",
@@ -96,42 +84,13 @@ def submit(  # noqa: PLR0917  # click passes options by name
     from flashinfer_bench.serve.client import ServiceClient  # noqa: PLC0415  # pydantic
 
     with ServiceClient(server, token) as client:
-        solution = _solution(client, Path(kernel), definition, language, entry_point)
-        changed = {"name": name or solution.name, "author": author or solution.author}
-        solution = solution.model_copy(update=changed)
+        solution = submitted_solution(client, kernel, definition, name, language, entry_point)
+        solution = solution.model_copy(update={"author": author or solution.author})
         submitted = client.submit(solution, workloads=workloads, hardware=hardware, fresh=fresh)
         log.inform(f"task {submitted.task_id} on {client.server}")
         task = submitted.task_id
         state = client.task(task) if no_wait else _awaited(client, task, most_s)
     _show(state, client.server, solution, as_json=as_json)
-
-
-def _solution(
-    client: ServiceClient,
-    path: Path,
-    definition: str | None,
-    language: str | None,
-    entry_point: str | None,
-) -> Solution:
-    from flashinfer_bench.data import Solution, load_json_file, pack  # noqa: PLC0415  # pydantic
-
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder")
-    if path.is_dir() or path.suffix == ".json":
-        solution = pack(path) if path.is_dir() else load_json_file(Solution, path)
-        if definition not in {None, solution.definition}:
-            raise UsageError(f"{path} implements {solution.definition}, not {definition}")
-        return solution
-    if definition is None:
-        raise UsageError("name what the kernel implements with --definition NAME")
-    kinds = sorted({worker.kind for worker in client.health().workers}) or ["cpu"]
-    made = solution_from(
-        path, client.definition(definition), hints_of(language, entry_point, kinds[0])
-    )
-    if made.spec.language.value == "cuda":
-        return made
-    spec = made.spec.model_copy(update={"target_hardware": kinds})
-    return made.model_copy(update={"spec": spec, "author": "submit"})
 
 
 def _awaited(client: ServiceClient, task: str, most_s: float | None) -> TaskState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,6 @@ from flashinfer_bench.serve.commands.connecting import IS_TOLD_BY_STDIN, server_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from flashinfer_bench.serve.worker import DeviceWorker
 
@@ -25,7 +25,7 @@ _LOOK_S = 0.2
 
 @click.command(
     cls=Command,
-    document={"server": "str", "devices": "list[str]"},
+    document={"server": "str", "devices": "list[str]", "key": "str"},
     examples=[
         "flashinfer-bench worker --server http://farm:8000 --token-file worker.token",
         "flashinfer-bench worker --server http://farm:8000 --token-file worker.token --device cuda:0 --local dataset",
@@ -44,6 +44,11 @@ _LOOK_S = 0.2
     metavar="NAME",
     help="What the server calls this machine; of two with one name the newer works.  [default: the host's name]",
 )
+@click.option(
+    "--key",
+    metavar="FILE",
+    help="The key that signs traces; made on first use.  [default: one in the cache folder]",
+)
 @local_option
 @json_option
 @log_level_option
@@ -52,6 +57,7 @@ def worker(  # noqa: PLR0917  # click passes options by name
     token: str | None,
     device: str,
     name: str | None,
+    key: str | None,
     local: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -63,17 +69,22 @@ def worker(  # noqa: PLR0917  # click passes options by name
     from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
     from flashinfer_bench.cli.datasets import dataset_paths  # noqa: PLC0415
     from flashinfer_bench.serve.links import HttpLink  # noqa: PLC0415
+    from flashinfer_bench.serve.signing import SigningKey, worker_key_file  # noqa: PLC0415
     from flashinfer_bench.serve.worker import DeviceWorker  # noqa: PLC0415
 
+    signing = SigningKey.of_file(Path(key) if key else worker_key_file())
     link = HttpLink(server, token)
     roots: Sequence[Path] = dataset_paths(local) if local else ()
     workers = [
-        DeviceWorker(link, each, name=name, roots=roots, tell=log.inform)
+        DeviceWorker(link, each, name=name, roots=roots, key=signing, tell=log.inform)
         for each in device_names(device)
     ]
     if as_json:
         devices = [each.device for each in workers]
-        screen.show_json({"schema_version": 1, "server": server, "devices": devices})
+        screen.show_json(
+            {"schema_version": 1, "server": server, "devices": devices, "key": signing.public}
+        )
+    log.inform(f"traces are signed with the key {signing.public}")
     _work(workers, ends_with_stdin=click.get_current_context().meta[IS_TOLD_BY_STDIN])
 
 

@@ -1,0 +1,1 @@
+"""Commands of contests: of who organises one, and of its teams."""

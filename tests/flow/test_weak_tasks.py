@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from flashinfer_bench.bench import Benchmark
-from flashinfer_bench.data import Evaluation, settings
+from flashinfer_bench.data import Evaluation
 
 from .kernels import HONEST, INCREMENT, dataset, quick, solution
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIXED = INCREMENT.model_copy(
     update={
@@ -63,10 +68,13 @@ def test_who_leaves_out_every_other_call_is_caught() -> None:
     assert [each["code"] for each in found.correctness.extra["violations"]] == ["failed_audit"]
 
 
-def test_a_task_is_looked_at_once_on_a_machine_and_again_where_more_passes() -> None:
+def test_a_task_is_looked_at_once_on_a_machine_and_again_where_less_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path))
     store = dataset(solution(HONEST), definition=FIXED)
     assert [note.code for note in evaluated(store).task_notes] == ["constant_inputs"]
-    folder = settings.cache_path() / "weak_tasks"
+    folder = tmp_path / "weak_tasks"
     known = {file: file.read_bytes() for file in folder.glob("*.json")}
     for file in known:
         file.write_bytes(b'[{"code": "constant_inputs", "evidence": "as it was found before"}]')

@@ -85,14 +85,18 @@ def quick(**overrides: object) -> BenchmarkConfig:
     return BenchmarkConfig(**{**QUICK, **overrides})
 
 
-def write_dataset(root: Path, *solutions: Solution, sizes: tuple[int, ...] = (1000,)) -> Path:
+def write_dataset(
+    root: Path,
+    *solutions: Solution,
+    sizes: tuple[int, ...] = (1000,),
+    definition: Definition = INCREMENT,
+) -> Path:
     """The same dataset as a folder."""
-    definition = INCREMENT
     save_json_file(definition, root / "definitions" / definition.op_type / "increment.json")
     for each in solutions:
         folder = root / "solutions" / each.author / definition.op_type / definition.name
         save_json_file(each, folder / f"{each.name}.json")
-    workloads = dataset(sizes=sizes).workloads[definition.name]
+    workloads = dataset(sizes=sizes, definition=definition).workloads[definition.name]
     save_jsonl_file(workloads, root / "workloads" / definition.op_type / "increment.jsonl")
     return root
 

@@ -41,14 +41,15 @@ class Queue(Tasks, Leases):
             row["batches"] = say.value("SELECT count(*) FROM batches WHERE task = :id", id=task_id)
             return row
 
-    def find(self, tenant: str, idempotency_key: str) -> Row | None:
-        """Find the task that came with a key."""
+    def by_key(self, tenant: str) -> dict[str, Row]:
+        """Give a tenant's tasks that came with a key, by that."""
         with self._database.reading() as say:
-            return say.row(
-                "SELECT * FROM tasks WHERE tenant = :tenant AND idempotency_key = :key",
+            rows = say.rows(
+                "SELECT idempotency_key, id, state, outcome FROM tasks"
+                " WHERE tenant = :tenant AND idempotency_key IS NOT NULL",
                 tenant=tenant,
-                key=idempotency_key,
             )
+        return {row["idempotency_key"]: row for row in rows}
 
     def tasks(
         self,

@@ -36,6 +36,7 @@ _WAIT_S = 20.0
 _BEATS_A_LEASE = 5
 _GONE = 404
 _NOT_LET_IN = (401, 403)
+_NOT_OF_ITS_KIND = 422
 _MOST_REASON = 9_000
 
 
@@ -288,6 +289,8 @@ class _HeldLease:
         try:
             persistently(lambda: self._link.finish(self._lease, result), self._is_over, self._tell)
         except RefusedError as error:
+            if error.status == _NOT_OF_ITS_KIND:  # the next worker's may be: a try that counts
+                raise
             self._tell(str(error))
             self.end()
         except UnreachableError:

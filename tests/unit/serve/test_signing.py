@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.cli.document_schemas import document_schema
-from flashinfer_bench.data import TraceSet
+from flashinfer_bench.data import Correctness, EvaluationStatus, TraceSet
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.serve.database import _TABLES, SqliteDatabase
+from flashinfer_bench.serve.messages import WorkerResult
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.signing import SigningKey
@@ -200,6 +201,35 @@ def test_samples_that_were_not_signed_are_refused() -> None:
 
     with pytest.raises(RefusedError, match="signature"):
         running.finish(grant.lease, given.model_copy(update={"samples": {"solution": [9.0]}}))
+    running.close()
+
+
+def test_whatever_a_trace_holds_its_signature_survives_the_way_to_the_server() -> None:
+    running = service()
+    task = running.submit(submission(), LOCAL).task_id
+    grant = running.take(register(running))
+    assert grant is not None
+    trace = trace_of(grant)
+    assert trace.evaluation is not None
+    strange = {
+        "status": EvaluationStatus.INCORRECT_NUMERICAL,
+        "log": '\x00\x1b[31m\u2028 \U0001f600 \\ " é\r\n',
+        "correctness": Correctness(
+            max_relative_error=float("nan"),
+            max_absolute_error=float("inf"),
+            extra={"deep": [1, 1.0, 1e-320, 0.1 + 0.2, -0.0, 10**20, None, {"x": float("-inf")}]},
+        ),
+    }
+    evaluation = trace.evaluation.model_copy(update=strange)
+    given = signed(
+        trace.model_copy(update={"evaluation": evaluation}),
+        samples={"solution": [0.1, 1e-17, 3.0, 123456789.123456789]},
+    )
+
+    running.finish(grant.lease, WorkerResult.model_validate_json(given.to_json()))
+
+    (row,) = running.queue.task(task, None)["results"]
+    assert row["trace"] == trace.model_copy(update={"evaluation": evaluation}).to_json()
     running.close()
 
 

@@ -10,7 +10,7 @@ from flashinfer_bench.serve import messages, worker
 from flashinfer_bench.serve.links import LocalLink, UnreachableError, persistently
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.tokens import LOCAL
-from tests.unit.serve.parts import capability, service, submission
+from tests.unit.serve.parts import capability, service, submission, trace_of
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +75,28 @@ def test_what_a_server_does_not_answer_is_asked_again_and_said_once() -> None:
 
     assert persistently(ask, threading.Event(), told.append) == "done"
     assert told == ["gone; trying again"]
+
+
+def test_a_result_that_a_server_cannot_take_is_not_sent_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running = service()
+    task = running.submit(submission(), LOCAL).task_id
+    link = LocalLink(running)
+
+    def refuse(*_: object) -> None:
+        raise RefusedError(422, "the signature is not of this trace")
+
+    def run(self: worker.DeviceWorker, grant: messages.Grant, *others: object) -> None:
+        others[-1].append(trace_of(grant))  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(link, "finish", refuse)
+    monkeypatch.setattr(worker.DeviceWorker, "_run", run)
+    workers = [worker.DeviceWorker(link, "cpu", name=f"box{n}") for n in range(3)]
+    for each in workers:
+        each._turn(each._register())
+
+    state = running.state(task, LOCAL)
+    assert state.outcome == "infra_failed"
+    assert "the signature is not of this trace" in (state.error or "")
+    running.close()

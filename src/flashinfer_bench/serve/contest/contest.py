@@ -90,11 +90,9 @@ class Contest:
             closed = self._why_closed()
             if closed is not None:
                 raise RefusedError(403, closed)
-            is_repeated = idempotency_key is not None and self._with_key(
-                caller.tenant, idempotency_key
-            )
+            known = self.service.queue.by_key(caller.tenant)
             most = self.rules.most_entries
-            if not is_repeated and self._entries_counted(caller.tenant) >= most:
+            if idempotency_key not in known and self._entries_counted(caller.tenant) >= most:
                 raise RefusedError(429, f"you entered {most} solutions, and may enter no more")
             task = self.service.submit(submission, caller, idempotency_key).task_id
         return self.entry(task, caller)
@@ -172,10 +170,15 @@ class Contest:
         unfinished = [row for row in self._tasks_of(self.rules.teams) if row["state"] not in ENDED]
         if unfinished:
             return messages.Closing(is_closed=False, waiting_for=len(unfinished))
+        secret = self._secret()
         waiting = 0
         for leader in ranking.leaders(self._ranked_entries(), self.rules):
             for run in range(self.rules.reruns):
-                row = self._again(leader.entry, run) or self._begin_again(leader.entry, run)
+                row = secret.of(leader.entry, run)
+                if row is None:
+                    key = secret.next_key(leader.entry, run)
+                    task = self.service.evaluate_again(leader.entry, _AS_ORGANISER, key)
+                    row = self.service.queue.task(task, None)
                 waiting += row["state"] not in ENDED
         return messages.Closing(is_closed=waiting == 0, waiting_for=waiting)
 
@@ -183,10 +186,10 @@ class Contest:
         """Give all that the ranking follows from; refused before the contest is closed."""
         if not self.close().is_closed:
             raise RefusedError(409, "the contest is not closed yet: `contest close` closes it")
-        entries = self._ranked_entries()
+        entries, secret = self._ranked_entries(), self._secret()
         records = []
         for each in entries:
-            again = [self._again(each.entry, run) for run in range(self.rules.reruns)]
+            again = [secret.of(each.entry, run) for run in range(self.rules.reruns)]
             records.append(
                 messages.EntryRecord(
                     entry=each.entry,
@@ -206,8 +209,9 @@ class Contest:
     # What is known
 
     def _board(self, entries: list[ranking.RankedEntry]) -> messages.Board:
+        secret = self._secret()
         is_final = self._closed_s() is not None and all(
-            (row := self._again(each.entry, run)) is not None and row["state"] in ENDED
+            (row := secret.of(each.entry, run)) is not None and row["state"] in ENDED
             for each in ranking.leaders(entries, self.rules)
             for run in range(self.rules.reruns)
         )
@@ -248,12 +252,12 @@ class Contest:
 
     def _ranked_entries(self) -> list[ranking.RankedEntry]:
         """Give all entries that have ended, the earliest first."""
-        reviews = self._reviews()
+        reviews, secret = self._reviews(), self._secret()
         entries = []
         for row in self._tasks_of(self.rules.teams):
             if row["state"] not in ENDED or row["outcome"] in _NO_FAULT:
                 continue
-            runs = (self._again(row["id"], run) for run in range(self.rules.reruns))
+            runs = (secret.of(row["id"], run) for run in range(self.rules.reruns))
             entries.append(
                 ranking.RankedEntry(
                     entry=row["id"],
@@ -290,27 +294,29 @@ class Contest:
             )
         return known
 
-    def _with_key(self, tenant: str, key: str) -> Row | None:
-        return self.service.queue.find(tenant, key)
+    def _secret(self) -> _SecretTasks:
+        return _SecretTasks(self.service.queue.by_key(ORGANISER))
 
-    def _again(self, entry: str, run: int) -> Row | None:
-        """Find the task of a secret evaluation; one that machines failed at does not count."""
+
+class _SecretTasks:
+    """The tasks that evaluate leaders again, of which teams do not hear; those that machines failed at do not count."""
+
+    def __init__(self, by_key: Mapping[str, Row]) -> None:
+        self._by_key = by_key
+
+    def of(self, entry: str, run: int) -> Row | None:
+        """Find the task of a run; None where there is none yet, and one may be tried."""
+        row = None
         for attempt in range(_MOST_TRIES):
-            row = self._with_key(ORGANISER, _key(entry, run, attempt))
+            row = self._by_key.get(_key(entry, run, attempt))
             if row is None or row["outcome"] not in _NO_FAULT:
-                return row
+                break
         return row
 
-    def _begin_again(self, entry: str, run: int) -> Row:
-        """Evaluate an entry once more; its team does not hear of it."""
-        attempt = next(
-            number
-            for number in range(_MOST_TRIES)
-            if self._with_key(ORGANISER, _key(entry, run, number)) is None
-        )
-        key = _key(entry, run, attempt)
-        task = self.service.evaluate_again(entry, _AS_ORGANISER, key)
-        return self.service.queue.task(task, None)
+    def next_key(self, entry: str, run: int) -> str:
+        """Give the key of the next try."""
+        keys = (_key(entry, run, attempt) for attempt in range(_MOST_TRIES))
+        return next(key for key in keys if key not in self._by_key)
 
 
 def _key(entry: str, run: int, attempt: int) -> str:

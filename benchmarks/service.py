@@ -1,16 +1,19 @@
 """How the service stands load: a real server, workers that are played, and an empty route to compare with.
 
-    python benchmarks/service.py [--tasks 10000]
+    python benchmarks/service.py [--tasks 10000] [--only times|memory] [--postgres]
 
-Says how long `POST /evaluate` takes beside an empty FastAPI route of the same run, whether 300 submissions of four
-tenants through two workers are each done once and how long tenants wait, and how much memory the server takes before
-and after many tasks.
+Says how long `POST /evaluate` takes beside an empty FastAPI route of the same run, how long a known answer takes,
+whether 300 submissions of four tenants through two workers are each done once and how long tenants wait, how long
+answers take while 1,000 polls and 50 event streams are open, and how much memory the server takes before and after
+many tasks. Exits with 1 where one of the bars is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import collections
+import contextlib
 import statistics
 import subprocess
 import sys
@@ -26,10 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.client import ServiceClient
-from flashinfer_bench.serve.database import SqliteDatabase
+from flashinfer_bench.serve.database import open_store
 from flashinfer_bench.serve.links import HttpLink
 from flashinfer_bench.serve.tokens import Quotas, Tokens
 from tests.flow.kernels import HONEST, solution, write_dataset
+from tests.postgres import own_postgres
 from tests.unit.serve.parts import KEY, capability, signed, trace_of
 
 TENANTS = ("ann", "ben", "cat", "dan")
@@ -45,43 +49,66 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="critical")
 """
 
 
+POLLS, STREAMS = 1000, 50
+missed: list[str] = []
+
+
 def main() -> None:
     """Measure one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=10_000, help="for the server's memory")
-    tasks = parser.parse_args().tasks
-    with tempfile.TemporaryDirectory() as folder:
-        root = write_dataset(Path(folder) / "dataset", sizes=(100,))
-        store = Path(folder) / "store.sqlite"
-        tokens = Tokens(SqliteDatabase(store))
+    parser.add_argument("--only", choices=["times", "memory"], help="one half of it")
+    parser.add_argument("--postgres", action="store_true", help="keep tasks in a PostgreSQL")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as ending:
+        folder = Path(ending.enter_context(tempfile.TemporaryDirectory()))
+        root = write_dataset(folder / "dataset", sizes=(100,))
+        store = str(folder / "store.sqlite")
+        if options.postgres:
+            store = ending.enter_context(own_postgres())
+        tokens = Tokens(open_store(store))
         many = Quotas(10**9, 10**9, 10.0**12)
         keys = {name: tokens.add(name, ["submit"], many) for name in TENANTS}
         worker_key = tokens.add("box", ["worker"])
-        with Served(root, store) as (url, process):
-            clients = {name: ServiceClient(url, key) for name, key in keys.items()}
+        url, process = ending.enter_context(Served(root, store))
+        clients = {name: ServiceClient(url, key) for name, key in keys.items()}
+        if options.only != "memory":
             compare_with_empty(clients["ann"])
-            stop = threading.Event()
-            workers = [
-                threading.Thread(target=work, args=(HttpLink(url, worker_key), f"box{n}", stop))
-                for n in range(2)
-            ]
-            for each in workers:
-                each.start()
-            drain(clients["ann"])
+            asyncio.run(keep_waiting(url, keys["ann"]))
+        stop = threading.Event()
+        workers = [
+            threading.Thread(target=work, args=(HttpLink(url, worker_key), f"box{n}", stop))
+            for n in range(2)
+        ]
+        for each in workers:
+            each.start()
+        drain(clients["ann"])
+        if options.only != "memory":
+            answer_again(clients["ben"])
             take_turns(clients, root)
-            grow(clients["ann"], process, tasks)
-            stop.set()
-            for each in workers:
-                each.join()
+        if options.only != "times":
+            grow(clients["ann"], process, options.tasks)
+        stop.set()
+        for each in workers:
+            each.join()
+    sys.exit(bool(missed))
+
+
+def bar(text: str, value: float, most: float) -> None:
+    """Say whether a figure is within its bar."""
+    is_met = value <= most
+    print(f"{'ok    ' if is_met else 'MISSED'} {text}: {value:.3g}, at most {most:g}")
+    if not is_met:
+        missed.append(text)
 
 
 class Served:
     """A server without workers of its own."""
 
-    def __init__(self, root: Path, store: Path) -> None:
+    def __init__(self, root: Path, store: str) -> None:
         self._command = [
             *(sys.executable, "-m", "flashinfer_bench", "serve", "--local", str(root)),
-            *("--store", str(store), "--port", "0", "--no-worker", "--log-level", "ERROR"),
+            *("--store", store, "--port", "0", "--no-worker", "--log-level", "ERROR"),
         ]
 
     def __enter__(self) -> tuple[str, psutil.Process]:
@@ -134,10 +161,27 @@ def compare_with_empty(client: ServiceClient) -> None:
         process.kill()
         process.wait()
     for name, times in (("empty route", empty), ("POST /evaluate", submitting)):
-        p95 = statistics.quantiles(times, n=20)[-1]
-        print(f"{name:15} median {statistics.median(times) * 1e3:6.2f} ms  95% {p95 * 1e3:6.2f} ms")
-    ratio = statistics.quantiles(submitting, n=20)[-1] / statistics.quantiles(empty, n=20)[-1]
-    print(f"ratio of the 95% {ratio:.1f}")
+        print(
+            f"{name:15} median {statistics.median(times) * 1e3:6.2f} ms  95% {p95(times) * 1e3:6.2f} ms"
+        )
+    bar("95% of POST /evaluate over an empty route's", p95(submitting) / p95(empty), 20)
+
+
+def p95(times: list[float]) -> float:
+    """Say what 19 of 20 keep below."""
+    return statistics.quantiles(times, n=20)[-1]
+
+
+def answer_again(client: ServiceClient) -> None:
+    """Time answers that are known."""
+    known = solution(f"{HONEST}# known\n", name="known")
+    client.wait(client.submit(known).task_id)
+    times = []
+    for _ in range(50):
+        began_s = time.perf_counter()
+        assert client.submit(known).cached
+        times.append(time.perf_counter() - began_s)
+    bar("a known answer, the slowest of 50, in seconds", max(times), 0.2)
 
 
 def wait_until_up(client: httpx2.Client) -> None:
@@ -176,29 +220,108 @@ def take_turns(clients: dict[str, ServiceClient], root: Path) -> None:
         for name in shares
         for file in (root / "traces" / name).rglob("*.jsonl")
         for line in file.read_text().splitlines()
-        if '"solution":"timed' not in line
+        if any(f'"solution":"{each}' in line for each in TENANTS)
     ]
     print(
-        f"300 submissions in {submitted_s:.1f} s: {len(traces)} traces, {len(set(traces))} different, "
+        f"       300 submissions in {submitted_s:.1f} s: {len(traces)} traces, {len(set(traces))} different, "
         f"{len(lines)} lines in the dataset"
     )
+    bar("tasks that were not done once", abs(300 - len(lines)) + len(traces) - len(set(traces)), 0)
+    begun_s = min(state.created_s for found in states.values() for state in found)
+    took_s = max(state.ended_s or 0 for found in states.values() for state in found) - begun_s
     for name, found in states.items():
-        waits = [state.ended_s - state.created_s for state in found if state.ended_s]
-        print(
-            f"  {name}: {len(found)} tasks, waited {statistics.median(waits):.2f} s (median), {max(waits):.2f} s (most)"
+        fair = sum(min(count, shares[name]) for count in shares.values()) / 300 * took_s
+        last_s = max(state.ended_s or 0 for state in found) - begun_s
+        bar(f"{name}'s {len(found)} tasks, over their share of {took_s:.1f} s", last_s / fair, 2)
+
+
+async def keep_waiting(url: str, token: str) -> None:
+    """Ask while many wait for a task that nobody does, and while none does."""
+    async with waiting_client(url, token) as asking, waiting_client(url, token) as waiting:
+        task = (await submitted(asking, "waits")).json()["task_id"]
+        before = await asked(asking, task, "before")
+        polls = [
+            asyncio.create_task(waiting.get(f"/tasks/{task}?timeout=600")) for _ in range(POLLS)
+        ]
+        streams = [asyncio.create_task(heard(waiting, task)) for _ in range(STREAMS)]
+        await asyncio.sleep(3)
+        during = await asked(asking, task, "during")
+        still = sum(not each.done() for each in (*polls, *streams))
+        began_s = time.perf_counter()
+        await asking.post(f"/tasks/{task}/cancel")
+        answers = await asyncio.gather(*polls)
+        kinds = await asyncio.gather(*streams)
+        took_s = time.perf_counter() - began_s
+    assert all(each.json()["status"] == "failed" for each in answers)
+    assert set(kinds) == {"failed"}
+    print(f"{still} polls and streams wait, and hear of the end within {took_s:.2f} s")
+    bar("polls and streams that did not wait", POLLS + STREAMS - still, 0)
+    for route, times in during.items():
+        for name, of in (("median", statistics.median), ("95%", p95)):
+            now_s, was_s = of(times), of(before[route])
+            print(
+                f"       {name} of {route}: {was_s * 1e3:.2f} ms, {now_s * 1e3:.2f} ms while they wait"
+            )
+        bar(
+            f"95% of {route} while they wait, over that without", p95(times) / p95(before[route]), 2
         )
+
+
+def waiting_client(url: str, token: str) -> httpx2.AsyncClient:
+    """Make a client with as many connections as it likes."""
+    return httpx2.AsyncClient(
+        base_url=url,
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+        timeout=900,
+    )
+
+
+async def submitted(client: httpx2.AsyncClient, name: str) -> httpx2.Response:
+    """Submit a solution of a name."""
+    body = messages.Submission(solution=solution(f"{HONEST}# {name}\n", name=name))
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/evaluate", content=body.to_json(), headers=headers)
+    return answer.raise_for_status()
+
+
+async def asked(client: httpx2.AsyncClient, task: str, name: str) -> dict[str, list[float]]:
+    """Time two routes, in turns."""
+    times: dict[str, list[float]] = {"GET /tasks/{id}": [], "POST /evaluate": []}
+    for number in range(200):
+        began_s = time.perf_counter()
+        await client.get(f"/tasks/{task}")
+        between_s = time.perf_counter()
+        await submitted(client, f"{name}{number}")
+        times["GET /tasks/{id}"].append(between_s - began_s)
+        times["POST /evaluate"].append(time.perf_counter() - between_s)
+    return times
+
+
+async def heard(client: httpx2.AsyncClient, task: str) -> str:
+    """Hear a task's events to their end; give the last one's kind."""
+    kind = ""
+    async with client.stream("GET", f"/tasks/{task}/events") as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+    return kind
 
 
 def grow(client: ServiceClient, process: psutil.Process, tasks: int) -> None:
     """Submit many tasks, and look at the server's memory on the way."""
     memory = collections.OrderedDict({0: process.memory_info().rss})
+    step = max(1, tasks // 5)
     for number in range(1, tasks + 1):
         client.submit(solution(f"{HONEST}# {number}\n", name=f"many{number}"))
-        if number % (tasks // 5) == 0:
+        if number % step == 0:
             drain(client)
             memory[number] = process.memory_info().rss
     for number, rss in memory.items():
         print(f"memory after {number:6} tasks {rss / 2**20:6.1f} MiB")
+    first, *_, last = list(memory.values())[1:]
+    bar("MiB that the server grew by in the last four fifths", (last - first) / 2**20, 10)
 
 
 if __name__ == "__main__":

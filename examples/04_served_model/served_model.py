@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import itertools
 import json
 import os
@@ -54,6 +53,7 @@ def answered(name: str, function: Function) -> Function:
 
 
 PLAIN = {"rms_norm": llama.rms_norm, "silu_and_mul": llama.silu_and_mul}
+HAND = {each.parent.name for each in (HERE / "solutions").rglob("solution.toml")}
 DEFINITIONS = {
     "rms_norm": f"rmsnorm_h{llama.SIZES['hidden_size']}_f32",
     "silu_and_mul": f"silu_and_mul_split_i{llama.SIZES['intermediate_size']}_f32",
@@ -86,9 +86,12 @@ def main() -> None:
 
     model = llama.Model().model.requires_grad_(False)
     steps = {"prefill": prefill_of(model), "decode": decode_of(model)}
+    unchanged = without_hand(dataset)
+    apart = []
     found = {phase: measure(steps[phase], options, dataset) for phase in PHASES}
-    costs_ms = call_costs_ms(dataset, worths["decode"])
-    apart = [show(phase, worths[phase], found[phase], costs_ms) for phase in PHASES]
+    for phase in PHASES:
+        calls = measure(steps[phase], options, unchanged)
+        apart.append(show(phase, worths[phase], found[phase], calls))
     if max(each.difference for each in found.values()) > TOLERANCE:
         sys.exit("error: the applied model computes something else")
     if options.check and max(apart) > POINTS:
@@ -110,14 +113,27 @@ def arguments() -> argparse.Namespace:
 
 
 def taken_apart(options: argparse.Namespace) -> Path:
-    """Decompose both phases into one dataset, and put the kernels written by hand into it."""
+    """Decompose both phases into one dataset, and put kernels into it: those by hand, and the model's own."""
     dataset = options.out / "dataset"
     shutil.rmtree(dataset, ignore_errors=True)
     phases = ("--phases", ",".join(PHASES), "--merge", dataset)
     more = shlex.split(options.decompose)
     command("decompose", HERE / "llama.py", "--output", options.out, *phases, *more)
     shutil.copytree(HERE / "solutions", dataset / "solutions" / "hand")
+    shutil.copytree(HERE / "unchanged", dataset / "solutions" / "unchanged")
     return dataset
+
+
+def without_hand(dataset: Path) -> Path:
+    """Copy the dataset without kernels by hand: calls are answered by what the model does itself."""
+    found = dataset.with_name("dataset_unchanged")
+    shutil.rmtree(found, ignore_errors=True)
+    shutil.copytree(dataset, found)
+    shutil.rmtree(found / "solutions" / "hand")
+    for file in (found / "traces").rglob("*.jsonl"):
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(each for each in lines if json.loads(each)["solution"] not in HAND))
+    return found
 
 
 def command(*words: object, shows: bool = True) -> str:
@@ -209,25 +225,6 @@ def put_in(functions: dict[str, Function]) -> Iterator[None]:
         vars(llama).update(PLAIN)
 
 
-@torch.inference_mode()
-def call_costs_ms(dataset: Path, decode: dict) -> dict[str, float]:
-    """Time what an applied call of each kernel takes beyond the kernel: at the size of a decode step, in a loop."""
-    hidden = torch.randn(llama.BATCH, 1, llama.SIZES["hidden_size"])
-    wide = torch.randn(llama.BATCH, 1, llama.SIZES["intermediate_size"])
-    inputs = {
-        "rms_norm": (hidden, torch.nn.Parameter(hidden[0, 0].clone(), requires_grad=False)),
-        "silu_and_mul": (wide, wide),
-    }
-    best_ms = {each["kernel"]: each["best_ms"] for each in decode["kernels"] if each["best"]}
-    costs = {}
-    with fib.enable_apply(dataset):
-        for name, definition in DEFINITIONS.items():
-            call = functools.partial(ANSWERED[name], *inputs[name])
-            found = statistics.median(sample_ms(call, 1000) for _ in range(9))
-            costs[definition] = max(0.0, found - best_ms.get(definition, found))
-    return costs
-
-
 def interval_of_median(values: list[float]) -> tuple[float, float]:
     """Give the order statistics that hold the median with 95%, by the binomial's normal approximation."""
     reach = 0.98 * len(values) ** 0.5
@@ -236,12 +233,13 @@ def interval_of_median(values: list[float]) -> tuple[float, float]:
     return values[low], values[high]
 
 
-def show(phase: str, worth: dict, found: Measured, costs_ms: dict[str, float]) -> float:
+def show(phase: str, worth: dict, found: Measured, calls: Measured) -> float:
     """Print predicted against measured; gives by how many points they differ."""
-    replaced = [each for each in worth["kernels"] if each["best"] and each["kernel"] in costs_ms]
+    names = set(DEFINITIONS.values())
+    replaced = [each for each in worth["kernels"] if each["best"] and each["kernel"] in names]
     saved_ms = sum(each["count"] * (each["reference_ms"] - each["best_ms"]) for each in replaced)
-    calls_ms = sum(each["count"] * costs_ms[each["kernel"]] for each in replaced)
-    alone, predicted = saved_ms / found.plain_ms, (saved_ms - calls_ms) / found.plain_ms
+    alone = saved_ms / found.plain_ms
+    predicted = alone + calls.gain
     points = abs(predicted - found.gain) * 100
     low, high = found.interval
     print(f"\n{phase}: batch of {llama.BATCH}, {llama.PROMPT} tokens of prompt, one thread")
@@ -253,7 +251,10 @@ def show(phase: str, worth: dict, found: Measured, costs_ms: dict[str, float]) -
     print(f"  measured gain                    {found.gain:7.1%}  [{low:.1%}, {high:.1%}]")
     print(f"  apart by                         {points:7.1f} points")
     print(f"  plain steps differ by            {found.noise:7.1%} from one sample to the next")
-    print(f"  {found.hits} calls were answered by kernels; scores differ by {found.difference:.1e}")
+    print(
+        f"  {found.hits} calls were answered by kernels, {calls.hits} by the model's own functions; "
+        f"scores differ by {found.difference:.1e}"
+    )
     return points
 
 

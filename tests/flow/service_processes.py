@@ -34,14 +34,18 @@ class Place:
     url: str = ""
     database: str = ""
     """The store, where it is no file of this folder."""
+    given: Path | None = None
+    """The dataset, where it is another than one of tiny jobs."""
+    settings: tuple[str, ...] = QUICK
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        write_dataset(self.dataset, sizes=self.sizes)
+        if self.given is None:
+            write_dataset(self.dataset, sizes=self.sizes)
 
     @property
     def dataset(self) -> Path:
-        return self.folder / "dataset"
+        return self.given or self.folder / "dataset"
 
     @property
     def store(self) -> str:
@@ -65,7 +69,7 @@ class Place:
         """Start a server and wait until it answers."""
         process = self.start(
             *("serve", "--local", str(self.dataset), "--store", self.store),
-            *("--port", str(port or self.port or 0), *QUICK, *options),
+            *("--port", str(port or self.port or 0), *self.settings, *options),
         )
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.data import Evaluation
 
 from .kernels import HONEST, INCREMENT, dataset, quick, solution
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIXED = INCREMENT.model_copy(
     update={
@@ -61,3 +66,21 @@ def test_who_leaves_out_every_other_call_is_caught() -> None:
 
     assert found.status == "INCORRECT_NUMERICAL"
     assert [each["code"] for each in found.correctness.extra["violations"]] == ["failed_audit"]
+
+
+def test_a_task_is_looked_at_once_on_a_machine_and_again_where_less_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path))
+    store = dataset(solution(HONEST), definition=FIXED)
+    assert [note.code for note in evaluated(store).task_notes] == ["constant_inputs"]
+    folder = tmp_path / "weak_tasks"
+    known = {file: file.read_bytes() for file in folder.glob("*.json")}
+    for file in known:
+        file.write_bytes(b'[{"code": "constant_inputs", "evidence": "as it was found before"}]')
+
+    again = evaluated(store)
+    stricter = evaluated(store, atol=1e-7)
+
+    assert [note.evidence for note in again.task_notes] == ["as it was found before"]
+    assert "as it was found before" not in str(stricter.task_notes)

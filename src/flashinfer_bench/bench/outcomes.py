@@ -78,8 +78,8 @@ class Passed(_Ending, frozen=True):
     unaccounted_ns: float | None = None
     """Work per call that could lie beside the claim unseen, with 95%; None where it cannot be told."""
     machine: MachineConditions = MachineConditions()
-    task_notes: tuple[JobNote, ...] = ()
-    """How the task itself is weak: not the solution's fault."""
+    task_notes: tuple[JobNote, ...] | None = ()
+    """How the task itself is weak: not the solution's fault; None where memory did not suffice to look."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
 

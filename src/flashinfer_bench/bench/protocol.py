@@ -367,6 +367,8 @@ class Judgement(msgspec.Struct, frozen=True):
     to sleep by then, and what it left in the caches is gone."""
     disturbed_repeats: int = 0
     calls_per_sample: int | None = None
+    task_notes: tuple[JobNote, ...] | None = None
+    """How the task is weak, where that is known."""
 
 
 class RunJob(Message, frozen=True):

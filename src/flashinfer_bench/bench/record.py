@@ -154,7 +154,7 @@ def _parts(outcome: Outcome) -> tuple[EvaluationStatus | None, str, dict[str, An
             parts = {
                 "correctness": _correctness(outcome.errors),
                 "notes": _notes(outcome.notes),
-                "task_notes": _notes(outcome.task_notes),
+                "task_notes": _notes(outcome.task_notes or ()),
             }
             return EvaluationStatus.PASSED, outcome.log, parts
         case Wrong():

@@ -12,6 +12,9 @@ CONSTANT_INPUTS = "constant_inputs"
 TRIVIAL_ANSWER_PASSES = "trivial_answer_passes"
 WEAKLY_TOLD_APART = "weakly_told_apart"
 
+RULES = "1"
+"""Another number when other tasks are weak: what was found by earlier rules counts no more."""
+
 _SAME_SHARE = {
     True: 0.9,
     False: 0.99,

@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from flashinfer_bench.serve.board import LiveBoard, board_of
 from flashinfer_bench.serve.callers import Asked, caller_of
 from flashinfer_bench.serve.changes import results_of
+from flashinfer_bench.serve.folder import service_folder
 from flashinfer_bench.serve.refusals import RefusedError
-from flashinfer_bench.serve.running import service_folder
 from flashinfer_bench.serve.tokens import LOCAL
 
 if TYPE_CHECKING:

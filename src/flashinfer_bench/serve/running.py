@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import ipaddress
 import json
 import logging
@@ -16,9 +15,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import settings
 from flashinfer_bench.errors import MissingPackageError, UsageError
 from flashinfer_bench.serve.database import open_store
+from flashinfer_bench.serve.folder import service_folder
 from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.queued import QueueLimits
 from flashinfer_bench.serve.service import Service
@@ -80,17 +79,6 @@ def default_store(trace_set: TraceSet) -> str:
     return str(service_folder(trace_set) / "service.sqlite")
 
 
-def service_folder(trace_set: TraceSet) -> Path:
-    """Give the folder of a dataset's service: one for each folder that takes traces, in the user's cache."""
-    target = trace_set.output or trace_set.root
-    if target is None:
-        raise UsageError(
-            "this dataset is in memory only: there is no folder for what is made of it"
-        )
-    digest = hashlib.sha256(str(target.resolve()).encode()).hexdigest()[:16]
-    return settings.cache_path() / "service" / digest
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address.
 
@@ -144,6 +132,8 @@ def _listening(options: ServerOptions) -> Iterator[tuple[socket.socket, str]]:
             f"cannot listen on {options.host}:{options.port}: {reason}; --port takes another, 0 a free one"
         ) from error
     with listener:
+        # asyncio does so for sockets of its own only; without it each answer waits 40 ms for an acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = f"[{options.host}]" if ":" in options.host else options.host
         yield listener, f"http://{name}:{listener.getsockname()[1]}"
 

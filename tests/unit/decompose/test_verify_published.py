@@ -74,6 +74,7 @@ def wrong_tree() -> dict[str, Any]:
     tree = by_path()
     nodes = tree["tree"]
     nodes["level_2_layer/head.py"]["children"] += ["level_1_fusion/conv_relu.py", "somebody"]
+    nodes["level_2_layer/head.py"]["children"] += ["level_0_kernel/nobody.py"]
     nodes["level_0_kernel/relu.py"].update(level=1, output_shapes=[[4, 3]])
     nodes["level_0_kernel/gone.py"] = {"level": 0, "children": []}
     del nodes["level_0_kernel/softmax.py"]
@@ -87,11 +88,24 @@ def test_a_wrong_tree_is_told_and_the_files_are_judged_as_they_are(tmp_path: Pat
     assert warnings(report) == [
         "level_2_layer/head.py: it names the child level_1_fusion/conv_relu.py, which is no part of it",
         "level_2_layer/head.py: it names the child 'somebody', which is no file of the tree",
+        "level_2_layer/head.py: it names the child level_0_kernel/nobody.py, which is not there",
         "level_0_kernel/relu.py: it states level 1; the file lies in that of level 0",
         "level_0_kernel/relu.py: the tree states outputs of [4, 3]; the file's are [4, 3, 10, 10]",
         "decomposition_tree.json: it names level_0_kernel/gone.py, which is not there",
         "level_0_kernel/softmax.py: decomposition_tree.json does not name it",
     ]
+
+
+def test_of_a_file_that_stands_nowhere_it_is_not_said_what_is_no_part_of_it(
+    tmp_path: Path,
+) -> None:
+    pieces = changed(
+        "features", held=("self.block = nn.Sequential(nn.Conv2d(1, 3, 3), nn.MaxPool2d(2))",)
+    )
+    report = verdict(tmp_path, pieces, by_path())
+
+    assert not report.passed
+    assert [each for each in warnings(report) if "which is no part of it" in each] == []
 
 
 @pytest.mark.parametrize("text", ["{not json", "[]", "{}"])

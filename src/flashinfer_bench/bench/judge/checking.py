@@ -129,15 +129,15 @@ class Checker:
                     )
                     participant.findings.report("failed_audit", evidence)
 
-    def task_notes(self) -> tuple[JobNote, ...]:
-        """Say how the task is weak, found out once a workload."""
+    def task_notes(self) -> tuple[JobNote, ...] | None:
+        """Say how the task is weak, found out once a workload; None where memory did not suffice."""
         subject = self._judge, self._tolerance
         known = self._oracle.task_notes
         if subject not in known:
             try:
                 known[subject] = tuple(task_notes(self._oracle, self._judge, self._tolerance))
             except torch.OutOfMemoryError:  # a job that passed is not lost for that
-                known[subject] = ()
+                known[subject] = None
         return known[subject]
 
     def close(self, participant: Participant) -> None:

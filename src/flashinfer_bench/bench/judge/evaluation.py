@@ -412,7 +412,7 @@ class JobEvaluation:
                 for each in self._timed
             ),
             notes=tuple(participant.findings.notes()),
-            task_notes=self._checker.task_notes() if self._rules.is_audited else (),
+            task_notes=self._task_notes(),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
             + sum(plan.size_bytes for plan in self._oracle.outputs),
             roofline=self._roofline_of(participant),
@@ -432,6 +432,12 @@ class JobEvaluation:
             stopping_rule=self._schedule.rule,
             stopped_by=self._schedule.stopped_by or "iterations",
         )
+
+    def _task_notes(self) -> tuple[JobNote, ...] | None:
+        if not self._rules.is_audited:
+            return ()
+        known = self._rules.task_notes
+        return self._checker.task_notes() if known is None else known
 
     def _violations(self, participant: Participant) -> Iterator[JobNote]:
         """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""

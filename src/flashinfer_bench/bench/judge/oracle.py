@@ -107,7 +107,7 @@ class Oracle:
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
         self.limit_s: float | None = None
         """How long one call of the reference may take, in Python code at least."""
-        self.task_notes: dict[object, tuple[JobNote, ...]] = {}
+        self.task_notes: dict[object, tuple[JobNote, ...] | None] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
     def use_key(self, key: int) -> None:

@@ -23,6 +23,7 @@ from flashinfer_bench.bench.outcomes import (
     Crashed,
     DatasetFault,
     Decision,
+    JobNote,
     Misshapen,
     NotBuilt,
     OpponentFailed,
@@ -53,6 +54,7 @@ from flashinfer_bench.bench.parent.candidates import (
 )
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
+from flashinfer_bench.bench.parent.weak_tasks import WeakTasks
 from flashinfer_bench.bench.protocol import (
     CeilingsLearned,
     Disconnect,
@@ -156,6 +158,7 @@ class Session:
         self._has_lost_a_trusted_one = False
         self._ceilings_file = cache_root
         self._knows_ceilings = False
+        self._weak_tasks: WeakTasks | None = None
         self._own_arch: str | None = None
         self._compiled: set[str] = set()
 
@@ -194,6 +197,7 @@ class Session:
             self._cache_root / "ceilings", opened.uuid, self._threads
         )
         self._knows_ceilings = False
+        self._weak_tasks = WeakTasks(self._cache_root, opened)
         self._own_arch = opened.arch
         return opened
 
@@ -404,7 +408,16 @@ class Session:
         found = self._completed(decision, participants.candidate)
         if isinstance(found, Suspect):
             return found
+        if isinstance(found, Passed) and request.judgement.is_audited and not has_files:
+            self._note_weakness(job, found)
         return unless_it_wants_a_gpu(found, job, self._device)
+
+    def _known_weakness(self, job: Job) -> tuple[JobNote, ...] | None:
+        return None if self._weak_tasks is None else self._weak_tasks.known(job)
+
+    def _note_weakness(self, job: Job, found: Passed) -> None:
+        if self._weak_tasks is not None and found.task_notes is not None:
+            self._weak_tasks.note(job, found.task_notes)
 
     def _request(
         self,
@@ -441,6 +454,7 @@ class Session:
                 prepares_twice=self.attempt.number > 1,
                 disturbed_repeats=self._config.disturbed_repeats,
                 calls_per_sample=job.calls_per_sample,
+                task_notes=None if has_files else self._known_weakness(job),
             ),
             key=key,
             coin=_coin(key),

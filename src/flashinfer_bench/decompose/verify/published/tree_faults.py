@@ -52,8 +52,11 @@ def _faults(
         if not (folder / file).is_file():
             yield _wrong(f"it names {file}, which is not there")
         elif file in by_label:
-            parts = _below(within, file) | (by_label.keys() - standing)
-            yield from _piece_faults(stated, piece, by_label[file], parts)
+            is_known = (
+                file in standing
+            )  # of one that stands nowhere it is not known what is within it
+            parts = _below(within, file) | (by_label.keys() - (standing if is_known else ()))
+            yield from _piece_faults(folder, stated, piece, by_label[file], parts)
     for label in by_label.keys() - stated.pieces.keys():
         yield _wrong(f"{TREE} does not name it", label)
 
@@ -69,7 +72,7 @@ def _below(within: Mapping[str, Mapping[str, None]], label: str) -> set[str]:
 
 
 def _piece_faults(
-    stated: StatedTree, piece: StatedPiece, component: Component, parts: set[str]
+    folder: Path, stated: StatedTree, piece: StatedPiece, component: Component, parts: set[str]
 ) -> Iterator[Violation]:
     if piece.level is not None and piece.level != component.level:
         yield _wrong(
@@ -82,6 +85,8 @@ def _piece_faults(
             yield _wrong(f"it names the child {child!r}, which is no file of the tree", piece.file)
         elif file == piece.file:
             yield _wrong("it names itself as its child", piece.file)
+        elif file not in stated.pieces and not (folder / file).is_file():
+            yield _wrong(f"it names the child {file}, which is not there", piece.file)
         elif file in stated.pieces and file not in parts:
             yield _wrong(f"it names the child {file}, which is no part of it", piece.file)
     yield from _shape_faults(piece, component)

@@ -52,5 +52,7 @@ inline float fast_exp(float x) {
   float low = float_of(static_cast<uint32_t>(half + 127) << 23);
   float high = float_of(static_cast<uint32_t>(exponent - half + 127) << 23);
   float result = exp_r * low * high;
-  return x != x ? x : result;
+  // NaN on the bits too: a comparison of floats is another split.
+  uint32_t is_nan = 0u - static_cast<uint32_t>((bits_of(x) & 0x7fffffffu) > 0x7f800000u);
+  return float_of(bits_of(result) | (is_nan & bits_of(x)));
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 
 from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
-from tests.unit.serve.parts import capability, register, service, submission
+from tests.unit.serve.parts import KEY, capability, register, service, submission
 
 app = make_app()
 SCHEMA = app.openapi()
@@ -72,7 +72,9 @@ def known(running: Service) -> dict[str, str]:
 def good_bodies(path: str) -> Any:
     bodies = {
         "/evaluate": submission().to_json(),
-        "/workers": json.dumps({"name": "box", "capability": json.loads(capability().to_json())}),
+        "/workers": json.dumps(
+            {"name": "box", "capability": json.loads(capability().to_json()), "key": KEY.public}
+        ),
         "/tasks/batch": json.dumps({"task_ids": []}),
         "/leases/{lease}/beat": json.dumps({"events": [{"kind": "started", "data": {}}]}),
         "/leases/{lease}/results": json.dumps({"workload": "x", "reason": "why"}),

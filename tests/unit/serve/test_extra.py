@@ -26,7 +26,7 @@ def without(names: list[str], *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
+@pytest.mark.parametrize("missing", ["cryptography", "fastapi", "uvicorn"])
 def test_a_server_without_its_packages_says_what_to_install(missing: str, tmp_path: Path) -> None:
     root = write_dataset(tmp_path / "dataset")
     store = str(tmp_path / "store.sqlite")
@@ -51,6 +51,6 @@ def test_a_client_without_its_package_says_what_to_install(tmp_path: Path) -> No
 
 
 def test_help_needs_nothing_of_it() -> None:
-    done = without(["fastapi", "uvicorn", "httpx2", "psycopg"], "serve", "--help")
+    done = without(["cryptography", "fastapi", "uvicorn", "httpx2", "psycopg"], "serve", "--help")
 
     assert done.returncode == 0

@@ -31,6 +31,10 @@ ELSEWHERE = {
     "schema": "below",
     "import-kernelbench": "tests/flow/test_import_kernelbench.py",
     **dict.fromkeys(("serve", "worker", "submit", "tasks", "cancel"), "tests/flow/test_service.py"),
+    **{
+        f"contest-{name}": "tests/unit/serve/test_contest.py, tests/flow/test_contest.py"
+        for name in ("init", "open", "submit", "board", "review", "close", "verify")
+    },
     "verify": "tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }

@@ -29,6 +29,10 @@ ELSEWHERE = {
     "serve": "it serves: tests/flow/test_service.py",
     "worker": "it works for a server, as",
     **dict.fromkeys(("submit", "tasks", "cancel"), "they ask a server, as"),
+    **{
+        f"contest {name}": "tests/unit/serve/test_contest.py, tests/flow/test_contest.py"
+        for name in ("init", "open", "submit", "board", "review", "close", "verify")
+    },
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

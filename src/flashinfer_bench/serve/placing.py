@@ -39,7 +39,7 @@ class KnownWorker:
     is_there: bool
 
 
-class Placing:
+class Places:
     """Chooses workloads and hardware for submissions, and finds their known results."""
 
     def __init__(self, queue: Queue, trace_set: TraceSet, config: BenchmarkConfig) -> None:

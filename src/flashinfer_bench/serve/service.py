@@ -20,7 +20,7 @@ from flashinfer_bench.serve.capabilities import (
 from flashinfer_bench.serve.changes import Changes
 from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.messages import Capability
-from flashinfer_bench.serve.placing import Placing
+from flashinfer_bench.serve.placing import Places
 from flashinfer_bench.serve.queue import Queue
 from flashinfer_bench.serve.queued import NewTask, QueueLimits, StoredResult
 from flashinfer_bench.serve.recorder import DatasetRecorder
@@ -66,7 +66,7 @@ class Service:
         self._recorder = DatasetRecorder(self.queue, trace_set)
         self._recorder.catch_up(after_a_crash=True)
         self.queue.begin_anew()
-        self._placing = Placing(self.queue, trace_set, config)
+        self._places = Places(self.queue, trace_set, config)
         self._asked_by = functools.lru_cache(_KNOWN_REQUIREMENTS)(self._look_up)
         self._is_over = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="serve-sweep", daemon=True)
@@ -195,11 +195,11 @@ class Service:
         tenant: str,
     ) -> Row:
         """Put a task on disk, with its workloads and where they are to run."""
-        chosen, fault = self._placing.chosen(definition, submission)
+        chosen, fault = self._places.chosen(definition, submission)
         if fault is not None:
             row = self.queue.add(new(workloads=(), error=fault))
         else:
-            batches = self._placing.batches(submission, definition, chosen, tenant)
+            batches = self._places.batches(submission, definition, chosen, tenant)
             workloads = tuple(each.uuid for each in chosen)
             row = self.queue.add(new(workloads=workloads, batches=batches))
         _say(row["id"], f"{row['solution']} of {tenant}: {row['state']}")
@@ -248,7 +248,7 @@ class Service:
         """Say why nobody works at a task, where there is nobody who could."""
         if row["state"] != "pending":
             return None
-        there = [each.capability for each in self._placing.known_workers() if each.is_there]
+        there = [each.capability for each in self._places.known_workers() if each.is_there]
         lacking = [
             each["hardware"] or "any hardware"
             for each in row["waiting"]
@@ -346,9 +346,7 @@ class Service:
         definition = self.trace_set.definitions[task["definition"]]
         workload = self._workloads(definition.name)[result.workload]
         solution = Solution.model_validate_json(task["document"])
-        keys = self._placing.cache_keys(
-            solution, definition, [workload], task["tenant"], capability
-        )
+        keys = self._places.cache_keys(solution, definition, [workload], task["tenant"], capability)
         ended = StoredResult(
             result.workload,
             capability.hardware,

@@ -45,7 +45,7 @@ class SigningWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyReport:
+class SignatureReport:
     """What became of each trace line."""
 
     traces: int
@@ -75,7 +75,7 @@ def read_keys(file: Path) -> dict[str, str | None]:
     return keys
 
 
-def verify(root: Path, keys: Mapping[str, str | None] | None = None) -> VerifyReport:
+def verify(root: Path, keys: Mapping[str, str | None] | None = None) -> SignatureReport:
     """Check every trace line of a dataset; without `keys` any worker's signature counts."""
     layout = Layout(root)
     signed = _by_trace(layout, root)
@@ -101,7 +101,7 @@ def verify(root: Path, keys: Mapping[str, str | None] | None = None) -> VerifyRe
             reason = "a worker signed this trace, and it is not here"
             faults.append(SignatureFault("gone", _place(file, root), number, trace_id, reason))
     workers = (SigningWorker(worker, key, n) for (worker, key), n in sorted(known.items()))
-    return VerifyReport(count, sum(known.values()), tuple(workers), tuple(faults))
+    return SignatureReport(count, sum(known.values()), tuple(workers), tuple(faults))
 
 
 def _fault(

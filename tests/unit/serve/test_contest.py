@@ -75,7 +75,7 @@ class Played:
             done += 1
         return done
 
-    def close(self) -> messages.Board:
+    def close(self) -> messages.ContestBoard:
         """Close it, and play what is evaluated again."""
         while not self.contest.close().is_closed:
             assert self.evaluate()
@@ -113,13 +113,13 @@ def played(tmp_path: Path) -> Iterator[Played]:
     made.service.close()
 
 
-def ranks(board: messages.Board) -> list[tuple[str, float]]:
+def ranks(board: messages.ContestBoard) -> list[tuple[str, float]]:
     (shown,) = board.definitions
     assert [each.rank for each in shown.ranked] == list(range(1, len(shown.ranked) + 1))
     return [(each.team, each.score) for each in shown.ranked]
 
 
-def reasons(board: messages.Board) -> dict[str, str]:
+def reasons(board: messages.ContestBoard) -> dict[str, str]:
     (shown,) = board.definitions
     return {each.team: each.reason for each in shown.unranked}
 

@@ -381,7 +381,7 @@ def test_results_are_in_the_dataset_once_though_the_server_died_between(tmp_path
     first = service(TraceSet.from_path(root), database=SqliteDatabase(store))
     first.submit(submission(), LOCAL)
     do_all(first, register(first))
-    with first._database.transaction() as say:
+    with first.database.transaction() as say:
         say.change("UPDATE results SET is_recorded = 0")  # it died before it noted that
     first.close()
 

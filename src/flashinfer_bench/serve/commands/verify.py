@@ -15,14 +15,14 @@ from flashinfer_bench.text.numbers import count_text
 from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
 if TYPE_CHECKING:
-    from flashinfer_bench.serve.verifying import VerifyReport
+    from flashinfer_bench.serve.verifying import SignatureReport
     from flashinfer_bench.text.tables import Block, Page
 
 
 @click.command(
     "verify",
     cls=Command,
-    document={"verify": "flashinfer_bench.serve.verifying:VerifyReport"},
+    document={"verify": "flashinfer_bench.serve.verifying:SignatureReport"},
     examples=[
         "flashinfer-bench report verify results",
         "flashinfer-bench report verify results --keys workers.keys --json",
@@ -57,7 +57,7 @@ def verify(dataset: str, keys: str | None, as_json: bool) -> None:
     click.get_current_context().exit(exit_code)
 
 
-def _page(report: VerifyReport) -> Page:
+def _page(report: SignatureReport) -> Page:
     blocks: list[Block] = []
     if report.workers:
         rows = [[each.worker, each.key, str(each.traces)] for each in report.workers]

@@ -14,7 +14,7 @@ from flashinfer_bench.data.parsing import TextPlace, parse
 from flashinfer_bench.errors import BenchError, UsageError
 from flashinfer_bench.serve import verifying
 from flashinfer_bench.serve.contest import ranking
-from flashinfer_bench.serve.contest.messages import Board, Results
+from flashinfer_bench.serve.contest.messages import ContestBoard, Results
 from flashinfer_bench.serve.signing import is_signed, sha256
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ArchiveReport:
     files: int
     traces: int
     faults: tuple[str, ...]
-    board: Board | None
+    board: ContestBoard | None
     """The ranking, where it can be relied on."""
 
 
@@ -131,7 +131,7 @@ def _changed(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name} was changed"
 
 
-def _ranked_again(folder: Path, faults: list[str]) -> tuple[Board, int]:
+def _ranked_again(folder: Path, faults: list[str]) -> tuple[ContestBoard, int]:
     """Get the ranking from the traces, each signed by its worker."""
     content = (folder / _RESULTS).read_bytes()
     results = parse(Results, content, TextPlace(_RESULTS, None))

@@ -74,9 +74,9 @@ class ContestClient:
         """List a team's entries."""
         return self._link.get("/contest/entries", messages.EntryList)
 
-    def board(self) -> messages.Board:
+    def board(self) -> messages.ContestBoard:
         """Ask how teams stand."""
-        return self._link.get("/contest/board", messages.Board)
+        return self._link.get("/contest/board", messages.ContestBoard)
 
     def review(self, review: messages.NewReview) -> messages.Review:
         """Accept or reject an entry."""

@@ -129,7 +129,7 @@ class Contest:
         }
         return state.model_copy(update=outcome)
 
-    def board(self, caller: Requester) -> messages.Board:
+    def board(self, caller: Requester) -> messages.ContestBoard:
         """Say how teams stand; entries are named to organisers only."""
         found = self._board(self._ranked_entries())
         if caller.may("admin"):
@@ -208,7 +208,7 @@ class Contest:
 
     # What is known
 
-    def _board(self, entries: list[ranking.RankedEntry]) -> messages.Board:
+    def _board(self, entries: list[ranking.RankedEntry]) -> messages.ContestBoard:
         secret = self._secret()
         is_final = self._closed_s() is not None and all(
             (row := secret.of(each.entry, run)) is not None and row["state"] in ENDED

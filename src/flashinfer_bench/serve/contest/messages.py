@@ -72,7 +72,7 @@ class ContestState(Entity):
     """What the archive will be signed with."""
 
 
-class Standing(Entity):
+class RankedTeam(Entity):
     """A team that is ranked."""
 
     rank: int
@@ -87,7 +87,7 @@ class Standing(Entity):
     """For organisers."""
 
 
-class Unranked(Entity):
+class UnrankedTeam(Entity):
     """A team that is not."""
 
     team: str
@@ -98,11 +98,11 @@ class DefinitionBoard(Entity):
     """The teams on one definition."""
 
     definition: str
-    ranked: list[Standing]
-    unranked: list[Unranked]
+    ranked: list[RankedTeam]
+    unranked: list[UnrankedTeam]
 
 
-class Board(Entity):
+class ContestBoard(Entity):
     """How teams stand."""
 
     contest: str
@@ -140,4 +140,4 @@ class Results(Entity):
 
     rules: Rules
     entries: list[EntryRecord]
-    board: Board
+    board: ContestBoard

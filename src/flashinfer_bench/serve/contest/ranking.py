@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.serve.contest.messages import (
-    Board,
+    ContestBoard,
     DefinitionBoard,
+    RankedTeam,
     Review,
-    Standing,
-    Unranked,
+    UnrankedTeam,
 )
 from flashinfer_bench.stats.means import geometric_mean
 
@@ -88,7 +88,7 @@ def leaders(entries: Iterable[RankedEntry], rules: Rules) -> list[RankedEntry]:
 
 def board(
     entries: Sequence[RankedEntry], rules: Rules, definitions: Iterable[str], *, is_final: bool
-) -> Board:
+) -> ContestBoard:
     """Rank the teams: by their best entries so far, or by what leaders did when evaluated again."""
     grouped = _by_definition(entries)
     boards = [
@@ -97,7 +97,7 @@ def board(
         else _so_far(name, grouped.get(name, []), rules)
         for name in definitions
     ]
-    return Board(contest=rules.name, is_final=is_final, definitions=boards)
+    return ContestBoard(contest=rules.name, is_final=is_final, definitions=boards)
 
 
 def _by_definition(entries: Iterable[RankedEntry]) -> dict[str, list[RankedEntry]]:
@@ -145,7 +145,7 @@ def _board(
     for rank, (found, each, runs) in enumerate(scored, start=1):
         of_runs = [rounded(run.score) for run in runs if run.score is not None]
         ranked.append(
-            Standing(
+            RankedTeam(
                 rank=rank,
                 team=each.team,
                 solution=each.solution,
@@ -158,7 +158,7 @@ def _board(
         )
     placed = {each.team for each in ranked}
     unranked = [
-        Unranked(team=team, reason=_why_not([each for each in entries if each.team == team]))
+        UnrankedTeam(team=team, reason=_why_not([each for each in entries if each.team == team]))
         for team in sorted(rules.teams)
         if team not in placed
     ]

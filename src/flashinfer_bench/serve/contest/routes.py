@@ -75,7 +75,7 @@ async def entry(  # noqa: PLR0917  # the framework passes by name
     return answer_with(await run_in_threadpool(held.entry, entry, caller))
 
 
-@routes.get("/board", response_model=messages.Board)
+@routes.get("/board", response_model=messages.ContestBoard)
 def board(held: Held, caller: Team) -> Response:
     """Say how teams stand."""
     return answer_with(held.board(caller))

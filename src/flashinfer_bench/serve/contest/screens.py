@@ -9,7 +9,7 @@ from flashinfer_bench.text.tables import Column, heading, paragraph, table
 
 if TYPE_CHECKING:
     from flashinfer_bench.serve.contest.archive import ArchiveReport
-    from flashinfer_bench.serve.contest.messages import Board, EntryState, Standing
+    from flashinfer_bench.serve.contest.messages import ContestBoard, EntryState, RankedTeam
     from flashinfer_bench.text.tables import Block, Page
 
 
@@ -23,7 +23,7 @@ def entry_page(state: EntryState) -> Page:
     )
 
 
-def board_page(board: Board) -> Page:
+def board_page(board: ContestBoard) -> Page:
     """Show how teams stand on each definition."""
     kind = "final" if board.is_final else "so far"
     blocks: list[Block] = []
@@ -45,7 +45,7 @@ def board_page(board: Board) -> Page:
     return tuple(blocks)
 
 
-def _cells(standing: Standing, *, has_entries: bool) -> list[str]:
+def _cells(standing: RankedTeam, *, has_entries: bool) -> list[str]:
     cells = [
         str(standing.rank),
         standing.team,

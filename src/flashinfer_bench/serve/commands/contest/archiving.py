@@ -27,7 +27,7 @@ _POLL_S = 1.0
     document={
         "archive": "str",
         "key": "str",
-        "board": "flashinfer_bench.serve.contest.messages:Board",
+        "board": "flashinfer_bench.serve.contest.messages:ContestBoard",
     },
     examples=["flashinfer-bench contest close spring --output spring_archive"],
 )

@@ -69,7 +69,7 @@ def submit(  # noqa: PLR0917  # click passes options by name
 @click.command(
     "board",
     cls=Command,
-    document={"board": "flashinfer_bench.serve.contest.messages:Board"},
+    document={"board": "flashinfer_bench.serve.contest.messages:ContestBoard"},
     examples=["flashinfer-bench contest board --server http://farm:8000 --token-file my.token"],
 )
 @server_options

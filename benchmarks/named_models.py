@@ -338,7 +338,12 @@ def write(name: str, folder: Path, *, is_small: bool = False) -> Path:
 
 
 def taken_apart(
-    names: Sequence[str], folder: Path, *, is_small: bool = False, seconds: float = 900.0
+    names: Sequence[str],
+    folder: Path,
+    *,
+    is_small: bool = False,
+    is_verified: bool = True,
+    seconds: float = 900.0,
 ) -> Iterator[tuple[str, float, dict[str, Any] | str]]:
     """Take models apart and verify them; gives each phase's name, its seconds, and its report or why there is none."""
     limits = WorkLimits(seconds=seconds, memory_bytes=MEMORY_BYTES)
@@ -349,6 +354,7 @@ def taken_apart(
             request = DecomposeRequest(
                 file=file,
                 directory=folder / "decomposed" / title,
+                is_verified=is_verified,
                 memory_limit_bytes=MEMORY_BYTES,
                 run_as=RunAs(phase=phase),
             )

@@ -115,6 +115,26 @@ def test_a_solution_that_fails_exits_with_1_and_shows_why(served: Place, tmp_pat
     assert (newest.status, newest.outcome) == ("completed", "evaluated")
 
 
+def test_events_tell_how_far_a_task_is(served: Place, tmp_path: Path) -> None:
+    file = kernel(tmp_path, f"{HONEST}# watched\n")
+
+    done = call("submit", file, "--server", served.url, "--definition", "increment", "--json")
+
+    task = json.loads(done.stdout)["submit"]["task"]
+    with served.client() as client:
+        events = list(client.events(task))
+    about = {event.kind: event.data for event in events}
+    told = [event.kind for event in events if event.kind not in {"building", "waiting"}]
+    each = ["started", "built", "checked", "trial", "finished"]
+    assert told == ["queued", "leased", *each, *each, "completed"]
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert about["queued"]["place"] == 1
+    assert about["leased"]["attempt"] == 1
+    assert about["leased"]["hardware"]
+    assert about["trial"] == {"trial": "1", "trials": "1"}
+    assert "trial 1 of 1" in done.stderr
+
+
 def test_tasks_and_cancel(served: Place, tmp_path: Path) -> None:
     file = kernel(tmp_path, "import time\ndef run(x):\n    time.sleep(9)\n    return x + 1\n")
     told = submit(served, file, "--definition", "increment", "--no-wait")["submit"]

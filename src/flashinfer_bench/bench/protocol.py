@@ -453,6 +453,13 @@ class LookAtProcess(Message, frozen=True):
     about: About
 
 
+class TrialBegins(Message, frozen=True):
+    """The checked calls that open a trial were right, and its timed part begins; nothing answers."""
+
+    trial: Count
+    trials: Count
+
+
 class TrivialAnswer(msgspec.Struct, frozen=True):
     """What the judge says to an answer that takes no work, as one output of a call."""
 
@@ -504,5 +511,5 @@ class JudgeFailed(Message, frozen=True):
 
 JobAnswer = JobEnded | JudgeFailed
 LintAnswer = TaskLinted | JobEnded | JudgeFailed
-FromJudge = Opened | CeilingsLearned | LookAtProcess | JobAnswer
+FromJudge = Opened | CeilingsLearned | LookAtProcess | TrialBegins | JobAnswer
 ToJudge = Open | LearnCeilings | Connect | Disconnect | RunJob | LintTask | ProcessObserved

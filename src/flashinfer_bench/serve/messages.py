@@ -236,7 +236,7 @@ class WorkerResult(Entity):
 class WorkerEvent(Entity):
     """What a worker tells of its work."""
 
-    kind: Literal["building", "waiting", "started", "finished"]
+    kind: Literal["building", "waiting", "started", "built", "checked", "trial", "finished"]
     data: dict[str, str] = Field(max_length=8)
 
 

@@ -1,4 +1,7 @@
-"""The service: a dataset, a queue and who waits; what every route and every worker calls."""
+"""The service: a dataset, a queue and who waits; what every route and every worker calls.
+
+One long file: each verb is a few lines, and tells those who wait for what it changed.
+"""
 
 from __future__ import annotations
 

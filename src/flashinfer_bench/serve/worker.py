@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.benchmark import Step, benchmark
 from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
-from flashinfer_bench.bench.parent.events import Building, Lost, Started, Waiting
+from flashinfer_bench.bench.parent.events import Building, Lost, Reached, Started, Waiting
 from flashinfer_bench.bench.parent.pool import LocalPool
 from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import begin_run
@@ -287,6 +288,7 @@ class _HeldLease:
         if self.is_over:
             return
         try:
+            self._tell_rest()
             persistently(lambda: self._link.finish(self._lease, result), self._is_over, self._tell)
         except RefusedError as error:
             if error.status == _NOT_OF_ITS_KIND:  # the next worker's may be: a try that counts
@@ -308,19 +310,37 @@ class _HeldLease:
                 self._events.append(messages.WorkerEvent(kind="building", data={}))
             case Waiting(device=device):
                 self._events.append(messages.WorkerEvent(kind="waiting", data={"device": device}))
+            case Reached(stage=stage, trial=trial, trials=trials):
+                data = {"trial": str(trial), "trials": str(trials)} if trial else {}
+                self._events.append(messages.WorkerEvent(kind=stage, data=data))
+                return  # with the next heartbeat: nothing is sent while a trial begins to be timed
             case Lost():
                 return
         self._wakes.set()
 
     def _beat(self) -> None:
         while not self._is_done.is_set():
-            told = [self._events.popleft() for _ in range(len(self._events))]
+            told = self._popped()
             if self.is_over or not self._is_kept(told):
                 self._is_over.set()
                 self._stop()
                 return
             self._wakes.wait(self._beat_s)
             self._wakes.clear()
+
+    def _tell_rest(self) -> None:
+        """Tell what no heartbeat told yet, so that events come in the order in which things happened."""
+        told = self._popped()
+        if told:
+            beat = messages.Beat(events=told)
+            persistently(lambda: self._link.beat(self._lease, beat), self._is_over, self._tell)
+
+    def _popped(self) -> list[messages.WorkerEvent]:
+        told = []
+        with contextlib.suppress(IndexError):  # two threads take from it
+            while True:
+                told.append(self._events.popleft())
+        return told
 
     def _is_kept(self, told: list[messages.WorkerEvent]) -> bool:
         """Tell whether the lease holds; a server that does not answer may yet."""

@@ -46,7 +46,7 @@ from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.judge.auditing import BlockAudit
     from flashinfer_bench.bench.judge.link import Link
@@ -80,8 +80,10 @@ class JobEvaluation:
         conditions: Conditions,
         roofline: WorkloadRoofline,
         cores: int,
+        tell: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._job = job
+        self._tell = tell
         self._conditions = conditions
         self._roofline = roofline
         self._rules = job.judgement
@@ -112,6 +114,11 @@ class JobEvaluation:
             has_single_calls=self._warms_up_within_a_sample(),
         )
 
+    @property
+    def num_trials(self) -> int:
+        """How many trials there are."""
+        return self._settings.num_trials
+
     def run(self) -> Decision:
         """Run every trial and say how it ended."""
         try:
@@ -138,6 +145,7 @@ class JobEvaluation:
                 if trial == 0:
                     self._checker.check_repeats(participant, most=self._slot_count)
             if all(participant.findings.is_good for participant in self._judged()):
+                self._tell(trial)
                 self._time_trial(trial)
         for participant in self._judged():
             self._checker.close(participant)

@@ -38,6 +38,7 @@ from flashinfer_bench.bench.protocol import (
     ProcessObserved,
     RunJob,
     ToJudge,
+    TrialBegins,
 )
 from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
@@ -182,6 +183,9 @@ class _Bench:
             conditions=conditions,
             roofline=roofline,
             cores=self._cores,
+            tell=lambda trial: self._channel.send(
+                TrialBegins(job.id, trial, evaluation.num_trials)
+            ),
         )
         return evaluation.run()
 

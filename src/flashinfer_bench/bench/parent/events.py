@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+Stage = Literal["built", "checked", "trial"]
 
 if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Job
@@ -45,4 +47,16 @@ class Lost:
     """Whether the device failed at its jobs; False where its machine left."""
 
 
-Progress = Started | Waiting | Building | Lost
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A job came further: its solution's process is ready, its first results were right, a trial is timed."""
+
+    device: str
+    job: Job
+    stage: Stage
+    trial: int = 0
+    """From 1; 0 where it is about no trial."""
+    trials: int = 0
+
+
+Progress = Started | Waiting | Building | Reached | Lost

@@ -19,7 +19,7 @@ from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
 from flashinfer_bench.bench.parent.builds_ahead import BuildsAhead
 from flashinfer_bench.bench.parent.device_locks import PROCESSOR, device_lock
-from flashinfer_bench.bench.parent.events import Building, Lost, Progress, Started, Waiting
+from flashinfer_bench.bench.parent.events import Building, Lost, Progress, Reached, Started, Waiting
 from flashinfer_bench.bench.parent.holders import (
     holder_text,
     ourselves,
@@ -172,7 +172,7 @@ class LocalPool:
             while working:
                 event = events.get()
                 match event:
-                    case Started() | Waiting() | Building() | Lost():
+                    case Started() | Waiting() | Building() | Reached() | Lost():
                         observe(event)
                     case _Done(finished=finished, recorded=recorded):
                         yield finished
@@ -344,7 +344,7 @@ class _DeviceOwner:
             job = handed.left[0]
             with self._device_to_myself(events):
                 events.put(Started(self._device, job))
-                outcome = self._run_surely(job)
+                outcome = self._run_surely(job, events)
             assert self._opened is not None
             recorded = threading.Event()
             session = self._require_session()
@@ -373,8 +373,13 @@ class _DeviceOwner:
         assert self._opened is not None
         return self._opened.arch
 
-    def _run_surely(self, job: Job) -> Outcome:
-        return self._surely(lambda: self._require_session().run(job))
+    def _run_surely(self, job: Job, events: queue.SimpleQueue[_Event]) -> Outcome:
+        def run() -> Outcome:
+            session = self._require_session()
+            session.tell = lambda *reached: events.put(Reached(self._device, job, *reached))
+            return session.run(job)
+
+        return self._surely(run)
 
     def _surely(self, do: Callable[[], _T]) -> _T:
         """Do it; when our own machinery fails, start it anew and try once more."""

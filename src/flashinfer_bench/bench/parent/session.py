@@ -69,6 +69,7 @@ from flashinfer_bench.bench.protocol import (
     ParticipantPlan,
     ProcessObserved,
     RunJob,
+    TrialBegins,
 )
 from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import BenchmarkConfig
     from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.builds_ahead import KnownFailure
+    from flashinfer_bench.bench.parent.events import Stage
     from flashinfer_bench.data import Definition, Solution
 
 _OPEN_DEADLINE_S = 120.0
@@ -142,6 +144,8 @@ class Session:
         self._keys = keys
         self._known_failure = known_failure
         self.attempt = Attempt()
+        self.tell: Callable[[Stage, int, int], None] = lambda *_: None
+        """Told how far a job is: a stage, and of `trial` which one of how many."""
         self._roots = roots
         self._cache_root = cache_root
         self._config = config
@@ -259,6 +263,7 @@ class Session:
         )
         if not isinstance(candidate, CandidateProcess):
             return candidate
+        self.tell("built", 0, 0)
         opponent = self._opponent_for(job)
         if not isinstance(opponent, CandidateProcess | None):
             return OpponentFailed(opponent)
@@ -386,7 +391,9 @@ class Session:
         limit_s = max(2, len(list(participants))) * self._config.timeout_seconds + _JUDGE_GRACE_S
         try:
             self._require_judge().channel.send(request, [] if files is None else [files])
-            decision = self._await_decision(list(participants), time.monotonic() + limit_s)
+            decision = self._await_decision(
+                list(participants), time.monotonic() + limit_s, tells=not is_rehearsal
+            )
         except ChannelTimeout:
             where = self._where_judge_was(job.definition)
             self._restart_judge()
@@ -460,7 +467,9 @@ class Session:
             coin=_coin(key),
         )
 
-    def _await_decision(self, participants: list[CandidateProcess], deadline_s: float) -> Decision:
+    def _await_decision(
+        self, participants: list[CandidateProcess], deadline_s: float, *, tells: bool
+    ) -> Decision:
         """Wait for the judge; tell it at once when a candidate's process ends."""
         watched = {each.worker.pid: each for each in participants}
         visible = {each.worker.computing_pid: each.worker for each in participants}
@@ -483,6 +492,11 @@ class Session:
                 case LookAtProcess():
                     seen = visible.get(answer.pid)
                     judge.channel.send(_observed(answer, seen))
+                case TrialBegins(trial=trial, trials=trials):
+                    if tells and trial == 0:
+                        self.tell("checked", 0, 0)
+                    if tells:
+                        self.tell("trial", trial + 1, trials)
                 case JobEnded(outcome=decision):
                     return decision
                 case JudgeFailed(text=text):

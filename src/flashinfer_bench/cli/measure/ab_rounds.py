@@ -104,6 +104,7 @@ class _Ticker:
         from flashinfer_bench.bench.parent.events import (  # noqa: PLC0415  # pydantic
             Building,
             Lost,
+            Reached,
             Started,
             Waiting,
         )
@@ -114,7 +115,7 @@ class _Ticker:
             case Started(job=job) if self._is_shown:
                 axes = axes_text(job.workload.axes, none="")
                 click.echo(f"\r\x1b[K{self._done}/{self._total} {axes}", nl=False, err=True)
-            case Started() | Building() | Lost():
+            case Started() | Building() | Reached() | Lost():
                 pass
 
     def count(self) -> None:

@@ -204,6 +204,7 @@ def _observe(view: ProgressView, collected: Collected, event: Progress) -> None:
     from flashinfer_bench.bench.parent.events import (  # noqa: PLC0415  # as above
         Building,
         Lost,
+        Reached,
         Started,
         Waiting,
     )
@@ -215,6 +216,8 @@ def _observe(view: ProgressView, collected: Collected, event: Progress) -> None:
             view.waiting(device, holder)
         case Building(solutions=solutions, left=left):
             view.building(solutions, left)
+        case Reached():
+            pass
         case Lost(device=device, reason=reason):
             collected.lost[device] = event
             view.lost(device, reason)

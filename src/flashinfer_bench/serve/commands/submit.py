@@ -118,6 +118,8 @@ def _event_line(event: TaskEvent) -> str:
             return f"taken by {data['hardware']}, attempt {data['attempt']}"
         case "started":
             return f"started {data['axes']}"
+        case "trial":
+            return f"trial {data['trial']} of {data['trials']}"
         case "finished":
             return f"{data['status'] or 'no trace'} {data['axes']}"
         case "requeued" | "given_up":

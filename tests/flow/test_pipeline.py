@@ -31,7 +31,7 @@ from flashinfer_bench.bench.outcomes import (
     Skipped,
     TimedOut,
 )
-from flashinfer_bench.bench.parent.events import Progress, Started, Waiting
+from flashinfer_bench.bench.parent.events import Progress, Reached, Started, Waiting
 from flashinfer_bench.bench.parent.holders import ourselves, write_holder
 from flashinfer_bench.bench.parent.pool import FinishedJob
 from flashinfer_bench.bench.plan import Selection
@@ -680,7 +680,10 @@ def test_a_device_in_use_by_another_benchmark_is_waited_for(running: Benchmark) 
     planned = running.plan(selection=Selection(definitions=("split",)))
     (step,) = running.run(planned, dump_traces=False, observe=release_when_told)
 
-    assert [type(event) for event in events] == [Waiting, Started]
+    assert [type(event) for event in events[:2]] == [Waiting, Started]
+    reached = [(each.stage, each.trial) for each in events[2:] if isinstance(each, Reached)]
+    trials = [("trial", number + 1) for number in range(running.config.num_trials or 0)]
+    assert reached == [("built", 0), ("checked", 0), *trials]
     assert isinstance(events[0], Waiting)
     assert events[0].holder.startswith(f" (process {os.getpid()}, for ")
     assert isinstance(step.outcome, Passed)

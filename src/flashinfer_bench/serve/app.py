@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -48,11 +49,12 @@ except ImportError:
     raise MissingPackageError("fastapi", extra="service", needed_for="the service") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from flashinfer_bench.serve.scheduler import Scheduler
 
 _log = logging.getLogger(__name__)
+_looks: dict[Hashable, asyncio.Future[dict[str, messages.TaskState]]] = {}
 _LOOK_S = 15.0  # between looks whether somebody who waits is still there
 _TITLE = "FlashInfer-Bench Server"
 
@@ -147,7 +149,7 @@ async def awaited(
                 for each in dict.fromkeys(task_ids)
                 if each not in states or states[each].status not in ENDED
             ]
-            states |= await run_in_threadpool(_looked_at, service, caller, open_ids)
+            states |= await _looked_at(service, caller, tuple(open_ids))
             if all(states[each].status in ENDED for each in open_ids):
                 break
             if not await _rang(bell, request, service, until_s):
@@ -155,10 +157,20 @@ async def awaited(
     return [states[each] for each in task_ids]
 
 
-def _looked_at(
-    service: Service, caller: Requester, task_ids: Sequence[str]
+async def _looked_at(
+    service: Service, caller: Requester, task_ids: tuple[str, ...]
 ) -> dict[str, messages.TaskState]:
-    return {each: service.state(each, caller) for each in task_ids}
+    """Look at tasks; one look is for all who ask for the same before it begins, so that nobody waits for many."""
+    key = (asyncio.get_running_loop(), service, caller, task_ids)
+
+    def look() -> dict[str, messages.TaskState]:
+        del _looks[key]  # who asks from now on may ask for what changed meanwhile
+        return {each: service.state(each, caller) for each in task_ids}
+
+    found = _looks.get(key)
+    if found is None:
+        found = _looks[key] = asyncio.ensure_future(run_in_threadpool(look))
+    return await asyncio.shield(found)  # one who goes away does not end it for the others
 
 
 async def _rang(bell: Any, request: Request, service: Service, until_s: float) -> bool:

@@ -138,6 +138,34 @@ def test_a_thousand_polls_keep_nobody_waiting(running: Service) -> None:
     assert with_client(running, act) < 0.5
 
 
+def test_many_who_wait_for_one_task_are_told_by_few_looks(
+    running: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = register(running)
+    task = running.submit(submission(), _local()).task_id
+    looks, look = [], running.state
+
+    def counted(task_id: str, caller: Any) -> messages.TaskState:
+        looks.append(task_id)
+        return look(task_id, caller)
+
+    async def act(client: httpx2.AsyncClient) -> list[str]:
+        polls = [
+            asyncio.create_task(client.get(f"/tasks/{task}", params={"timeout": 60}))
+            for _ in range(300)
+        ]
+        while sum(len(bells) for bells in running.changes._bells.values()) < 300:
+            await asyncio.sleep(0.01)
+        await client.get("/healthz")  # the first looks are over
+        looks.clear()
+        await asyncio.to_thread(do_all, running, worker)
+        return [(await poll).json()["status"] for poll in polls]
+
+    monkeypatch.setattr(running, "state", counted)
+    assert with_client(running, act) == ["completed"] * 300
+    assert len(looks) < 100  # it changes four times
+
+
 def test_events_are_numbered_and_go_on_after_the_last(running: Service, ask: Ask) -> None:
     worker = register(running)
     task = ask("POST", "/evaluate", json=body()).json()["task_id"]

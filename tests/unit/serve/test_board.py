@@ -14,7 +14,7 @@ import pytest
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
-from flashinfer_bench.serve.tokens import LOCAL
+from flashinfer_bench.serve.tokens import LOCAL, SCOPES, Scope
 from tests.flow.kernels import write_dataset
 from tests.unit.serve.parts import do_all, register, service, submission
 
@@ -80,6 +80,15 @@ def test_a_browser_is_asked_for_a_token_once_one_was_made(running: Service) -> N
     assert get(running, "/board/index.html", token).status_code == 200
     assert get(running, "/tasks", token).status_code == 401  # a page elsewhere must not use it
     assert get(running, "/board/index.html", Authorization=f"Bearer {token}").status_code == 200
+
+
+@pytest.mark.parametrize("scope", [each for each in SCOPES if each not in {"read", "submit"}])
+def test_a_token_that_may_not_read_sees_nothing(running: Service, scope: Scope) -> None:
+    token = running.tokens.add("ann", [scope])
+
+    assert {get(running, f"/board/{path}", token).status_code for path in ("news", "x.html")} == {
+        403
+    }
 
 
 def test_a_tenant_sees_its_own_and_an_operator_all(running: Service) -> None:

@@ -27,7 +27,7 @@ def run(gate, up):
 """
 
 
-def definition(name, op_type, width, inputs, output, reference):
+def definition(name, op_type, width, *, inputs, reference):
     rows = {"shape": ["tokens", "width"], "dtype": TORCH_DTYPE}
     weight = {"shape": ["width"], "dtype": TORCH_DTYPE, "role": "static"}
     return {
@@ -35,14 +35,16 @@ def definition(name, op_type, width, inputs, output, reference):
         "op_type": op_type,
         "axes": {"tokens": {"type": "var"}, "width": {"type": "const", "value": width}},
         "inputs": {each: weight if each == "weight" else rows for each in inputs},
-        "outputs": {output: rows},
+        "outputs": {"y": rows},
         "reference": reference,
     }
 
 
 DEFINITIONS = (
-    definition(NORM, "rmsnorm", HIDDEN, ("x", "weight"), "y", NORM_REFERENCE),
-    definition(SILU_AND_MUL, "silu_and_mul", INNER, ("gate", "up"), "y", SILU_REFERENCE),
+    definition(NORM, "rmsnorm", HIDDEN, inputs=("x", "weight"), reference=NORM_REFERENCE),
+    definition(
+        SILU_AND_MUL, "silu_and_mul", INNER, inputs=("gate", "up"), reference=SILU_REFERENCE
+    ),
 )
 
 

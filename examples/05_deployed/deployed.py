@@ -20,7 +20,7 @@ def main():
     options = arguments()
     if options.real:
         os.environ["WIDTHS"] = "real"
-    import dataset  # it reads the widths
+    import dataset  # noqa: PLC0415  # it reads the widths
 
     rows, prompt = (8, 512) if options.real else (8, 32)
     folder = options.out / "dataset"
@@ -39,7 +39,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--real", action="store_true", help="real widths, for a card")
     parser.add_argument("--run", default="", help="more options of `flashinfer-bench run`")
-    parser.add_argument("--bench", default="", help="more options of `flashinfer-bench bench-model`")
+    parser.add_argument(
+        "--bench", default="", help="more options of `flashinfer-bench bench-model`"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "out", help="folder that takes it all")
     return parser.parse_args()
 

@@ -50,7 +50,9 @@ def kind_of(solution: Solution) -> tuple[str, tuple[str, ...]]:
                 return KERNEL, ()
     roots = {name.partition(".")[0] for name in names} - own
     strange = roots - _LIBRARIES - _PLAIN
-    makes = any(name == each or name.startswith(f"{each}.") for name in names for each in _MAKES_CODE)
+    makes = any(
+        name == each or name.startswith(f"{each}.") for name in names for each in _MAKES_CODE
+    )
     if strange or makes or not roots & _LIBRARIES:
         return KERNEL, ()
     return LIBRARY, tuple(sorted(each for each in names if each.partition(".")[0] in _LIBRARIES))

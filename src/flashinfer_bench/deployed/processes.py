@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ENDS_WITHIN_S = 5.0
 
 
-class SideFailed(Exception):
+class SideFailedError(Exception):
     """A side raised, hung or ended; the message says which."""
 
 
@@ -49,20 +49,24 @@ class SideProcess:
 
     def send(self, name: str, **given: Any) -> None:
         """Ask for something; the answer is awaited with `answer`."""
-        with contextlib.suppress(OSError):  # a process that ended is noticed where its answer is awaited
+        with contextlib.suppress(
+            OSError
+        ):  # a process that ended is noticed where its answer is awaited
             self._pipe.send_bytes(json.dumps({"do": name, "with": given}).encode())
 
     def answer(self) -> dict[str, Any]:
-        """Await the answer; raises `SideFailed`."""
+        """Await the answer; raises `SideFailedError`."""
         try:
             if not self._pipe.poll(self._timeout_s):
-                raise SideFailed(f"no answer within {self._timeout_s:g} s")
+                raise SideFailedError(f"no answer within {self._timeout_s:g} s")
             answer: dict[str, Any] = json.loads(self._pipe.recv_bytes())
         except (EOFError, OSError) as error:
             self._process.join(_ENDS_WITHIN_S)
-            raise SideFailed(f"its process ended: {_end_text(self._process.exitcode)}") from error
+            raise SideFailedError(
+                f"its process ended: {_end_text(self._process.exitcode)}"
+            ) from error
         if "raised" in answer:
-            raise SideFailed(answer["raised"])
+            raise SideFailedError(answer["raised"])
         return answer
 
     def ask(self, name: str, **given: Any) -> dict[str, Any]:

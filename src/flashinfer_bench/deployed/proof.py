@@ -71,8 +71,7 @@ def unused_candidates(
         unused["no solution of the dataset"] = f"answered a call of this model{why}"
     return ModeUse(
         solutions=tuple(
-            _use_of(runtime, definition, solution, answered)
-            for definition, solution in sorted(hit)
+            _use_of(runtime, definition, solution, answered) for definition, solution in sorted(hit)
         ),
         phases=dict(phases),
         left_compiled=tuple(stats.left_compiled),
@@ -106,7 +105,12 @@ def _why(runtime: ApplyRuntime, definition: str, stats: ApplyStats) -> str:
     ]
     misses = [each for each in stats.misses_by_definition.get(definition, {}) if each != _COMPARED]
     compiled = [each for each in stats.left_compiled if definition in each]
-    reasons = quarantined or misses or compiled or ["the model never called it"]
+    others = [
+        f"answered by {name}, which is faster"
+        for name, count in stats.hits_by_definition.get(definition, {}).items()
+        if count
+    ]
+    reasons = quarantined or misses or compiled or others or ["the model never called it"]
     return f"answered none of the calls of {definition} ({'; '.join(reasons[:3])})"
 
 

@@ -16,7 +16,7 @@ import torch
 from flashinfer_bench.deployed.results import AgreementLimits, Composition, QualityVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from flashinfer_bench.deployed.steps import Steps
 
@@ -44,9 +44,6 @@ def generate(
         logits.append(step.detach().double().cpu())
     stacked = torch.stack(logits, 1)
     return stacked, stacked.argmax(-1)
-
-
-Play = "Callable[[torch.Tensor, torch.Tensor], Logits]"
 
 
 def compositions(rows: int) -> dict[str, list[list[int]]]:

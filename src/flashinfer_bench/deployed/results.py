@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # documents are read into these classes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flashinfer_bench.stats.intervals import Interval
+from flashinfer_bench.stats.intervals import Interval  # noqa: TC001
 
 MODES = ("eager", "compiled", "graphs")
 PHASES = ("prefill", "decode")
@@ -159,4 +156,3 @@ class ModelReport:
     shares: Mapping[str, float]
     """Of the device's time, by phase, as declared."""
     modes: tuple[ModeResult, ...]
-    torch: str = ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.deployed.processes import SideFailed, SideProcess
+from flashinfer_bench.deployed.processes import SideFailedError, SideProcess
 from flashinfer_bench.deployed.results import (
     PHASES,
     Figure,
@@ -78,7 +78,7 @@ class _Samples:
     new: list[list[float]] = field(default_factory=list)
 
 
-class _Ended(Exception):
+class _EndedError(Exception):
     """A mode is out, with its status and why."""
 
     def __init__(self, status: str, why: str) -> None:
@@ -103,7 +103,7 @@ def measure(
 ) -> tuple[list[ModeResult], str]:
     """Check the candidate in every mode, then play the rounds of those that passed; names the hardware, too.
 
-    Raises `SideFailed` where the model cannot be loaded at all.
+    Raises `SideFailedError` where the model cannot be loaded at all.
     """
     judged: dict[str, dict[str, Any]] = {}
     wanted = list(question.modes)
@@ -122,17 +122,22 @@ def measure(
         quality = msgspec.convert(said["verdict"], QualityVerdict) if "verdict" in said else None
         kernels: dict[str, list[str]] = said.get("device_kernels", {})
         try:
-            for status in ("skipped", "failed"):
-                if status in said:
-                    raise _Ended(status, said[status])
-            if quality is not None and not quality.is_accepted:
-                raise _Ended("failed", f"it is another model: {quality.why}")
+            _require_right(said, quality)
             played = _play(question, mode, observe)
             hardware = played.hardware
             results.append(_result(question, mode, played, quality, kernels))
-        except _Ended as ended:
+        except _EndedError as ended:
             results.append(ModeResult(mode, ended.status, ended.why, quality=quality))
     return results, hardware
+
+
+def _require_right(said: dict[str, Any], quality: QualityVerdict | None) -> None:
+    """Raise `_EndedError` where the check says that there is nothing to measure."""
+    for status in ("skipped", "failed"):
+        if status in said:
+            raise _EndedError(status, said[status])
+    if quality is not None and not quality.is_accepted:
+        raise _EndedError("failed", f"it is another model: {quality.why}")
 
 
 def _play(question: Question, mode: str, observe: Callable[[str], None]) -> _Played:
@@ -167,7 +172,7 @@ def _round(
         if is_new:
             played.use = msgspec.convert(warmed["use"], ModeUse)
             if played.use.unused:
-                raise _Ended("failed", "; ".join(played.use.unused))
+                raise _EndedError("failed", "; ".join(played.use.unused))
         else:
             took_ns = warmed["step_ns"]
     calls = {"prefill": 1, "decode": question.steps}
@@ -190,14 +195,14 @@ def _round(
             played.breaks, played.recompiles = ended["breaks"], ended["recompiles"]
 
 
-def _ask_for(side: SideProcess, is_new: bool) -> dict[str, Any]:  # noqa: FBT001
+def _ask_for(side: SideProcess, is_new: bool) -> dict[str, Any]:
     """Await an answer; a baseline that does not run says nothing about the candidate."""
     try:
         return side.answer()
-    except SideFailed as error:
+    except SideFailedError as error:
         if is_new:
-            raise _Ended("failed", str(error)) from error
-        raise _Ended("skipped", f"the baseline does not run: {error}") from error
+            raise _EndedError("failed", str(error)) from error
+        raise _EndedError("skipped", f"the baseline does not run: {error}") from error
 
 
 def _result(

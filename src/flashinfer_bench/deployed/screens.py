@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.text.numbers import NOTHING, count_text, rounded, speedup_text
+from flashinfer_bench.text.numbers import NOTHING, count_text, percent_text, rounded, speedup_text
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PhaseResult,
         QualityVerdict,
     )
+    from flashinfer_bench.deployed.scores import DeployedScore, ModelScore
 
 _SHOWN = 8
 
@@ -81,14 +82,14 @@ def _use_lines(use: ModeUse) -> Iterator[str]:
         counts = ", ".join(f"{count} in {phase}" for phase, count in each.answered.items())
         kind = f" [only calls {', '.join(each.calls_libraries[:3])}]" * (each.kind == "library")
         yield f"answered  {each.definition}  {each.solution}{kind}: {counts}"
-    for phase, each in use.phases.items():
-        left = [f"{call} × {count}" for call, count in each.left.items()]
+    for phase, found in use.phases.items():
+        left = [f"{call} × {count}" for call, count in found.left.items()]
         for line in left[:_SHOWN]:
             yield f"left      in {phase}: {line}"
         if len(left) > _SHOWN:
             yield f"left      in {phase}: {len(left) - _SHOWN} more"
-        if each.device_kernels:
-            shown = ", ".join(each.device_kernels[:_SHOWN])
+        if found.device_kernels:
+            shown = ", ".join(found.device_kernels[:_SHOWN])
             yield f"on the device in {phase}, and not in the baseline: {shown}"
     for line in use.left_compiled[:_SHOWN]:
         yield f"left      in compiled code: {line}"
@@ -119,4 +120,48 @@ _COLUMNS: tuple[RowColumn[PhaseResult], ...] = (
         is_number=True,
     ),
     RowColumn("verdict", lambda row: row.verdict),
+)
+
+
+def score_page(score: DeployedScore) -> Page:
+    """Show the headline, then every model."""
+    value = speedup_text(score.value, score.interval, knows_processes=True)
+    shipped = (
+        "none: a model failed"
+        if score.as_shipped is None
+        else speedup_text(score.as_shipped, score.as_shipped_interval, knows_processes=True)
+    )
+    return (
+        heading(f"deployed: {value} on {', '.join(score.hardware)}"),
+        paragraph(
+            f"as shipped, without the model's own code where it is faster: {shipped}",
+            f"faster in {percent_text(score.coverage)} of the device's time as declared, "
+            f"measured in {percent_text(score.measured)}; the rest counts 1",
+            "  ".join(f"{name} {speedup_text(each)}" for name, each in score.families.items()),
+        ),
+        rows_table(_MODEL_COLUMNS, score.models),
+    )
+
+
+_MODEL_COLUMNS: tuple[RowColumn[ModelScore], ...] = (
+    RowColumn("family", lambda row: row.family),
+    RowColumn("model", lambda row: row.model),
+    RowColumn("share", lambda row: percent_text(row.share), is_number=True),
+    RowColumn("prefill", lambda row: speedup_text(row.phases["prefill"]), is_number=True),
+    RowColumn("decode", lambda row: speedup_text(row.phases["decode"]), is_number=True),
+    RowColumn(
+        "deployed [95%]",
+        lambda row: speedup_text(row.speedup, row.interval, knows_processes=True),
+        is_number=True,
+    ),
+    RowColumn(
+        "as shipped [95%]",
+        lambda row: (
+            NOTHING
+            if row.as_shipped is None
+            else speedup_text(row.as_shipped, row.as_shipped_interval, knows_processes=True)
+        ),
+        is_number=True,
+    ),
+    RowColumn("why 1", lambda row: row.why),
 )

@@ -61,7 +61,7 @@ class OfTransformers:
         from transformers import StaticCache  # noqa: PLC0415  # an extra
 
         config = self.model.config
-        cache = StaticCache(config=config, max_cache_len=room)
+        cache: Any = StaticCache(config=config, max_cache_len=room)
         if any(layer.is_sliding for layer in cache.layers):
             raise UsageError(
                 "this model's cache has windows, which bench-model does not serve: give a file whose Model has "
@@ -127,8 +127,8 @@ def _of_config(path: Path) -> Any:
         )
     kind = values.pop("model_type")
     try:
-        config = AutoConfig.for_model(kind, **values)  # type: ignore[no-untyped-call]
-        return AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        config = AutoConfig.for_model(kind, **values)
+        return AutoModelForCausalLM.from_config(config)
     except (KeyError, ValueError, TypeError) as error:
         raise UsageError(f"{path}: transformers makes no model of it: {error}") from error
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.deployed.served import Served
 
-Step = "Callable[[torch.Tensor], torch.Tensor]"
 _BEFORE_RECORDING = 3
 NO_GRAPHS = "CUDA graphs need a CUDA device"
 
@@ -101,7 +100,7 @@ class Graphs:
 
 def _record(call: Callable[..., torch.Tensor], given: tuple[torch.Tensor, ...]) -> _Recorded:
     kept = tuple(each.to("cuda", copy=True) for each in given)
-    side: Any = torch.cuda.Stream()
+    side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(_BEFORE_RECORDING):

@@ -225,7 +225,11 @@ def serve(pipe: Connection) -> None:
                 else:
                     answer = getattr(side, name)(**given)
             except Exception as error:  # noqa: BLE001  # whatever a model's or a solution's code raises
-                answer = {"raised": _said(error), "trace": traceback.format_exc(), "pid": os.getpid()}
+                answer = {
+                    "raised": _said(error),
+                    "trace": traceback.format_exc(),
+                    "pid": os.getpid(),
+                }
             pipe.send_bytes(json.dumps(answer).encode())
 
 

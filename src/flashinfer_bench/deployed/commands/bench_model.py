@@ -131,7 +131,11 @@ class _PhaseShares(click.ParamType):  # type: ignore[type-arg]  # generic only i
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of weights and tokens.")
 @click.option(
-    "--timeout", type=SECONDS, default="600s", show_default=True, help="For one answer of a process."
+    "--timeout",
+    type=SECONDS,
+    default="600s",
+    show_default=True,
+    help="For one answer of a process.",
 )
 @json_option
 @log_level_option
@@ -152,7 +156,7 @@ def bench_model(**options: Any) -> None:
 
 
 def _bench(options: dict[str, Any]) -> int:
-    from flashinfer_bench.deployed.processes import SideFailed  # noqa: PLC0415  # what it needs is slow
+    from flashinfer_bench.deployed.processes import SideFailedError  # noqa: PLC0415  # what it needs is slow
     from flashinfer_bench.deployed.rounds import Question, measure  # noqa: PLC0415
 
     device = _device(options["device"])
@@ -181,7 +185,7 @@ def _bench(options: dict[str, Any]) -> int:
     )
     try:
         results, hardware = measure(question, log.inform)
-    except SideFailed as error:
+    except SideFailedError as error:
         raise UsageError(f"{options['model']} does not run: {error}") from error
     name = Path(options["model"]).stem
     report = ModelReport(

@@ -144,9 +144,7 @@ def test_a_wrong_one_is_another_model_and_counts_one(model: Path, tmp_path: Path
 def test_one_that_answers_nothing_is_an_error(model: Path, tmp_path: Path) -> None:
     dataset = written(tmp_path / "dataset", right=RELU, slower=RELU + "\n")
 
-    code, report, _ = measured(
-        model, dataset, "--modes", "eager", "--solutions", "right", "slower"
-    )
+    code, report, _ = measured(model, dataset, "--modes", "eager", "--solutions", "right", "slower")
 
     (eager,) = report["modes"]
     assert (code, eager["status"]) == (1, "failed")

@@ -128,7 +128,7 @@ def _of_config(path: Path) -> Any:
     kind = values.pop("model_type")
     try:
         config = AutoConfig.for_model(kind, **values)
-        return AutoModelForCausalLM.from_config(config)
+        return AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     except (KeyError, ValueError, TypeError) as error:
         raise UsageError(f"{path}: transformers makes no model of it: {error}") from error
 

@@ -20,6 +20,7 @@ FILES = {
     "visualize": "visualize-gemm.json",
     "decompose-file": "decompose.json",
     "dry-run": "plan.json",
+    "report-score": "score.json",
     "compare": "compare-runs.json",
     "error": "error-usage.json",
 }

@@ -79,7 +79,7 @@ COMMANDS = {
 
 
 ORDER = (
-    *("run", "list", "show", "report", "compare", "export", "check", "ab", "doctor"),
+    *("run", "list", "show", "report", "compare", "export", "check", "ab", "bench-model", "doctor"),
     *("attack-test", "replay", "trace", "serve", "worker", "submit", "tasks", "cancel", "tokens"),
     *("decompose", "kernelbench", "import", "hub", "init", "new", "pack", "unpack", "schema"),
     *("validate", "validate-render"),

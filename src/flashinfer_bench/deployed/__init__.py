@@ -1,0 +1,1 @@
+"""Kernels in whole models: measured, checked and scored as they are served."""

@@ -62,14 +62,13 @@ class Watched:
     """Where a tensor's address was asked for."""
     fakes: list[Seen] = field(default_factory=list)
     """Operators of its own whose fake implementation is missing or says another output."""
-    made: list[tuple[StorageWeakRef, Seen]] = field(default_factory=list)
+    made: list[tuple[Any, Seen]] = field(default_factory=list)
     """Memory that was taken in the last call."""
 
     def kept(self) -> list[Seen]:
         """Say which memory of the last call is still held by somebody; outputs must be gone."""
         gc.collect()
-        found = dict.fromkeys(seen for storage, seen in self.made if not storage.expired())
-        return list(found)
+        return list(dict.fromkeys(seen for storage, seen in self.made if not storage.expired()))
 
 
 class Watch:
@@ -121,11 +120,11 @@ class _Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped in torch
     """Everything that torch computes for a kernel."""
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._watch = watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -144,7 +143,8 @@ class _Operations(TorchDispatchMode):
         for each in pytree.tree_leaves(answer):
             if isinstance(each, torch.Tensor) and _storage(each) not in given:
                 seen = Seen(f"keeps {list(each.shape)} {_short(each.dtype)}", watch.place() or "")
-                watch.watched.made.append((StorageWeakRef(each.untyped_storage()), seen))
+                memory = StorageWeakRef(each.untyped_storage())  # type: ignore[no-untyped-call]
+                watch.watched.made.append((memory, seen))
         return answer
 
 

@@ -10,6 +10,7 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +221,7 @@ def _has_dynamic_sizes(subject: Subject, operator: Any) -> Step:
     compiled, graphs = _compiled(subject, operator)
     for workload in subject.workloads:
         inputs = subject.inputs(workload, 2)
-        if not _tried(step, lambda inputs=inputs: compiled(*inputs)):
+        if not _tried(step, partial(compiled, *inputs)):
             return step
     if len(graphs) > _MOST_GRAPHS:
         step.refuse(f"compiled {len(graphs)} times for {len(subject.workloads)} sizes")
@@ -247,7 +248,7 @@ def _recorded(subject: Subject) -> tuple[Step, Callable[..., Any] | None]:
     graph = torch.cuda.CUDAGraph()
 
     def record() -> Any:
-        aside = torch.cuda.Stream()
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # untyped in torch
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(_WARM_UPS):
@@ -275,7 +276,6 @@ def _follows_contents(subject: Subject, operator: Any, replayed: Callable[..., A
     compiled, _ = _compiled(subject, operator)
     workload = subject.workloads[0]
     memory = subject.inputs(workload, 3)
-    first: Any = None
 
     def called(inputs: Sequence[Any]) -> Any:
         return (
@@ -283,23 +283,23 @@ def _follows_contents(subject: Subject, operator: Any, replayed: Callable[..., A
         )
 
     def same_memory() -> str | None:
-        nonlocal first
         called(memory)
         inputs = subject.inputs(workload, 4)
         _copy_into(memory, inputs)
-        first = called(memory)
-        return subject.misses(inputs, first)
+        return subject.misses(inputs, called(memory))
 
     def other_memory() -> str | None:
-        before, inputs = copies_of(outputs_in(first)), subject.inputs(workload, 5)
-        answer = called(inputs)
-        if any(
-            not torch.equal(now, then)
-            for now, then in zip(outputs_in(first), before, strict=True)
-            if now is not None and not now.isnan().any()
-        ):
-            return "the answer of the call before has changed: outputs lie in memory that is used again"
-        return subject.misses(inputs, answer)
+        inputs = subject.inputs(workload, 5)
+        return subject.misses(inputs, called(inputs))
+
+    def two_answers() -> str | None:
+        first = outputs_in(subject.kernel(*copies_of(memory)))
+        before = copies_of(first)
+        subject.kernel(*copies_of(subject.inputs(workload, 5)))
+        for now, then in zip(first, before, strict=True):
+            if now is not None and not torch.equal(now.nan_to_num(), then.nan_to_num()):
+                return "it changed with the next call: outputs lie in memory that is used again"
+        return None
 
     def recorded() -> str | None:
         if replayed is None:
@@ -310,19 +310,22 @@ def _follows_contents(subject: Subject, operator: Any, replayed: Callable[..., A
     for where, question in (
         ("other contents in the same memory", same_memory),
         ("the same size in other memory", other_memory),
+        ("an earlier answer", two_answers),
         ("a replayed graph with other contents", recorded),
     ):
-        asked: list[str | None] = []
-        if (
-            _tried(step, lambda question=question, asked=asked: asked.append(question()))
-            and asked[0]
-        ):
-            step.refuse(f"{where}: {asked[0].partition(chr(10))[0]}")
+        misses: list[str] = []
+        if _tried(step, partial(_ask, question, misses)) and misses:
+            step.refuse(f"{where}: {misses[0].partition(chr(10))[0]}")
     if step.verdict == "refused":
         kept = [seen for each in subject.kept_at_first for seen in each]
         by_place = {seen.place: str(seen) for seen in (*kept, *subject.watch.watched.addresses)}
         step.evidence += by_place.values()
     return step
+
+
+def _ask(question: Callable[[], str | None], misses: list[str]) -> None:
+    if miss := question():
+        misses.append(miss)
 
 
 def _copy_into(memory: Sequence[Any], inputs: Sequence[Any]) -> None:

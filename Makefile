@@ -16,7 +16,7 @@ help: ## this list
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,tilelang,dev]'
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt flashinfer-python
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt flashinfer-python kernels
 	@touch $@
 
 run: $(READY) ## install into .venv, benchmark the bundled dataset, print the summary, write the pages

@@ -112,7 +112,7 @@ def test_what_cannot_be_an_operator_is_refused_with_the_reason(
     out = tmp_path / "out"
 
     for solution, why in {
-        "rmsnorm_h4096_cpp": "is in cpp: only python, triton, tilelang",
+        "rmsnorm_h4096_cuda": "is in cuda: only python, triton, tilelang and cpp with tvm-ffi",
         "rmsnorm_h4096_baseline": "is the best at no size of rmsnorm_h4096",
         "rmsnorm_h4096_pytorc": "did you mean 'rmsnorm_h4096_pytorch'",
     }.items():

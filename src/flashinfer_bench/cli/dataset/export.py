@@ -202,15 +202,20 @@ def flashinfer_trace(output: Path, local: tuple[str, ...], as_json: bool) -> Non
 @export.command(
     "solution",
     cls=Command,
-    examples=["flashinfer-bench export solution my_rmsnorm --as torch-op --output my_operator"],
+    examples=[
+        "flashinfer-bench export solution my_rmsnorm --as torch-op --output my_operator",
+        "flashinfer-bench export solution my_rmsnorm --as vllm --output my_plugin",
+        "flashinfer-bench export solution my_rmsnorm --as hf-kernels --output my_kernel",
+    ],
 )
 @click.argument("name", metavar="SOLUTION")
 @click.option(
     "--as",
     "form",
     required=True,
-    type=click.Choice(["torch-op"]),
-    help="torch-op: a package that registers an operator with torch.library.",
+    type=click.Choice(["torch-op", "vllm", "hf-kernels"]),
+    help="torch-op: an operator of torch.library, for pip. vllm: the same as a plugin that replaces a layer of vLLM. "
+    "hf-kernels: a kernel repository with a layer for Hugging Face `kernels`.",
 )
 @new_folder_option("The package to write: a new or empty folder.")
 @dataset_options
@@ -222,7 +227,7 @@ def solution(name: str, form: str, output: Path, local: tuple[str, ...], as_json
     The kernel answers at the sizes at which it is the best of the dataset, and the reference at others. Nothing is
     written unless torch's own check of operators passes; for it the solution runs, without a sandbox.
     """
-    from flashinfer_bench.cli.dataset.torch_operator import write  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.cli.dataset.exported_packages import write  # noqa: PLC0415  # pydantic
 
     if output.is_dir() and any(output.iterdir()):
         raise UsageError(f"--output {output} is not empty: name a new folder")
@@ -231,9 +236,9 @@ def solution(name: str, form: str, output: Path, local: tuple[str, ...], as_json
     if found is None:
         known = [each.name for group in trace_set.solutions.values() for each in group]
         raise UnknownNameError("solution", name, known)
-    write(trace_set, found, output)
+    usage = write(trace_set, found, form, output)
     if as_json:
         made = {"output": str(output), "solution": name, "definition": found.definition}
         screen.show_json({"schema_version": 1, **made})
         return
-    screen.show((paragraph(f"{name} as {form}: {output}", f"then     pip install {output}"),))
+    screen.show((paragraph(f"{name} as {form}: {output}", f"then     {usage}"),))

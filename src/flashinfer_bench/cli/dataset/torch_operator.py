@@ -1,14 +1,9 @@
-"""A solution as a package whose operator is registered with `torch.library`; `export solution` writes it."""
+"""A solution as an operator registered with `torch.library`: the modules of a package, its fake from the definition."""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.cli.dataset.skeletons import templates
@@ -20,76 +15,110 @@ if TYPE_CHECKING:
     from flashinfer_bench.data import Definition, Solution, TraceSet
     from flashinfer_bench.data.shapes import TensorSpec
 
-_NAMESPACE = "fib"
+NAMESPACE = "fib"
 _IN_PYTHON = ("python", "triton", "tilelang")
 _SCALARS = {"bool": "bool", "float": "float", "bfloat": "float"}
-_PROJECT = """\
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{project}"
-version = "0.1.0"
-description = "The operator torch.ops.{namespace}.{operator}"
-requires-python = ">=3.11"
-dependencies = {dependencies}
-
-[tool.setuptools.packages.find]
-where = ["src"]
-"""
 
 
-def files_of(trace_set: TraceSet, solution: Solution) -> dict[str, str]:
-    """Write a package's files; raises `UsageError` for a solution that cannot be one."""
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator's names, and the modules of its package."""
+
+    package: str
+    name: str
+    namespace: str
+    requirements: tuple[str, ...]
+    devices: tuple[str, ...]
+    """`cpu` and names of GPUs: where it was measured."""
+    modules: Mapping[str, str]
+    """Sources by path in the package's folder."""
+
+
+def operator_of(
+    trace_set: TraceSet, solution: Solution, *, is_alone: bool = True, has_layers: bool = False
+) -> Operator:
+    """Write a package's modules; raises `UsageError` for a solution that cannot be an operator.
+
+    One that is not alone gets a namespace of its own: several versions can be loaded beside each other. With layers,
+    the package imports its module `layers`.
+    """
     definition = trace_set.definitions[solution.definition]
     _require_exportable(solution)
     measured = _measured(trace_set, solution)
-    operator = re.sub(r"\W", "_", definition.name)
-    package = f"{_NAMESPACE}_{operator}"
+    name = re.sub(r"\W", "_", definition.name)
+    package = f"{NAMESPACE}_{name}"
+    digest = solution.hash().rpartition("-")[2][:12]
+    namespace = NAMESPACE if is_alone else f"{package}_{digest}"
+    entry = solution.spec.entry_point.rpartition("::")[2]
     source = (
         templates()
         .get_template("torch_op.jinja")
         .render(
             about=definition.name,
-            namespace=_NAMESPACE,
-            operator=operator,
-            package=package,
+            namespace=namespace,
+            operator=name,
             solution=solution.name,
-            entry=solution.spec.entry_point.rpartition("::")[2],
+            entry=entry,
             is_passed_outputs=solution.spec.destination_passing_style,
+            has_layers=has_layers,
             measured=measured,
             **_words(definition),
         )
     )
-    names = dict.fromkeys(
-        ["torch>=2.8", *(_requirement(each) for each in solution.spec.dependencies)]
+    kernel = _native(solution, entry) if solution.spec.language == "cpp" else _in_python(solution)
+    wanted = ["torch>=2.8", *(_requirement(each) for each in solution.spec.dependencies)]
+    if solution.spec.language == "cpp":
+        wanted += ["apache-tvm-ffi>=0.1.2", "ninja>=1.11"]
+    return Operator(
+        package=package,
+        name=name,
+        namespace=namespace,
+        requirements=tuple(dict.fromkeys(each for each in wanted if each != "torch")),
+        devices=tuple(measured),
+        modules={"__init__.py": source, **kernel, "original.py": definition.reference},
     )
-    project = _PROJECT.format(
-        project=package.replace("_", "-"),
-        namespace=_NAMESPACE,
-        operator=operator,
-        dependencies=json.dumps([each for each in names if each != "torch"]),
-    )
-    folder = f"src/{package}"
-    return {
-        "pyproject.toml": project,
-        f"{folder}/__init__.py": source,
-        f"{folder}/kernel.py": solution.sources[0].content,
-        f"{folder}/original.py": definition.reference,
-    }
 
 
 def _require_exportable(solution: Solution) -> None:
-    why = None
-    if solution.spec.language not in _IN_PYTHON:
-        why = f"is in {solution.spec.language}: only {', '.join(_IN_PYTHON)} can be exported so far"
-    elif len(solution.sources) != 1:
+    spec, why = solution.spec, None
+    is_native = spec.language == "cpp" and spec.effective_binding == "tvm-ffi"
+    if not is_native and spec.language not in _IN_PYTHON:
+        bound = f" with the binding {spec.effective_binding}" if spec.language == "cpp" else ""
+        known = f"{', '.join(_IN_PYTHON)} and cpp with tvm-ffi"
+        why = f"is in {spec.language}{bound}: only {known} can be exported so far"
+    elif is_native and spec.dependencies:
+        why = f"is linked with {', '.join(spec.dependencies)}: such C++ cannot be exported so far"
+    elif not is_native and len(solution.sources) != 1:
         why = "has several source files: put them into one"
-    elif solution.spec.prepare is not None or solution.spec.plan is not None:
+    elif spec.prepare is not None or spec.plan is not None:
         why = "has prepare or plan: an operator has no state"
     if why is not None:
         raise UsageError(f"{solution.name} {why}")
+
+
+def _in_python(solution: Solution) -> dict[str, str]:
+    return {"kernel.py": solution.sources[0].content}
+
+
+def _native(solution: Solution, entry: str) -> dict[str, str]:
+    """Give C++ as it is, and a module that has it compiled by tvm-ffi."""
+    sources = {each.path: each.content for each in solution.sources}
+    flags = ["-std=c++17", "-O3", "-march=native", "-fopenmp"]  # as `run` compiles it
+    kernel = (
+        templates()
+        .get_template("native_kernel.jinja")
+        .render(
+            name=re.sub(r"\W", "_", solution.name),
+            sources=repr(sorted(each for each in sources if each.endswith(_COMPILED))),
+            cflags=repr(flags),
+            ldflags=repr(["-fopenmp"]),
+            entry=entry,
+        )
+    )
+    return {"kernel.py": kernel, **{f"native/{path}": text for path, text in sources.items()}}
+
+
+_COMPILED = (".cpp", ".cc", ".cxx", ".c")
 
 
 def _requirement(dependency: str) -> str:
@@ -135,6 +164,10 @@ def _words(definition: Definition) -> Mapping[str, object]:
         "names": ", ".join(definition.inputs),
         "first": next(name for name, spec in definition.inputs.items() if spec.shape is not None),
         "lengths": "".join(f"{places[each]}, " for each in axes),
+        "conditions": list(_conditions(definition, places)),
+        "contiguous": " and ".join(
+            f"{name}.is_contiguous()" for name, spec in definition.inputs.items() if spec.shape
+        ),
         "is_single": is_single,
         "axis_lines": list(_axis_lines(definition, places)),
         "outputs": [
@@ -152,6 +185,20 @@ def _places(definition: Definition) -> dict[str, str]:
     }
 
 
+def _conditions(definition: Definition, places: Mapping[str, str]) -> Iterator[str]:
+    """Say in Python what of inputs must be as declared: dtypes, ranks, sizes that are fixed or the same."""
+    for name, spec in definition.inputs.items():
+        if spec.shape is None:
+            continue
+        yield f"{name}.dtype == torch.{spec.dtype} and {name}.dim() == {len(spec.shape)}"
+        for at, axis in enumerate(spec.shape):
+            declared, place = definition.axes[axis], f"{name}.shape[{at}]"
+            if declared.type == "const":
+                yield f"{place} == {declared.value}"
+            elif declared.type == "var" and place != places[axis]:
+                yield f"{place} == {places[axis]}"
+
+
 def _axis_lines(definition: Definition, places: Mapping[str, str]) -> Iterator[str]:
     for name, axis in definition.axes.items():
         if axis.type == "const":
@@ -167,72 +214,3 @@ def _type(spec: TensorSpec) -> str:
     if spec.shape is not None:
         return "torch.Tensor"
     return _SCALARS.get(re.sub(r"\d.*", "", spec.dtype), "int")
-
-
-def write(trace_set: TraceSet, solution: Solution, output: Path) -> None:
-    """Write the package once torch's own check of operators has passed; raises `UsageError` if it does not."""
-    files = files_of(trace_set, solution)
-    with tempfile.TemporaryDirectory(prefix="fib-export-") as folder:
-        draft = Path(folder) / "package"
-        for name, content in files.items():
-            (draft / name).parent.mkdir(parents=True, exist_ok=True)
-            (draft / name).write_text(content, encoding="utf-8")
-        _check(trace_set, solution, draft)
-        for left in draft.rglob("__pycache__"):
-            shutil.rmtree(left)
-        shutil.copytree(draft, output, dirs_exist_ok=True)
-
-
-def _check(trace_set: TraceSet, solution: Solution, draft: Path) -> None:
-    """Have `torch.library.opcheck` try the operator, in a process of its own, on a workload's inputs."""
-    assert trace_set.root is not None
-    package = next((draft / "src").iterdir()).name
-    words = [str(trace_set.root), solution.definition, package]
-    done = subprocess.run(
-        [sys.executable, "-c", _CHECK, *words],
-        cwd=draft / "src",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise UsageError(f"{solution.name}: torch refuses it as an operator: {_last(done.stderr)}")
-
-
-def _last(lines: str) -> str:
-    return next((each for each in reversed(lines.splitlines()) if each.strip()), "no message")
-
-
-_CHECK = """
-import importlib, sys
-sys.path.insert(0, ".")
-import torch
-from flashinfer_bench.data import TraceSet
-from flashinfer_bench.tensors.generate import InputMaker
-from flashinfer_bench.tensors.planned import plan_inputs
-
-root, name, package = sys.argv[1:]
-torch.manual_seed(0)
-trace_set = TraceSet.from_path(root)
-definition = trace_set.definitions[name]
-operator = importlib.import_module(package)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-tests = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
-if (definition.judge or definition.op_type) == "sampling":
-    tests.pop()  # which compares two calls, and these draw
-workload = min((each.workload for each in trace_set.workloads[name]), key=lambda each: sum(each.axes.values()))
-files = {
-    key: trace_set.get_workload_blob_tensor(source.path)[source.tensor_key]
-    for key, source in workload.inputs.items()
-    if source.type == "safetensors"
-}
-maker = InputMaker(plan_inputs(definition, workload), device, files=files)
-maker.open_trial(1)
-inputs = tuple(maker.prepare(1, 1)[0])
-size = tuple(length for _, length in sorted(definition.get_axes_values_from_inputs(inputs).items()))
-for measured in ({}, {operator._name(device): {size}}):  # both the original and the kernel
-    operator.MEASURED.clear()
-    operator.MEASURED.update(measured)
-    torch.library.opcheck(operator.run, inputs, test_utils=tests)
-assert all(operator.CALLS[each] for each in ("kernel", "original")), operator.CALLS
-"""

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
+from flashinfer_bench.cli.measure.integration import ask
 from flashinfer_bench.cli.measure.kept_logs import keep_logs
 from flashinfer_bench.cli.measure.kernel_files import (
     defines_model,
@@ -40,6 +41,7 @@ from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.integration import integration_page
 from flashinfer_bench.report.jobs import for_document
 from flashinfer_bench.report.run import faults_for_document, job_counts
 
@@ -77,6 +79,8 @@ class CheckOptions:
     settings: dict[str, Any]
     fail_fast: bool
     keep_going: bool
+    integration: bool
+    compiler: str
     as_json: bool
 
 
@@ -88,6 +92,7 @@ class CheckOptions:
         "flashinfer-bench check rmsnorm.cu --definition rmsnorm_h4096 --arch sm_90",
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --timeout 5s --seed 1 --fail-fast",
         "flashinfer-bench check reference.py kernel.py",
+        "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --integration",
     ],
 )
 @click.argument("files", nargs=-1, required=True, metavar="[REFERENCE] KERNEL")
@@ -98,6 +103,18 @@ class CheckOptions:
 @click.option("--fail-fast", is_flag=True, help="Stop at the first workload that does not pass.")
 @click.option(
     "--keep-going", is_flag=True, help="Go on after a time-out; without it the rest is not tried."
+)
+@click.option(
+    "--integration",
+    is_flag=True,
+    help="Ask instead whether the kernel goes into compiled models and CUDA graphs; it runs without a sandbox.",
+)
+@click.option(
+    "--compiler",
+    type=click.Choice(["inductor", "aot_eager"]),
+    default="inductor",
+    show_default=True,
+    help="What --integration compiles with.",
 )
 @json_option
 @log_level_option
@@ -114,7 +131,7 @@ def check(**options: Any) -> None:
     (`get_inputs()` or `example_inputs()`), or a KernelBench problem (`Model`), whose candidate is `ModelNew`;
     then this is `kernelbench eval`.
 
-    Exits with 1 when a workload did not pass.
+    Exits with 1 when a workload did not pass, or with `--integration` when the kernel is refused.
     """
     files: tuple[str, ...] = options.pop("files")
     if len(files) > _MOST_FILES:
@@ -168,6 +185,8 @@ def _check(options: CheckOptions) -> int:
 
     trace_set = load_dataset(options.local)
     definition, solution = _subject(trace_set, options)
+    if options.integration:
+        return _integration(trace_set, solution, options)
     config = _config(options)
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
@@ -190,6 +209,26 @@ def _check(options: CheckOptions) -> int:
     else:
         screen.show(check_page(report))
     warn_missing_measures(collected.missing_measures)
+    return exit_code
+
+
+def _integration(trace_set: TraceSet, solution: Solution, options: CheckOptions) -> int:
+    """Ask whether a kernel goes into compiled code: nothing is timed."""
+    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415  # pydantic
+
+    report = ask(
+        trace_set,
+        solution,
+        kernel=options.kernel,
+        device=device_names(options.device)[0],
+        compiler=options.compiler,
+        retell=partial(with_paths, kernel=Path(options.kernel), solution=solution),
+    )
+    exit_code = 0 if report.accepted else 1
+    if options.as_json:
+        screen.show_json({"schema_version": 1, "integration": report}, exit_code)
+    else:
+        screen.show(integration_page(report))
     return exit_code
 
 

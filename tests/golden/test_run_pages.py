@@ -12,6 +12,11 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.measure.run import document
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.integration import (
+    IntegrationReport,
+    IntegrationStep,
+    integration_page,
+)
 from flashinfer_bench.report.jobs import JobResult, job_line, job_result, solution_results
 from flashinfer_bench.report.run import Fault, RunReport, SkippedJob, job_counts, run_page
 from flashinfer_bench.text.tables import page_text
@@ -105,6 +110,25 @@ def test_a_document_is_what_it_was(
     screen.show_json({"run": run, "check": check}[name])
 
     compare(f"{name}.json", capsys.readouterr().out)
+
+
+def test_a_verdict_of_integration_names_lines(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "kernel.py:2: `if x[0].item() > 1e9:`: .item() reads a value on the host"
+    steps = (
+        IntegrationStep("answers", "holds"),
+        IntegrationStep("full graph", "refused", (line,)),
+        IntegrationStep("capture", "not tried", ("CUDA graphs need a CUDA device",)),
+    )
+    report = IntegrationReport(
+        "kernel.py", "gemm_n8", "cpu", "inductor", accepted=False, steps=steps
+    )
+
+    screen.show_json({"schema_version": 1, "integration": report}, 1)
+
+    compare("integration.json", capsys.readouterr().out)
+    compare("integration-page.txt", page_text(integration_page(report)))
 
 
 def _check_report(definition: str, jobs: tuple[JobResult, ...]) -> CheckReport:

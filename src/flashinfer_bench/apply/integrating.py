@@ -373,10 +373,10 @@ def main(words: Sequence[str]) -> None:
     solution = Solution.model_validate_json(asked["solution"])
     try:
         subject = Subject(trace_set, solution, asked["device"], asked["compiler"])
+        found = list(steps_of(subject))
     except BenchError as error:
-        print(json.dumps([asdict(Step("answers", "refused", [str(error)]))]))  # noqa: T201 - to the parent
-        return
-    print(json.dumps([asdict(step) for step in steps_of(subject)]))  # noqa: T201
+        found = [Step("answers", "refused", [str(error)])]
+    sys.stdout.write(json.dumps([asdict(step) for step in found]) + "\n")
 
 
 if __name__ == "__main__":

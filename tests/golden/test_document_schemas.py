@@ -150,6 +150,7 @@ def command_names(group: click.Group, ctx: click.Context) -> Iterator[str]:
 
 SAME = {
     "trace": "traced",
+    "score": "report-score",
     "new-definition": "new",
     "new-solution": "new",
     "unpack": "pack",

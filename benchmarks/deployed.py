@@ -104,6 +104,7 @@ def main() -> None:
                 decode = compared(place, candidate, same, options, seed=at)
                 found[decode["verdict"]] += 1
                 ratios.append(decode["ratio"])
+                print(f"  {name} {at + 1}: {decode['verdict']}, {decode['ratio']:.3f}", flush=True)
             counts = ", ".join(f"{count} {verdict}" for verdict, count in found.most_common())
             took = time.monotonic() - began
             spread = f"{min(ratios):.3f} to {max(ratios):.3f}"

@@ -257,7 +257,10 @@ def test_only_the_command_line_prints() -> None:
     assert printers <= PRINTERS
 
 
-SENDS_ITS_OWN_ARGUMENTS = {"decompose/process.py"}  # to a child; what comes back is typed messages
+SENDS_ITS_OWN_ARGUMENTS = {  # to a child; what comes back is typed messages, or JSON
+    "decompose/process.py",
+    "deployed/processes.py",
+}
 HEARS_OF_FORKS = {"tracing/active.py"}
 
 

@@ -155,6 +155,7 @@ def command_names(group: click.Group, ctx: click.Context) -> Iterator[str]:
 
 SAME = {
     "trace": "traced",
+    "score": "report-score",
     "new-definition": "new",
     "new-solution": "new",
     "unpack": "pack",

@@ -30,7 +30,7 @@ _NO_GRAPHS = "CUDA graphs need a CUDA device; this is {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelQuestion:
     """What is measured, and how."""
 
     path: str
@@ -71,7 +71,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class _Samples:
+class _PhaseSamples:
     """Of one phase in one mode: nanoseconds of a step, by round and block."""
 
     old: list[list[float]] = field(default_factory=list)
@@ -90,7 +90,7 @@ class _EndedError(Exception):
 class _Played:
     """One mode's rounds."""
 
-    samples: dict[str, _Samples] = field(default_factory=lambda: defaultdict(_Samples))
+    samples: dict[str, _PhaseSamples] = field(default_factory=lambda: defaultdict(_PhaseSamples))
     memory_mib: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     use: ModeUse | None = None
     breaks: int | None = None
@@ -99,7 +99,7 @@ class _Played:
 
 
 def measure(
-    question: Question, observe: Callable[[str], None] = lambda _: None
+    question: ModelQuestion, observe: Callable[[str], None] = lambda _: None
 ) -> tuple[list[ModeResult], str]:
     """Check the candidate in every mode, then play the rounds of those that passed; names the hardware, too.
 
@@ -140,7 +140,7 @@ def _require_right(said: dict[str, Any], quality: QualityVerdict | None) -> None
         raise _EndedError("failed", f"it is another model: {quality.why}")
 
 
-def _play(question: Question, mode: str, observe: Callable[[str], None]) -> _Played:
+def _play(question: ModelQuestion, mode: str, observe: Callable[[str], None]) -> _Played:
     played = _Played()
     for at in range(question.rounds):
         observe(f"{mode}: round {at + 1} of {question.rounds}")
@@ -150,7 +150,7 @@ def _play(question: Question, mode: str, observe: Callable[[str], None]) -> _Pla
 
 
 def _round(
-    question: Question,
+    question: ModelQuestion,
     mode: str,
     old: SideProcess,
     new: SideProcess,
@@ -206,7 +206,7 @@ def _ask_for(side: SideProcess, is_new: bool) -> dict[str, Any]:
 
 
 def _result(
-    question: Question,
+    question: ModelQuestion,
     mode: str,
     played: _Played,
     quality: QualityVerdict | None,
@@ -232,7 +232,7 @@ def _result(
     )
 
 
-def _phase(question: Question, phase: str, played: _Played, use: ModeUse) -> PhaseResult:
+def _phase(question: ModelQuestion, phase: str, played: _Played, use: ModeUse) -> PhaseResult:
     samples = played.samples[phase]
     ratio = ratio_of(
         [

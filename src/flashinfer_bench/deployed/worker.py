@@ -25,7 +25,6 @@ from flashinfer_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
     from flashinfer_bench.apply.runtime import ApplyRuntime
     from flashinfer_bench.deployed.steps import Steps
@@ -34,7 +33,7 @@ _WARM_STEPS = 3
 _MIB = 2**20
 
 
-class Side:
+class ModelSide:
     """A model in one process, with the solutions of a dataset or without."""
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -209,16 +208,16 @@ def _said(error: Exception) -> str:
     return first if isinstance(error, BenchError) else f"{type(error).__name__}: {first}"
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Any) -> None:
     """Answer messages; what a request raises is its answer, and ends nothing."""
-    side: Side | None = None
+    side: ModelSide | None = None
     with torch.inference_mode(), contextlib.suppress(EOFError, OSError):
         while True:
             message = json.loads(pipe.recv_bytes())
             name, given = message["do"], message["with"]
             try:
                 if name == "load":
-                    side = Side(given)
+                    side = ModelSide(given)
                     if side.runtime is not None:
                         side.runtime.start()
                     answer: dict[str, Any] = {"hardware": _hardware(side.device)}

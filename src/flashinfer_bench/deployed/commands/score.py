@@ -1,4 +1,4 @@
-"""Score runs of `bench-model`: what deploying the best of them gains, over families of models."""
+"""Score what deploying the best of several runs gains."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SUITE = "a suite has [[model]] tables with name, family, share, prefill and dec
     nargs=-1,
     required=True,
     metavar="RESULT...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
 )
 @click.option(
     "--metric",
@@ -49,7 +49,7 @@ _SUITE = "a suite has [[model]] tables with name, family, share, prefill and dec
 @click.option(
     "--suite",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="TOML with a [[model]] table each: name, family, share of the device's time, and prefill's and "
     "decode's of that.  [default: the models that were run, alike]",
 )
@@ -65,6 +65,9 @@ def score(results: tuple[Path, ...], metric: str, suite: Path | None, as_json: b
     the model's own code where it is faster.
     """
     del metric  # one so far
+    for each in (*results, *(() if suite is None else (suite,))):
+        if not each.is_file():
+            raise UsageError(f"{each}: no such file")
     runs = [_read(each) for each in results]
     hardware = {run.hardware for run in runs}
     if len(hardware) > 1:

@@ -81,7 +81,18 @@ COMMANDS = {
 ORDER = (
     *("run", "list", "show", "report", "compare", "export", "check", "ab", "bench-model", "doctor"),
     *("attack-test", "replay", "trace", "serve", "worker", "submit", "tasks", "cancel", "tokens"),
-    *("decompose", "kernelbench", "import", "hub", "init", "new", "pack", "unpack", "schema"),
+    *(
+        "contest",
+        "decompose",
+        "kernelbench",
+        "import",
+        "hub",
+        "init",
+        "new",
+        "pack",
+        "unpack",
+        "schema",
+    ),
     *("validate", "validate-render"),
 )
 """Of the overview; what it does not know comes last, by name."""

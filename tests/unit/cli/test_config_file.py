@@ -138,7 +138,7 @@ def test_every_command_with_a_settings_file_is_looked_at() -> None:
             ]
         return [path.strip()] if any("--config" in each.opts for each in command.params) else []
 
-    assert takers(cli) == ["run", "check", "serve", "validate"]
+    assert takers(cli) == ["run", "check", "serve", "contest init", "validate"]
 
 
 def test_validate_judges_by_the_file_whichever_check_runs_code(

@@ -77,7 +77,7 @@ def exported(
     assert done.returncode == 0, done.stderr
     installed.install(python, folder / "package")
     cases = folder / "cases.pt"
-    torch.save(installed.two_sizes(root, name), cases)
+    torch.save(installed.two_sizes(BUNDLED, name), cases)
     how = "draws" if "sampling" in name else "repeats"
     printed = installed.run(python, USE, name, cases, compiler, how)
     return solution, json.loads(printed.splitlines()[-1])
@@ -97,5 +97,8 @@ def test_the_best_solution_answers_in_compiled_code_at_two_sizes_of_each_axis(
 
     _, found = exported(root, name, tmp_path / "exported", python)
 
-    assert found["graphs"] <= 2  # one for the first size, one for all others
-    assert found["kernel"] >= 4  # two sizes at least, compiled and plain
+    axes = TraceSet.from_path(BUNDLED).definitions[name].var_axes
+    assert found["graphs"] <= 1 + len(
+        axes
+    )  # the first sizes, and one more for each axis that varies
+    assert found["kernel"] >= 2  # compiled and plain, where it won

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.apply.integrating import Step, Subject, steps_of
+from flashinfer_bench.apply.integrating import IntegrationStep, IntegrationSubject, steps_of
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.data import TraceSet
 from tests.commands import call
@@ -117,11 +117,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dataset(tmp_path_factory.mktemp("dataset"), sizes=(100, 200, 300))
 
 
-def steps(root: Path, kernel: Path, source: str, compiler: str = "aot_eager") -> dict[str, Step]:
+def steps(
+    root: Path, kernel: Path, source: str, compiler: str = "aot_eager"
+) -> dict[str, IntegrationStep]:
     kernel.write_text(source)
     trace_set = TraceSet.from_path(root)
     solution = solution_from(kernel, trace_set.definitions["increment"], Hints())
-    subject = Subject(trace_set, solution, "cpu", compiler)
+    subject = IntegrationSubject(trace_set, solution, "cpu", compiler)
     with torch.no_grad():
         return {step.name: step for step in steps_of(subject)}
 

@@ -19,7 +19,7 @@ import torch
 from flashinfer_bench.apply.comparing import OriginalComparison, TimedAnswer, copies_of, outputs_in
 from flashinfer_bench.apply.config import ApplyConfig
 from flashinfer_bench.apply.kernels import value_returning
-from flashinfer_bench.apply.watching import Seen, Watch, form_difference
+from flashinfer_bench.apply.watching import SeenDoing, Watch, form_difference
 from flashinfer_bench.compile import BuilderRegistry
 from flashinfer_bench.data import Solution, TraceSet
 from flashinfer_bench.data.wording import axes_text
@@ -45,7 +45,7 @@ _SCALARS = {"bool": "bool", "float": "float", "bfloat": "float"}
 
 
 @dataclass
-class Step:
+class IntegrationStep:
     """One question, and what was found."""
 
     name: str
@@ -58,13 +58,13 @@ class Step:
         self.verdict = "refused"
         self.evidence += [str(each) for each in evidence]
 
-    def refuse_all(self, seen: Sequence[Seen], why: str = "") -> None:
+    def refuse_all(self, seen: Sequence[SeenDoing], why: str = "") -> None:
         """Say no for each thing that was seen; hold where there is none."""
         if seen:
             self.refuse(*seen, *filter(None, [why]))
 
 
-class Subject:
+class IntegrationSubject:
     """A kernel, its reference, and inputs at some sizes."""
 
     def __init__(self, trace_set: TraceSet, solution: Solution, device: str, compiler: str) -> None:
@@ -80,9 +80,9 @@ class Subject:
         misc = self._runnable.metadata.misc
         self.watch = Watch(Path(misc["folder"]) if "folder" in misc else None)
         self.workloads = _sizes(trace_set, self.definition)
-        self.kept_at_first: list[list[Seen]] = []
+        self.kept_at_first: list[list[SeenDoing]] = []
         """Memory that the first call of each size left behind."""
-        self.kept_again: list[list[Seen]] = []
+        self.kept_again: list[list[SeenDoing]] = []
         """And that a second call left, besides."""
         self._comparison = OriginalComparison(self.definition, ApplyConfig())
         self.fake = outputs_like(self.definition)
@@ -151,7 +151,7 @@ def _schema(definition: Definition) -> str:
     return f"({', '.join(taken)}) -> {given if len(definition.outputs) == 1 else f'({given})'}"
 
 
-def steps_of(subject: Subject) -> Iterator[Step]:
+def steps_of(subject: IntegrationSubject) -> Iterator[IntegrationStep]:
     """Ask each question in turn; without right answers there is nothing more to ask."""
     right = _agrees(subject)
     yield right
@@ -166,9 +166,9 @@ def steps_of(subject: Subject) -> Iterator[Step]:
     yield _follows_contents(subject, operator, replayed)
 
 
-def _agrees(subject: Subject) -> Step:
+def _agrees(subject: IntegrationSubject) -> IntegrationStep:
     """Watch the first calls of each size, and compare them with the reference."""
-    step = Step("answers")
+    step = IntegrationStep("answers")
     for workload in subject.workloads:
         inputs = subject.inputs(workload, 1)
         try:
@@ -185,8 +185,8 @@ def _agrees(subject: Subject) -> Step:
     return step
 
 
-def _fits_declaration(subject: Subject, operator: Any) -> Step:
-    step = Step("operator")
+def _fits_declaration(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
+    step = IntegrationStep("operator")
     step.refuse_all(subject.watch.watched.fakes)
     for workload in subject.workloads:
         inputs = subject.inputs(workload, 1)
@@ -203,8 +203,8 @@ def _fits_declaration(subject: Subject, operator: Any) -> Step:
     return step
 
 
-def _is_one_graph(subject: Subject, operator: Any) -> Step:
-    step = Step("full graph")
+def _is_one_graph(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
+    step = IntegrationStep("full graph")
     step.refuse_all(subject.watch.watched.reads, _HOST)
     compiled, graphs = _compiled(subject, operator)
     inputs = subject.inputs(subject.workloads[0], 1)
@@ -213,10 +213,10 @@ def _is_one_graph(subject: Subject, operator: Any) -> Step:
     return step
 
 
-def _has_dynamic_sizes(subject: Subject, operator: Any) -> Step:
-    step = Step("dynamic sizes")
+def _has_dynamic_sizes(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
+    step = IntegrationStep("dynamic sizes")
     if len(subject.workloads) < 2:  # noqa: PLR2004
-        return Step("dynamic sizes", "not tried", ["the workloads have one size"])
+        return IntegrationStep("dynamic sizes", "not tried", ["the workloads have one size"])
     step.refuse_all(_kept_by_size(subject), _PER_SIZE)
     compiled, graphs = _compiled(subject, operator)
     for workload in subject.workloads:
@@ -228,7 +228,7 @@ def _has_dynamic_sizes(subject: Subject, operator: Any) -> Step:
     return step
 
 
-def _kept_by_size(subject: Subject) -> list[Seen]:
+def _kept_by_size(subject: IntegrationSubject) -> list[SeenDoing]:
     """Name lines that keep memory of more than one size, or of every call; what is made once may stay."""
     places = Counter(
         place for kept in subject.kept_at_first for place in {seen.place for seen in kept}
@@ -239,11 +239,11 @@ def _kept_by_size(subject: Subject) -> list[Seen]:
     return list({seen.place: seen for seen in found}.values())
 
 
-def _recorded(subject: Subject) -> tuple[Step, Callable[..., Any] | None]:
+def _recorded(subject: IntegrationSubject) -> tuple[IntegrationStep, Callable[..., Any] | None]:
     """Record a call as a CUDA graph; gives what replays it on the memory of its first inputs."""
     if subject.device.type != "cuda":
-        return Step("capture", "not tried", ["CUDA graphs need a CUDA device"]), None
-    step = Step("capture")
+        return IntegrationStep("capture", "not tried", ["CUDA graphs need a CUDA device"]), None
+    step = IntegrationStep("capture")
     memory = subject.inputs(subject.workloads[0], 1)
     graph = torch.cuda.CUDAGraph()
 
@@ -270,9 +270,11 @@ def _recorded(subject: Subject) -> tuple[Step, Callable[..., Any] | None]:
     return step, replayed
 
 
-def _follows_contents(subject: Subject, operator: Any, replayed: Callable[..., Any] | None) -> Step:
+def _follows_contents(
+    subject: IntegrationSubject, operator: Any, replayed: Callable[..., Any] | None
+) -> IntegrationStep:
     """Call again with other contents in the same memory, and in other memory of the same size."""
-    step = Step("replay")
+    step = IntegrationStep("replay")
     compiled, _ = _compiled(subject, operator)
     workload = subject.workloads[0]
     memory = subject.inputs(workload, 3)
@@ -334,7 +336,7 @@ def _copy_into(memory: Sequence[Any], inputs: Sequence[Any]) -> None:
             mine.copy_(theirs)
 
 
-def _compiled(subject: Subject, operator: Any) -> tuple[Callable[..., Any], list[Any]]:
+def _compiled(subject: IntegrationSubject, operator: Any) -> tuple[Callable[..., Any], list[Any]]:
     """Compile a function around the operator; gives the graphs that it becomes, too."""
     graphs: list[Any] = []
     compiler = torch._dynamo.lookup_backend(subject.compiler)
@@ -352,7 +354,7 @@ def _compiled(subject: Subject, operator: Any) -> tuple[Callable[..., Any], list
     return torch.compile(step, backend=backend, fullgraph=True), graphs
 
 
-def _tried(step: Step, action: Callable[[], Any]) -> bool:
+def _tried(step: IntegrationStep, action: Callable[[], Any]) -> bool:
     try:
         with torch.no_grad():
             action()
@@ -372,10 +374,10 @@ def main(words: Sequence[str]) -> None:
     trace_set = TraceSet.from_path(asked["root"])
     solution = Solution.model_validate_json(asked["solution"])
     try:
-        subject = Subject(trace_set, solution, asked["device"], asked["compiler"])
+        subject = IntegrationSubject(trace_set, solution, asked["device"], asked["compiler"])
         found = list(steps_of(subject))
     except BenchError as error:
-        found = [Step("answers", "refused", [str(error)])]
+        found = [IntegrationStep("answers", "refused", [str(error)])]
     sys.stdout.write(json.dumps([asdict(step) for step in found]) + "\n")
 
 

@@ -40,7 +40,7 @@ _OF_TORCH = frozenset({"aten", "prim", "prims", "inductor", "triton", "higher_or
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenDoing:
     """One thing a kernel did, and where."""
 
     what: str
@@ -56,16 +56,16 @@ class Seen:
 class Watched:
     """What calls of one kernel did, in order, each once."""
 
-    reads: list[Seen] = field(default_factory=list)
+    reads: list[SeenDoing] = field(default_factory=list)
     """Values of tensors that Python asked for."""
-    addresses: list[Seen] = field(default_factory=list)
+    addresses: list[SeenDoing] = field(default_factory=list)
     """Where a tensor's address was asked for."""
-    fakes: list[Seen] = field(default_factory=list)
+    fakes: list[SeenDoing] = field(default_factory=list)
     """Operators of its own whose fake implementation is missing or says another output."""
-    made: list[tuple[Any, Seen]] = field(default_factory=list)
+    made: list[tuple[Any, SeenDoing]] = field(default_factory=list)
     """Memory that was taken in the last call."""
 
-    def kept(self) -> list[Seen]:
+    def kept(self) -> list[SeenDoing]:
         """Say which memory of the last call is still held by somebody; outputs must be gone."""
         gc.collect()
         return list(dict.fromkeys(seen for storage, seen in self.made if not storage.expired()))
@@ -81,14 +81,14 @@ class Watch:
     def call(self, kernel: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         """Call once; anything the kernel raises is the caller's."""
         self.watched.made.clear()
-        with _Functions(self), _Operations(self):
+        with _TensorFunctions(self), _Operations(self):
             return kernel(*inputs)
 
-    def note(self, kind: list[Seen], what: str) -> None:
+    def note(self, kind: list[SeenDoing], what: str) -> None:
         """Remember what happens now, unless it happens in a package that the kernel called."""
         place = self.place()
         if place is not None and not any(place and seen.place == place for seen in kind):
-            kind.append(Seen(what, place))
+            kind.append(SeenDoing(what, place))
 
     def place(self) -> str | None:
         """Give the kernel's line that is running; None where an interpreter of its language is below it."""
@@ -104,7 +104,7 @@ class Watch:
         return ""
 
 
-class _Functions(TorchFunctionMode):
+class _TensorFunctions(TorchFunctionMode):
     """Python's own ways to a tensor's values and address."""
 
     def __init__(self, watch: Watch) -> None:
@@ -142,7 +142,9 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untype
         given = {_storage(each) for each in pytree.tree_leaves((args, kwargs))}
         for each in pytree.tree_leaves(answer):
             if isinstance(each, torch.Tensor) and _storage(each) not in given:
-                seen = Seen(f"keeps {list(each.shape)} {_short(each.dtype)}", watch.place() or "")
+                seen = SeenDoing(
+                    f"keeps {list(each.shape)} {_short(each.dtype)}", watch.place() or ""
+                )
                 memory = StorageWeakRef(each.untyped_storage())  # type: ignore[no-untyped-call]
                 watch.watched.made.append((memory, seen))
         return answer

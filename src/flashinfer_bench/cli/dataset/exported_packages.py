@@ -59,7 +59,7 @@ _WITH_TORCH = frozenset({"torch", "triton", "ninja"})
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class ExportedPackage:
     """Files to write, and the folder among them that Python imports."""
 
     files: Mapping[str, str]
@@ -90,7 +90,7 @@ def write(trace_set: TraceSet, solution: Solution, form: str, output: Path) -> s
     return usage
 
 
-def _installed(operator: Operator, definition: Definition, *, is_plugin: bool) -> Package:
+def _installed(operator: Operator, definition: Definition, *, is_plugin: bool) -> ExportedPackage:
     """Give a package for pip; with a plugin that vLLM finds by its entry point."""
     folder = f"src/{operator.package}"
     files = {f"{folder}/{name}": source for name, source in operator.modules.items()}
@@ -117,10 +117,10 @@ def _installed(operator: Operator, definition: Definition, *, is_plugin: bool) -
         dependencies=json.dumps(operator.requirements),
         entry_points=entry_points,
     )
-    return Package(files, folder)
+    return ExportedPackage(files, folder)
 
 
-def _hf_kernels(trace_set: TraceSet, solution: Solution, definition: Definition) -> Package:
+def _hf_kernels(trace_set: TraceSet, solution: Solution, definition: Definition) -> ExportedPackage:
     """Give a kernel repository of `kernels`: a build for each kind of device, with what its loader reads."""
     operator = operator_of(trace_set, solution, is_alone=False, has_layers=True)
     layers = _rendered(
@@ -146,7 +146,7 @@ def _hf_kernels(trace_set: TraceSet, solution: Solution, definition: Definition)
             "metadata.json": json.dumps(metadata, indent=2) + "\n",
         }
         files |= {f"build/torch-{kind}/{name}": source for name, source in modules.items()}
-    return Package(files, f"build/torch-{kinds[0]}")
+    return ExportedPackage(files, f"build/torch-{kinds[0]}")
 
 
 def _hf_layer(definition: Definition) -> str:

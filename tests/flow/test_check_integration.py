@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.apply.integrating import IntegrationStep, IntegrationSubject, steps_of
+from flashinfer_bench.apply.integrating import IntegrationQuestion, IntegrationSubject, steps_of
 from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.data import TraceSet
 from tests.commands import call
@@ -119,7 +119,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def steps(
     root: Path, kernel: Path, source: str, compiler: str = "aot_eager"
-) -> dict[str, IntegrationStep]:
+) -> dict[str, IntegrationQuestion]:
     kernel.write_text(source)
     trace_set = TraceSet.from_path(root)
     solution = solution_from(kernel, trace_set.definitions["increment"], Hints())

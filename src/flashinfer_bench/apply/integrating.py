@@ -45,7 +45,7 @@ _SCALARS = {"bool": "bool", "float": "float", "bfloat": "float"}
 
 
 @dataclass
-class IntegrationStep:
+class IntegrationQuestion:
     """One question, and what was found."""
 
     name: str
@@ -151,7 +151,7 @@ def _schema(definition: Definition) -> str:
     return f"({', '.join(taken)}) -> {given if len(definition.outputs) == 1 else f'({given})'}"
 
 
-def steps_of(subject: IntegrationSubject) -> Iterator[IntegrationStep]:
+def steps_of(subject: IntegrationSubject) -> Iterator[IntegrationQuestion]:
     """Ask each question in turn; without right answers there is nothing more to ask."""
     right = _agrees(subject)
     yield right
@@ -166,9 +166,9 @@ def steps_of(subject: IntegrationSubject) -> Iterator[IntegrationStep]:
     yield _follows_contents(subject, operator, replayed)
 
 
-def _agrees(subject: IntegrationSubject) -> IntegrationStep:
+def _agrees(subject: IntegrationSubject) -> IntegrationQuestion:
     """Watch the first calls of each size, and compare them with the reference."""
-    step = IntegrationStep("answers")
+    step = IntegrationQuestion("answers")
     for workload in subject.workloads:
         inputs = subject.inputs(workload, 1)
         try:
@@ -185,8 +185,8 @@ def _agrees(subject: IntegrationSubject) -> IntegrationStep:
     return step
 
 
-def _fits_declaration(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
-    step = IntegrationStep("operator")
+def _fits_declaration(subject: IntegrationSubject, operator: Any) -> IntegrationQuestion:
+    step = IntegrationQuestion("operator")
     step.refuse_all(subject.watch.watched.fakes)
     for workload in subject.workloads:
         inputs = subject.inputs(workload, 1)
@@ -203,8 +203,8 @@ def _fits_declaration(subject: IntegrationSubject, operator: Any) -> Integration
     return step
 
 
-def _is_one_graph(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
-    step = IntegrationStep("full graph")
+def _is_one_graph(subject: IntegrationSubject, operator: Any) -> IntegrationQuestion:
+    step = IntegrationQuestion("full graph")
     step.refuse_all(subject.watch.watched.reads, _HOST)
     compiled, graphs = _compiled(subject, operator)
     inputs = subject.inputs(subject.workloads[0], 1)
@@ -213,10 +213,10 @@ def _is_one_graph(subject: IntegrationSubject, operator: Any) -> IntegrationStep
     return step
 
 
-def _has_dynamic_sizes(subject: IntegrationSubject, operator: Any) -> IntegrationStep:
-    step = IntegrationStep("dynamic sizes")
+def _has_dynamic_sizes(subject: IntegrationSubject, operator: Any) -> IntegrationQuestion:
+    step = IntegrationQuestion("dynamic sizes")
     if len(subject.workloads) < 2:  # noqa: PLR2004
-        return IntegrationStep("dynamic sizes", "not tried", ["the workloads have one size"])
+        return IntegrationQuestion("dynamic sizes", "not tried", ["the workloads have one size"])
     step.refuse_all(_kept_by_size(subject), _PER_SIZE)
     compiled, graphs = _compiled(subject, operator)
     for workload in subject.workloads:
@@ -239,11 +239,11 @@ def _kept_by_size(subject: IntegrationSubject) -> list[SeenDoing]:
     return list({seen.place: seen for seen in found}.values())
 
 
-def _recorded(subject: IntegrationSubject) -> tuple[IntegrationStep, Callable[..., Any] | None]:
+def _recorded(subject: IntegrationSubject) -> tuple[IntegrationQuestion, Callable[..., Any] | None]:
     """Record a call as a CUDA graph; gives what replays it on the memory of its first inputs."""
     if subject.device.type != "cuda":
-        return IntegrationStep("capture", "not tried", ["CUDA graphs need a CUDA device"]), None
-    step = IntegrationStep("capture")
+        return IntegrationQuestion("capture", "not tried", ["CUDA graphs need a CUDA device"]), None
+    step = IntegrationQuestion("capture")
     memory = subject.inputs(subject.workloads[0], 1)
     graph = torch.cuda.CUDAGraph()
 
@@ -272,9 +272,9 @@ def _recorded(subject: IntegrationSubject) -> tuple[IntegrationStep, Callable[..
 
 def _follows_contents(
     subject: IntegrationSubject, operator: Any, replayed: Callable[..., Any] | None
-) -> IntegrationStep:
+) -> IntegrationQuestion:
     """Call again with other contents in the same memory, and in other memory of the same size."""
-    step = IntegrationStep("replay")
+    step = IntegrationQuestion("replay")
     compiled, _ = _compiled(subject, operator)
     workload = subject.workloads[0]
     memory = subject.inputs(workload, 3)
@@ -354,7 +354,7 @@ def _compiled(subject: IntegrationSubject, operator: Any) -> tuple[Callable[...,
     return torch.compile(step, backend=backend, fullgraph=True), graphs
 
 
-def _tried(step: IntegrationStep, action: Callable[[], Any]) -> bool:
+def _tried(step: IntegrationQuestion, action: Callable[[], Any]) -> bool:
     try:
         with torch.no_grad():
             action()
@@ -377,7 +377,7 @@ def main(words: Sequence[str]) -> None:
         subject = IntegrationSubject(trace_set, solution, asked["device"], asked["compiler"])
         found = list(steps_of(subject))
     except BenchError as error:
-        found = [IntegrationStep("answers", "refused", [str(error)])]
+        found = [IntegrationQuestion("answers", "refused", [str(error)])]
     sys.stdout.write(json.dumps([asdict(step) for step in found]) + "\n")
 
 

@@ -418,6 +418,8 @@ def test_init_keeps_workloads_and_keys_to_the_organiser(tmp_path: Path) -> None:
         (("--teams", "ann", "--deadline", "2026-12-01T12:00:00"), "with its zone"),
         (("--teams", ORGANISER), "has a meaning of its own"),
         (("--teams", "a/b"), "cannot be a tenant"),
+        (("--teams", ""), "--teams names nobody"),
+        (("--teams", "ann", "--hardware", ""), "--hardware is empty"),
         ((), "--teams"),
     ],
 )

@@ -320,9 +320,12 @@ def test_a_token_opens_what_is_for_it(played: Played) -> None:
         ("GET", "/definitions/increment/workloads", None),
         ("GET", "/board/index.html", None),
         ("POST", "/workers", {}),
+        ("POST", f"/tasks/{entry}/cancel", None),
     ):
         assert status("ann", method, path, body) == 403, path
     assert status(ORGANISER, "POST", "/contest/reviews", review) == 200
+    assert status(ORGANISER, "POST", f"/tasks/{entry}/cancel") == 200
+    assert played.contest.entry(entry, as_team("ann")).log == ["the organiser ended it"]
 
 
 def closed(played: Played, folder: Path) -> Path:

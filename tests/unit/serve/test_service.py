@@ -401,7 +401,7 @@ def test_a_result_that_was_not_recorded_is_recorded_by_the_next_server(tmp_path:
     root = write_dataset(tmp_path / "dataset")
     store = tmp_path / "store.sqlite"
     first = service(TraceSet.from_path(root), database=SqliteDatabase(store))
-    first._recorder.catch_up = lambda: None  # type: ignore[method-assign,misc]  # it dies before that
+    first._recorder.catch_up = lambda *_: None  # type: ignore[method-assign,misc]  # it dies before that
     first.submit(submission(), LOCAL)
     do_all(first, register(first))
     first.close()
@@ -534,7 +534,8 @@ def test_a_name_too_long_for_a_file_is_refused_before_it_stops_what_others_submi
 
 def test_what_cannot_be_recorded_holds_up_nobody_else(tmp_path: Path) -> None:
     root = write_dataset(tmp_path / "dataset")
-    running = service(TraceSet.from_path(root))
+    store = tmp_path / "store.sqlite"
+    running = service(TraceSet.from_path(root), database=SqliteDatabase(store))
     solution = submission().solution
     for author in ("ann", "ben"):
         given = solution.model_copy(update={"author": author, "name": author})
@@ -553,7 +554,8 @@ def test_what_cannot_be_recorded_holds_up_nobody_else(tmp_path: Path) -> None:
     assert [each.name for each in (root / "traces").iterdir() if each.is_dir()] == ["ben"]
     for folder in ("solutions", "traces"):
         (root / folder / "ann").unlink()
-    Service(running.trace_set, running.config, running.database).close()  # the next server
+    running.close()
+    service(TraceSet.from_path(root), database=SqliteDatabase(store)).close()
     assert len(list((root / "traces" / "ann").rglob("*.jsonl"))) == 1
 
 

@@ -159,7 +159,7 @@ def _ranked_again(folder: Path, faults: list[str]) -> tuple[ContestBoard, int]:
     return found, signed.traces
 
 
-def _entry(  # noqa: PLR0917  # all that an entry is compared with
+def _entry(  # all that an entry is compared with
     record: EntryRecord,
     traces: dict[str, Trace],
     own_names: set[str],

@@ -39,6 +39,7 @@ try:
     from flashinfer_bench.serve.callers import (
         Asked,
         AsWorker,
+        Ender,
         Operator,
         Reader,
         Submitter,
@@ -207,7 +208,7 @@ def tasks(  # noqa: PLR0917  # the framework passes by name
 
 
 @route("POST", "/tasks/{task_id}/cancel", messages.TaskState)
-def cancel(task_id: str, service: Asked, caller: Submitter) -> Response:
+def cancel(task_id: str, service: Asked, caller: Ender) -> Response:
     """End a task, at whatever stage it is."""
     return answer_with(service.cancel(task_id, caller))
 

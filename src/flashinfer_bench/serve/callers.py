@@ -26,12 +26,12 @@ def service_of(request: Request) -> Service:
 Asked = Annotated[Service, Depends(service_of)]
 
 
-def _needs(scope: Scope) -> Any:
-    """Require a scope; give who asks."""
+def _needs(scope: Scope, *others: Scope) -> Any:
+    """Require a scope, or one of others that do as well; give who asks."""
 
     def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Requester:
         found = caller_of(request, service, authorization)
-        if not found.may(scope):
+        if not any(found.may(each) for each in (scope, *others)):
             raise RefusedError(403, f"this needs a token with the scope {scope!r}")
         return found
 
@@ -60,6 +60,8 @@ def caller_of(request: Request, service: Service, authorization: str | None) -> 
 
 Reader = Annotated[Requester, _needs("read")]
 Submitter = Annotated[Requester, _needs("submit")]
+Ender = Annotated[Requester, _needs("submit", "admin")]
+"""Who ends a task: whose it is, or whoever runs the service."""
 Operator = Annotated[Requester, _needs("admin")]
 AsWorker = Annotated[Requester, _needs("worker")]
 Team = Annotated[Requester, _needs("team")]

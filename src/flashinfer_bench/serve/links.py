@@ -96,15 +96,16 @@ class HttpLink:
 
     def __init__(self, server: str, token: str | None = None) -> None:
         if not server.startswith(("http://", "https://")):
-            raise UsageError(
-                f"{server!r} is no server: give its URL, such as http://127.0.0.1:8000"
-            )
+            raise _no_server(server)
         self.server = server.rstrip("/")
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._httpx = httpx()
-        self._client = self._httpx.Client(
-            base_url=self.server, headers=headers, timeout=_PATIENCE_S, trust_env=False
-        )
+        try:
+            self._client = self._httpx.Client(
+                base_url=self.server, headers=headers, timeout=_PATIENCE_S, trust_env=False
+            )
+        except self._httpx.InvalidURL as error:
+            raise _no_server(server) from error
 
     def close(self) -> None:
         """End its connections."""
@@ -141,19 +142,25 @@ class HttpLink:
 
     def definition(self, name: str) -> Definition:
         """Fetch a definition."""
-        return Definition.model_validate_json(
-            self.ask("GET", f"/definitions/{quote(name, safe='')}")
-        )
+        return self.get(f"/definitions/{quote(name, safe='')}", Definition)
 
     def get(self, path: str, kind: type[E], *, wait_s: float = 0.0) -> E:
         """Ask for an entity."""
-        return kind.model_validate_json(self.ask("GET", path, wait_s=wait_s))
+        return self._read(kind, self.ask("GET", path, wait_s=wait_s))
 
     def post(
         self, path: str, body: Entity, kind: type[E], headers: dict[str, str] | None = None
     ) -> E:
         """Send one and get one."""
-        return kind.model_validate_json(self.ask("POST", path, body, headers=headers))
+        return self._read(kind, self.ask("POST", path, body, headers=headers))
+
+    def _read(self, kind: type[E], answer: bytes) -> E:
+        try:
+            return kind.model_validate_json(answer)
+        except ValueError as error:
+            raise UsageError(
+                f"{self.server}: its answer is none of a flashinfer-bench server of this version"
+            ) from error
 
     def ask(
         self,
@@ -212,6 +219,10 @@ class HttpLink:
             _sentence(content, status),
             retry_after_s=int(after) if after.isdigit() else None,
         )
+
+
+def _no_server(server: str) -> UsageError:
+    return UsageError(f"{server!r} is no server: give its URL, such as http://127.0.0.1:8000")
 
 
 def _sentence(content: bytes, status: int) -> str:

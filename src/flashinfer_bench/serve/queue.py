@@ -169,8 +169,8 @@ class Queue(Tasks, Leases):
         """Give results that are in no dataset yet."""
         with self._database.reading() as say:
             return say.rows(
-                "SELECT r.batch, r.workload, r.trace, r.samples, r.signature, t.document, t.definition, s.author"
-                " FROM results r JOIN tasks t ON t.id = r.task JOIN solutions s ON s.name = t.solution"
+                "SELECT r.batch, r.task, r.workload, r.trace, r.samples, r.signature, t.document, t.definition,"
+                " s.author FROM results r JOIN tasks t ON t.id = r.task JOIN solutions s ON s.name = t.solution"
                 " WHERE r.is_recorded = 0 ORDER BY r.stored_s, r.place"
             )
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data import Solution, Trace, TraceSet, save_json_file
 from flashinfer_bench.data.layout import Layout
+from flashinfer_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.serve.database import Row
     from flashinfer_bench.serve.queue import Queue
+
+_log = logging.getLogger(__name__)
 
 
 class DatasetRecorder:
@@ -27,12 +31,30 @@ class DatasetRecorder:
         self._written: set[str] = set()
         """Solutions that are in the dataset."""
 
-    def catch_up(self, *, after_a_crash: bool = False) -> None:
-        """Record what is not recorded: every line is on disk when this returns."""
+    def catch_up(
+        self, needed: tuple[str, str] | None = None, *, after_a_crash: bool = False
+    ) -> None:
+        """Record what is not recorded: every line is on disk when this returns.
+
+        One that fails is tried again with the next and holds up no other; it is an error where it is `needed`, a
+        task and a workload.
+        """
+        fault: Exception | None = None
         with self._lock:
             for row in self._queue.unrecorded():
-                self._record(row, may_be_there=after_a_crash)
+                try:
+                    self._record(row, may_be_there=after_a_crash)
+                except (OSError, BenchError) as error:
+                    if needed == (row["task"], row["workload"]):
+                        fault = error
+                    else:
+                        _log.error(
+                            "a result of %s is not in the dataset yet: %s", row["author"], error
+                        )
+                    continue
                 self._queue.note_recorded(row["batch"], row["workload"])
+        if fault is not None:
+            raise fault
 
     def _record(self, row: Row, *, may_be_there: bool) -> None:
         trace = Trace.model_validate_json(row["trace"])
@@ -58,7 +80,6 @@ class DatasetRecorder:
         op_type = self._given.definitions[solution.definition].op_type
         file = Layout(self._target).solution_file(solution, op_type)
         if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
             save_json_file(solution, file)
         self._written.add(solution.name)
 

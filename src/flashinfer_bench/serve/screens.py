@@ -78,7 +78,7 @@ def submission_page(report: SubmissionReport) -> Page:
     count = len(report.jobs) + len(report.not_run)
     ended = f"{passed} of {count_text(count, 'workload')} passed"
     if report.status not in ENDED:
-        ended = f"{report.status}: `flashinfer-bench tasks {report.task}` says more"
+        ended = f"{report.status}: `flashinfer-bench tasks` says when it has ended; submit it again for its results"
     blocks.append(heading(f"task {report.task}: {ended}"))
     return tuple(blocks)
 

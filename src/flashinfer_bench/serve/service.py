@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
-_MOST_NAME = 200
+_MOST_NAME_BYTES = 200
+"""The file's name has a hash and a suffix, too; 255 is what a folder takes."""
 _KNOWN_REQUIREMENTS = 1024
 
 
@@ -132,6 +133,7 @@ class Service:
                 503, "this server is about to end; submit again later", retry_after_s=30
             )
         solution = submission.solution
+        _require_text(solution)
         definition = self.trace_set.definitions.get(solution.definition)
         if definition is None:
             near = did_you_mean(solution.definition, self.trace_set.definitions)
@@ -363,7 +365,8 @@ class Service:
         task_id = self.queue.finish(lease, ended, summary)
         _say(task_id, f"{summary['status'] or 'no trace'} with {summary['axes']}")
         try:
-            self._recorder.catch_up()  # first: who waits for the end looks at the dataset next
+            # first: who waits for the end looks at the dataset next
+            self._recorder.catch_up((task_id, result.workload))
         finally:
             self.changes.tell(task_id)
             self.changes.tell_of_result(task["tenant"])
@@ -399,14 +402,27 @@ def _say(task: str, text: str) -> None:
     _log.info("task %s: %s", task, text, extra={"task": task})
 
 
+def _require_text(solution: Solution) -> None:
+    """Refuse halves of characters, which JSON can name and no file holds."""
+    try:
+        for each in (solution.definition, *(source.content for source in solution.sources)):
+            each.encode()
+        solution.to_json()
+    except ValueError as error:  # of encoding here, or within pydantic
+        raise RefusedError(
+            422, "the solution has half a character in it (a lone surrogate): write UTF-8"
+        ) from error
+
+
 def _require_names(solution: Solution) -> None:
     """Refuse names that cannot be files of traces, or would do something to who reads them."""
     for key, text in (("name", solution.name), ("author", solution.author)):
-        if not layout.is_name(text) or not text.isprintable() or len(text) > _MOST_NAME:
+        is_long = len(text.encode()) > _MOST_NAME_BYTES
+        if not layout.is_name(text) or not text.isprintable() or is_long:
             raise RefusedError(
                 422,
                 f"the solution's {key} {shortened(text)!r} cannot be a file's name: use letters and digits, "
-                f"{_MOST_NAME} at most",
+                f"{_MOST_NAME_BYTES} bytes at most",
             )
     if len(solution.sources) > messages.MOST_FILES:
         raise RefusedError(

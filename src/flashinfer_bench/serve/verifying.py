@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-FaultKind = Literal["unsigned", "wrong", "unknown_key", "gone"]
+FaultKind = Literal["unsigned", "wrong", "unknown_key", "repeated", "gone"]
 _KEY_DIGITS = 64
 
 
@@ -88,8 +88,10 @@ def verify(root: Path, keys: Mapping[str, str | None] | None = None) -> Signatur
         count += 1
         trace_id = _trace_id(line)
         entries = signed.get(trace_id, []) if trace_id is not None else []
-        met.add(trace_id or "")
         fault = _fault(line, [each for each, _, _ in entries], samples.get(trace_id or ""), keys)
+        if isinstance(fault, SignedTrace) and trace_id in met:
+            fault = "repeated", "this trace stands on a line before, too"
+        met.add(trace_id or "")
         if isinstance(fault, SignedTrace):
             known[fault.worker, fault.key] += 1
         else:
@@ -122,6 +124,8 @@ def _fault(
             return "wrong", f"its samples {lacking} its worker signed"
         if each.samples_sha256 is None and sampled:
             return "wrong", "it has samples, and its worker signed none"
+        if sampled and sampled != {each.samples_sha256}:
+            return "wrong", "it has other samples beside those that its worker signed"
     if keys is None:
         return covering[0]
     for each in covering:

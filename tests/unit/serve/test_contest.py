@@ -320,9 +320,12 @@ def test_a_token_opens_what_is_for_it(played: Played) -> None:
         ("GET", "/definitions/increment/workloads", None),
         ("GET", "/board/index.html", None),
         ("POST", "/workers", {}),
+        ("POST", f"/tasks/{entry}/cancel", None),
     ):
         assert status("ann", method, path, body) == 403, path
     assert status(ORGANISER, "POST", "/contest/reviews", review) == 200
+    assert status(ORGANISER, "POST", f"/tasks/{entry}/cancel") == 200
+    assert played.contest.entry(entry, as_team("ann")).log == ["the organiser ended it"]
 
 
 def closed(played: Played, folder: Path) -> Path:
@@ -418,6 +421,8 @@ def test_init_keeps_workloads_and_keys_to_the_organiser(tmp_path: Path) -> None:
         (("--teams", "ann", "--deadline", "2026-12-01T12:00:00"), "with its zone"),
         (("--teams", ORGANISER), "has a meaning of its own"),
         (("--teams", "a/b"), "cannot be a tenant"),
+        (("--teams", ""), "--teams names nobody"),
+        (("--teams", "ann", "--hardware", ""), "--hardware is empty"),
         ((), "--teams"),
     ],
 )
@@ -438,3 +443,40 @@ def test_a_folder_without_a_contest_is_named(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert f"{tmp_path} holds no contest: `contest init {tmp_path}` makes one" in done.stderr
+
+
+def test_the_same_code_under_another_name_is_verified_too(played: Played, tmp_path: Path) -> None:
+    played.enter("ann", 2.0, "one")
+    played.evaluate()
+    code = solution(f"{HONEST}# one 2.0 ann\n", name="two")
+    again = played.contest.enter(messages.NewEntry(solution=code), as_team("ann"), None)
+    assert (again.status, again.outcome) == ("ended", "passed")  # known, not measured again
+    played.close()
+
+    archive.write(played.root, played.contest.results(), KEY, tmp_path / "archive")
+
+    assert archive.verify(tmp_path / "archive").faults == ()
+
+
+def test_who_looks_for_results_does_not_close_the_contest(played: Played) -> None:
+    with pytest.raises(RefusedError, match="not closed yet"):
+        played.contest.results()
+
+    assert played.contest.state(as_team("ann")).is_open
+    assert played.enter("ann", 2.0)
+
+
+def test_a_team_is_ranked_once_when_its_rejected_entry_is_accepted_after_all(
+    played: Played,
+) -> None:
+    first, _ = played.enter("ann", 5.0, "a"), played.enter("ann", 4.0, "b")
+    played.enter("ben", 3.0)
+    played.evaluate()
+    review = played.contest.review
+    assert ranks(played.close()) == [("ann", 5.0), ("ben", 3.0)]
+    review(messages.NewReview(entry=first, state="rejected", reason="it copies"))
+    assert ranks(played.close()) == [("ann", 4.0), ("ben", 3.0)]
+
+    review(messages.NewReview(entry=first, state="accepted"))
+
+    assert ranks(played.close()) == [("ann", 5.0), ("ben", 3.0)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.errors import StorageError, UsageError
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve import service as service_module
+from flashinfer_bench.serve.app import app
 from flashinfer_bench.serve.database import Database, SqliteDatabase, open_store
 from flashinfer_bench.serve.queued import QueueLimits
 from flashinfer_bench.serve.refusals import RefusedError
@@ -398,7 +401,7 @@ def test_a_result_that_was_not_recorded_is_recorded_by_the_next_server(tmp_path:
     root = write_dataset(tmp_path / "dataset")
     store = tmp_path / "store.sqlite"
     first = service(TraceSet.from_path(root), database=SqliteDatabase(store))
-    first._recorder.catch_up = lambda: None  # type: ignore[method-assign,misc]  # it dies before that
+    first._recorder.catch_up = lambda *_: None  # type: ignore[method-assign,misc]  # it dies before that
     first.submit(submission(), LOCAL)
     do_all(first, register(first))
     first.close()
@@ -505,3 +508,71 @@ def test_lines_of_the_log_are_json_with_the_tasks_id(
 
     assert {line["task"] for line in lines} == {task}
     assert "RUNTIME_ERROR with n=100" in lines[2]["message"]
+
+
+@pytest.mark.parametrize("key", ["name", "author"])
+def test_a_name_too_long_for_a_file_is_refused_before_it_stops_what_others_submit(
+    key: str, tmp_path: Path
+) -> None:
+    root = write_dataset(tmp_path / "dataset")
+    running = service(TraceSet.from_path(root))
+    given = submission()
+
+    def named(text: str) -> messages.Submission:
+        solution = given.solution.model_copy(update={key: text})
+        return given.model_copy(update={"solution": solution})
+
+    with pytest.raises(RefusedError, match="cannot be a file's name"):
+        running.submit(named("é" * 101), LOCAL)
+    task = running.submit(named("é" * 100), LOCAL).task_id
+    do_all(running, register(running))
+
+    assert running.state(task, LOCAL).outcome == "evaluated"
+    assert len(list((root / "traces").rglob("*.jsonl"))) == 1
+    running.close()
+
+
+def test_what_cannot_be_recorded_holds_up_nobody_else(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "dataset")
+    store = tmp_path / "store.sqlite"
+    running = service(TraceSet.from_path(root), database=SqliteDatabase(store))
+    solution = submission().solution
+    for author in ("ann", "ben"):
+        given = solution.model_copy(update={"author": author, "name": author})
+        running.submit(messages.Submission(solution=given), LOCAL)
+    worker = register(running)
+    for folder in ("solutions", "traces"):
+        (root / folder).mkdir(exist_ok=True)
+        (root / folder / "ann").write_text("no folder")
+
+    grant = running.take(worker)
+    assert grant is not None
+    with pytest.raises(StorageError):
+        hand_in(running, grant)
+    do_all(running, worker)
+
+    assert [each.name for each in (root / "traces").iterdir() if each.is_dir()] == ["ben"]
+    for folder in ("solutions", "traces"):
+        (root / folder / "ann").unlink()
+    running.close()
+    service(TraceSet.from_path(root), database=SqliteDatabase(store)).close()
+    assert len(list((root / "traces" / "ann").rglob("*.jsonl"))) == 1
+
+
+@pytest.mark.parametrize("where", ["content", "description", "definition"])
+def test_half_a_character_is_refused(where: str, running: Service) -> None:
+    document = json.loads(submission().to_json())
+    holder = document["solution"]["sources"][0] if where == "content" else document["solution"]
+    holder[where] = "\N{REPLACEMENT CHARACTER}"
+    body = json.dumps(document).replace("\\ufffd", "\\ud800").encode()
+    app.state.service, app.state.is_open = running, True
+    app.state.only_own_names = False
+
+    async def send() -> httpx2.Response:
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.post(
+                "/evaluate", content=body, headers={"Content-Type": "application/json"}
+            )
+
+    assert asyncio.run(send()).status_code == 422

@@ -263,3 +263,21 @@ def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> 
     running.close()
 
     SqliteDatabase(store).close()  # a second time there is nothing to do
+
+
+def test_a_line_that_stands_twice_is_named(root: Path) -> None:
+    file = file_of(root, ".jsonl")
+    first, second = file.read_text().splitlines(keepends=True)
+
+    file.write_text(first + second + first)
+
+    assert faults(root) == [("repeated", 3)]
+
+
+def test_other_samples_beside_those_that_were_signed_are_named(root: Path) -> None:
+    file = file_of(root, ".samples.ndjson")
+    line = file.read_text()
+
+    file.write_text(line + line.replace("3.0", "2.0"))
+
+    assert faults(root) == [("wrong", 1)]

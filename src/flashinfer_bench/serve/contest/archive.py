@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,14 @@ def _ranked_again(folder: Path, faults: list[str]) -> tuple[ContestBoard, int]:
         for trace in trace_set.traces.get(name, []):
             if trace.evaluation is not None and trace.evaluation.provenance is not None:
                 traces[trace.evaluation.provenance.trace_id] = trace
-    entries = [_entry(each, traces, faults) for each in results.entries]
+    own_names: defaultdict[str, set[str]] = defaultdict(set)
+    for each in results.entries:
+        own_names[each.team].add(each.solution)
+    entries = []
+    for each in results.entries:
+        entered = trace_set.get_solution(each.solution)
+        code = None if entered is None else entered.hash()
+        entries.append(_entry(each, traces, own_names[each.team], code, faults))
     names = [each.definition for each in results.board.definitions]
     found = ranking.board(entries, results.rules, names, is_final=True)
     if found.to_json() != results.board.to_json():
@@ -151,10 +159,20 @@ def _ranked_again(folder: Path, faults: list[str]) -> tuple[ContestBoard, int]:
     return found, signed.traces
 
 
-def _entry(record: EntryRecord, traces: dict[str, Trace], faults: list[str]) -> ranking.RankedEntry:
+def _entry(  # all that an entry is compared with
+    record: EntryRecord,
+    traces: dict[str, Trace],
+    own_names: set[str],
+    code: str | None,
+    faults: list[str],
+) -> ranking.RankedEntry:
+    """Look at an entry; a team may enter code again under another name, and what is known of it answers then."""
+    met = set() if code is None else {code}
+
     def evaluated(ids: list[str]) -> ranking.Evaluated:
         found = [traces[each] for each in ids if each in traces]
-        if len(found) < len(ids) or any(each.solution != record.solution for each in found):
+        met.update(map(_solution_hash, found))
+        if len(found) < len(ids) or len(met) > 1 or any(t.solution not in own_names for t in found):
             faults.append(f"the traces of the entry {record.entry} are not those of {_RESULTS}")
         return ranking.evaluated(found, record.results)
 
@@ -167,6 +185,12 @@ def _entry(record: EntryRecord, traces: dict[str, Trace], faults: list[str]) -> 
         again=tuple(evaluated(each) for each in record.again),
         review=record.review,
     )
+
+
+def _solution_hash(trace: Trace) -> str:
+    assert trace.evaluation is not None
+    assert trace.evaluation.provenance is not None
+    return trace.evaluation.provenance.solution_hash
 
 
 def _files(folder: Path) -> set[str]:

@@ -184,7 +184,7 @@ class Contest:
 
     def results(self) -> messages.Results:
         """Give all that the ranking follows from; refused before the contest is closed."""
-        if not self.close().is_closed:
+        if self._closed_s() is None or not self.close().is_closed:
             raise RefusedError(409, "the contest is not closed yet: `contest close` closes it")
         entries, secret = self._ranked_entries(), self._secret()
         records = []

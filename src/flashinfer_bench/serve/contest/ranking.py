@@ -129,7 +129,8 @@ def _so_far(name: str, entries: Sequence[RankedEntry], rules: Rules) -> Definiti
 
 
 def _final(name: str, entries: Sequence[RankedEntry], rules: Rules) -> DefinitionBoard:
-    counted = [(each, each.again) for each in entries if each.again and not each.is_rejected]
+    leading = {each.entry for each in leaders(entries, rules)}  # reviews may have changed who leads
+    counted = [(each, each.again) for each in entries if each.again and each.entry in leading]
     return _board(name, entries, rules, counted)
 
 

@@ -101,6 +101,10 @@ def init(  # noqa: PLR0917  # click passes options by name
 
     roots = dataset_paths(local)
     place = Path(folder)
+    if not all(teams):
+        raise UsageError("--teams names nobody: give each team a name")
+    if not hardware:
+        raise UsageError("--hardware is empty: name one, or leave it out")
     require_outside(place, roots)
     chosen = chosen_settings(config, settings)
     with new_folder(place) as staging:

@@ -16,6 +16,7 @@ from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.capabilities import VERSION
 from flashinfer_bench.serve.changes import Changes
 from flashinfer_bench.serve.guard import Guard
+from flashinfer_bench.serve.leasing import OWN
 from flashinfer_bench.serve.metrics import metrics_text
 from flashinfer_bench.serve.refusals import RefusedError
 from flashinfer_bench.serve.routing import (
@@ -295,8 +296,12 @@ def metrics(service: Asked, request: Request, authorization: TokenHeader = None)
 
 
 @route("POST", "/workers", messages.AcceptedWorker)
-def register(registration: messages.Registration, service: Asked, _: AsWorker) -> Response:
+def register(registration: messages.Registration, service: Asked, caller: AsWorker) -> Response:
     """Offer a device."""
+    if caller.tenant != LOCAL.tenant and registration.name.partition("/")[0] == OWN:
+        raise RefusedError(
+            409, f"{OWN!r} is the server's own worker: give this one another name with --name"
+        )
     return answer_with(service.register(registration))
 
 

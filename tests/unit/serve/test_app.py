@@ -454,3 +454,16 @@ def _local() -> Any:
     from flashinfer_bench.serve.tokens import LOCAL
 
     return LOCAL
+
+
+def test_the_name_of_the_servers_own_worker_is_for_that_one(running: Service, ask: Ask) -> None:
+    given = json.loads(
+        messages.Registration(name="server", capability=capability(), key=KEY.public).to_json()
+    )
+    others = running.tokens.add("box", ["worker"])
+    said = ask("POST", "/workers", json=given, token=others)
+    own = ask("POST", "/workers", json=given, token=running.worker_token)
+
+    assert said.status_code == 409
+    assert "give this one another name with --name" in said.json()["detail"]
+    assert own.status_code == 200

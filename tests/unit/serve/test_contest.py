@@ -339,6 +339,9 @@ def closed(played: Played, folder: Path) -> Path:
 
 def test_an_archive_is_verified_to_the_byte(played: Played, tmp_path: Path) -> None:
     folder = closed(played, tmp_path / "archive")
+    again = tmp_path / "again"
+    archive.write(played.root, played.contest.results(), KEY, again)
+    assert (again / "manifest.sig").read_bytes() == (folder / "manifest.sig").read_bytes()
     report = archive.verify(folder, KEY.public)
     assert (report.faults, report.traces, report.contest) == ((), 14, "spring")
     assert report.board is not None

@@ -66,7 +66,7 @@ def write(dataset: Path, results: Results, key: SigningKey, folder: Path) -> Non
         require_kept(planned.merged, _REMEDY)
         planned.write(staging / _DATASET)
         (staging / _RESULTS).write_text(f"{results.to_json(indent=2)}\n", encoding="utf-8")
-        files = {name: sha256((staging / name).read_bytes()) for name in _files(staging)}
+        files = {name: sha256((staging / name).read_bytes()) for name in sorted(_files(staging))}
         manifest = Manifest(contest=results.rules.name, files=files)
         content = f"{manifest.to_json(indent=2)}\n".encode()
         (staging / _MANIFEST).write_bytes(content)

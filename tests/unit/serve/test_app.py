@@ -135,7 +135,9 @@ def test_a_thousand_polls_keep_nobody_waiting(running: Service) -> None:
         await asyncio.gather(*polls, return_exceptions=True)
         return took_s
 
-    assert with_client(running, act) < 10  # they wait for a minute; benchmarks/service.py says how much longer
+    assert (
+        with_client(running, act) < 10
+    )  # they wait for a minute; benchmarks/service.py says how much longer
 
 
 def test_many_who_wait_for_one_task_are_told_by_few_looks(

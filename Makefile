@@ -26,7 +26,7 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 	@$(BIN)/flashinfer-bench report html build/site --local examples/dataset --title FlashInfer-Bench
 
 # Where times count, a test has the machine to itself; all others run three at a time on two cores: many wait.
-ALONE := tests/gpu tests/contract/test_clocks.py \
+ALONE := tests/gpu tests/contract/test_clocks.py tests/browser/test_live_board.py \
 	$(addprefix tests/attacks/test_,$(addsuffix .py,attacks attack_test bystanders)) \
 	$(addprefix tests/docs/test_,$(addsuffix .py,apply_page bring_your_own_kernel debugging_page example_03)) \
 	$(addprefix tests/flow/test_,$(addsuffix .py,ab interrupts loaded_machine measuring misbehaviour stopping_rules))

@@ -18,6 +18,7 @@ QUICK = (
 )
 
 
+@pytest.mark.full
 def test_both_models_are_right_and_their_kernels_answer(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="its models are measured")
     environment = {**os.environ, "LAYERS": "1", "HF_HUB_OFFLINE": "1"}

@@ -133,6 +133,7 @@ def test_a_pull_request_with_a_kernel_that_fails_fails(repository: Repository) -
     assert repository.act(base) == 1, repository.said
 
 
+@pytest.mark.full
 def test_a_pull_request_that_changes_no_speed_passes(repository: Repository) -> None:
     base = repository.commit(WORK.format(times=4))
     repository.commit(WORK.format(times=4) + "# the same\n")

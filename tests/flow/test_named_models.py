@@ -13,7 +13,7 @@ from tests.marks import mostly_full
 pytest.importorskip("transformers", reason="its models are taken apart")
 
 
-@pytest.mark.parametrize("name", mostly_full(list(MODELS), "mixtral", "bert"))
+@pytest.mark.parametrize("name", mostly_full(list(MODELS), "bert"))
 def test_every_file_is_executed_and_wrong_kernels_are_refused_or_named(
     name: str, tmp_path: Path
 ) -> None:

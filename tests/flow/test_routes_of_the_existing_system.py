@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from flashinfer_bench.data import Solution
 from tests.flow.kernels import HONEST, INCREMENT, dataset, quick, slow, solution, wait_for
+from tests.loops import run_apart
 from tests.postgres import own_postgres
 
 pytest.importorskip("torch", reason="running solutions needs torch")
@@ -37,8 +36,7 @@ class Session:
             async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, timeout=90, **given)
 
-        with ThreadPoolExecutor(1) as pool:  # a browser's test may leave a loop in this thread
-            return pool.submit(asyncio.run, act()).result()
+        return run_apart(act())
 
     def evaluate(self, given: Solution, **options: Any) -> dict[str, Any]:
         """Submit, and expect to be taken."""

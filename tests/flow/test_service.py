@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -11,7 +10,6 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +26,7 @@ from tests.flow.service_processes import (
     place,
 )
 from tests.golden.test_document_schemas import faults
+from tests.loops import run_apart
 from tests.postgres import own_postgres
 
 pytest.importorskip("uvicorn", reason="the service's extra is not installed")
@@ -326,8 +325,7 @@ def test_programs_drive_the_app_within_their_own_process() -> None:
             return {**answer.json(), "health": (await client.get("/health")).json()}
 
     try:
-        with ThreadPoolExecutor(1) as pool:  # a browser's test may leave a loop in this thread
-            state = pool.submit(asyncio.run, act()).result()
+        state = run_apart(act())
     finally:
         scheduler.shutdown()
 

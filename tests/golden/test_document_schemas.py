@@ -20,7 +20,7 @@ FILES = {
     "visualize": "visualize-gemm.json",
     "decompose-file": "decompose.json",
     "dry-run": "plan.json",
-    "report-score": "score.json",
+    "score": "score.json",
     "compare": "compare-runs.json",
     "error": "error-usage.json",
 }
@@ -155,7 +155,6 @@ def command_names(group: click.Group, ctx: click.Context) -> Iterator[str]:
 
 SAME = {
     "trace": "traced",
-    "score": "report-score",
     "new-definition": "new",
     "new-solution": "new",
     "unpack": "pack",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import strategies as some
 
 from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
+from tests.loops import run_apart
 from tests.unit.serve.parts import KEY, capability, register, service, submission
 
 app = make_app()
@@ -133,9 +133,16 @@ def test_any_request_has_an_answer_or_a_sentence(
             body = data.draw(some.just(json.dumps(value).encode()) | some.binary(max_size=200))
             headers["Content-Type"] = b"application/json"
 
-        answer = asyncio.run(send(method, f"{url}?{urlencode(query)}", headers, body))
+        answer = run_apart(send(method, f"{url}?{urlencode(query)}", headers, body))
 
         assert answer.status_code < 500, (url, query, body, answer.text)
+        if answer.status_code == 307:  # a slash too many
+            assert (
+                answer.headers["location"]
+                .partition("?")[0]
+                .endswith(quote(url, safe="/%").rstrip("/"))
+            )
+            return
         if answer.status_code >= 400:
             assert isinstance(answer.json()["detail"], str)
             assert len(answer.text) < 2000

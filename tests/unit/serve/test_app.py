@@ -17,6 +17,7 @@ import pytest
 from flashinfer_bench.serve import messages
 from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
+from tests.loops import run_apart
 from tests.unit.serve.parts import KEY, capability, do_all, register, service, submission
 
 Ask = Callable[..., httpx2.Response]
@@ -43,7 +44,7 @@ def with_client(running: Service, do: Callable[[httpx2.AsyncClient], Awaitable[A
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
             return await do(client)
 
-    return asyncio.run(act())
+    return run_apart(act())
 
 
 @pytest.fixture
@@ -389,7 +390,7 @@ def test_a_page_of_the_web_cannot_reach_a_server_that_needs_no_token(running: Se
             urls = ("http://evil.example/health", "http://127.0.0.1:8000/health")
             return [(await client.get(url)).status_code for url in urls]
 
-    assert asyncio.run(act()) == [421, 200]
+    assert run_apart(act()) == [421, 200]
 
 
 def test_a_server_that_is_about_to_end_takes_nothing_and_says_when_to_come_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from flashinfer_bench.serve.app import make_app
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.tokens import LOCAL, SCOPES, Scope
 from tests.flow.kernels import write_dataset
+from tests.loops import run_apart
 from tests.unit.serve.parts import do_all, register, service, submission
 
 app = make_app()
@@ -42,7 +42,7 @@ def get(
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get(path, headers=headers, timeout=60)
 
-    return asyncio.run(act())
+    return run_apart(act())
 
 
 def evaluated(by: Service, caller: Any, name: str) -> None:

@@ -30,6 +30,7 @@ from flashinfer_bench.serve.signing import SigningKey
 from flashinfer_bench.serve.tokens import UNLIMITED, Requester
 from tests.commands import call
 from tests.flow.kernels import HONEST, solution, write_dataset
+from tests.loops import run_apart
 from tests.unit.serve.parts import register, signed, trace_of
 
 TEAMS = ("ann", "ben", "cat")
@@ -303,9 +304,7 @@ def test_a_token_opens_what_is_for_it(played: Played) -> None:
             return (await client.request(method, path, json=body, headers=headers)).status_code
 
     def status(*asked: object) -> int:
-        import asyncio
-
-        return asyncio.run(ask(*asked))  # type: ignore[arg-type]
+        return run_apart(ask(*asked))  # type: ignore[arg-type]
 
     review = {"entry": entry, "state": "rejected", "reason": "no"}
     assert status("ann", "GET", f"/contest/entries/{entry}") == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from flashinfer_bench.serve.running import JsonLogLine
 from flashinfer_bench.serve.service import Service
 from flashinfer_bench.serve.tokens import LOCAL, Quotas, Requester
 from tests.flow.kernels import write_dataset
+from tests.loops import run_apart
 from tests.postgres import emptied
 from tests.unit.serve.parts import (
     do_all,
@@ -575,4 +575,4 @@ def test_half_a_character_is_refused(where: str, running: Service) -> None:
                 "/evaluate", content=body, headers={"Content-Type": "application/json"}
             )
 
-    assert asyncio.run(send()).status_code == 422
+    assert run_apart(send()).status_code == 422

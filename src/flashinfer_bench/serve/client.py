@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlencode
 
 from flashinfer_bench.serve import messages
@@ -20,17 +20,14 @@ _POLL_S = 30.0
 _PAUSE_S = 0.5
 
 
-class ServiceClient:
-    """A server at a URL: submit, wait, list, cancel.
-
-    Raises `RefusedError` with the server's sentence, and `UnreachableError` where it does not answer.
-    """
+class LinkedClient:
+    """What clients of a server at a URL have in common: a context manager that ends its connections."""
 
     def __init__(self, server: str, token: str | None = None) -> None:
         self._link = HttpLink(server, token)
         self.server = self._link.server
 
-    def __enter__(self) -> ServiceClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -39,7 +36,14 @@ class ServiceClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        self._link.close()
+
+
+class ServiceClient(LinkedClient):
+    """A server at a URL: submit, wait, list, cancel.
+
+    Raises `RefusedError` with the server's sentence, and `UnreachableError` where it does not answer.
+    """
 
     def close(self) -> None:
         """End its connections."""

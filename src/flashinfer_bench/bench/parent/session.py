@@ -415,7 +415,9 @@ class Session:
         found = self._completed(decision, participants.candidate)
         if isinstance(found, Suspect):
             return found
-        if isinstance(found, Passed) and request.judgement.is_audited and not has_files:
+        rules = request.judgement
+        is_new = rules.is_audited and rules.task_notes is None and not has_files
+        if isinstance(found, Passed) and is_new:
             self._note_weakness(job, found)
         return unless_it_wants_a_gpu(found, job, self._device)
 

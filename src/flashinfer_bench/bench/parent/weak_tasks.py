@@ -44,8 +44,6 @@ class WeakTasks:
     def note(self, job: Job, found: tuple[JobNote, ...]) -> None:
         """Write down what was found, where there is a place for it; losing it costs another look."""
         file = self._file(job)
-        if file.exists():
-            return
         with contextlib.suppress(OSError):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = file.with_suffix(f".{secrets.token_hex(4)}")

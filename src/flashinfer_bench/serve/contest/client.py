@@ -7,35 +7,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from flashinfer_bench.data import Definition
+from flashinfer_bench.serve.client import LinkedClient
 from flashinfer_bench.serve.contest import messages
-from flashinfer_bench.serve.links import HttpLink, UnreachableError
+from flashinfer_bench.serve.links import UnreachableError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from flashinfer_bench.data import Solution
 
 _POLL_S = 30.0
 _PAUSE_S = 0.5
 
 
-class ContestClient:
+class ContestClient(LinkedClient):
     """A contest at a URL, for a team or an organiser; raises as `ServiceClient` does."""
-
-    def __init__(self, server: str, token: str | None = None) -> None:
-        self._link = HttpLink(server, token)
-        self.server = self._link.server
-
-    def __enter__(self) -> ContestClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._link.close()
 
     def state(self) -> messages.ContestState:
         """Ask what the contest is."""

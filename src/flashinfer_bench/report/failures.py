@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.judging.diagnosis import Diagnosis
 from flashinfer_bench.report.logs import headline, is_users_file, without_group_margin
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _NOT_THE_ERROR = {
     "sign_of_zero": re.compile(r"elements differ in the sign of zero"),
 }
 """What decides where values are wrong though no element is too far off, by how the log says it."""
+_HISTOGRAM = re.compile(r"^\s*(absolute error  elements$|up to 1e-?\d+  #)")
 _MOST_MESSAGES = 20
 _LONGEST_MESSAGE = 1_000
 _RULES = {
@@ -122,9 +124,13 @@ class Failure:
     """Where the solution's Python code was when its time was up; None in compiled code."""
     process_exit_code: int | None = None
     """With which its process ended itself."""
+    diagnosis: Diagnosis | None = None
+    """Of wrong values: where they lie, and the causes suspected, the most likely first."""
 
 
-def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure | None:
+def failure_of(
+    status: str, log: str, violations: Sequence[str] = (), diagnosis: Diagnosis | None = None
+) -> Failure | None:
     """Read a log; None for a job that passed."""
     if status == "PASSED":
         return None
@@ -144,6 +150,15 @@ def failure_of(status: str, log: str, violations: Sequence[str] = ()) -> Failure
         signal=ended["signal"] if ended else None,
         hung_at=_hung_at(lines),
         process_exit_code=int(exited["code"]) if exited else None,
+        diagnosis=diagnosis,
+    )
+
+
+def without_listed_values(log: str) -> str:
+    """Leave out the lines that a failure with a diagnosis has as numbers: first mismatches and histogram."""
+    lines = log.splitlines(keepends=True)
+    return "".join(
+        line for line in lines if not _MISMATCH.match(line) and not _HISTOGRAM.match(line)
     )
 
 

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.judging.diagnosis import diagnosis_in
 from flashinfer_bench.report.best import largest
-from flashinfer_bench.report.failures import Failure, failure_of, is_by_error
+from flashinfer_bench.report.failures import (
+    Failure,
+    failure_of,
+    is_by_error,
+    without_listed_values,
+)
 from flashinfer_bench.report.logs import headline, log_excerpt
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
 from flashinfer_bench.text.numbers import (
@@ -209,7 +215,9 @@ def job_result(
         task_notes=tuple(note.code for note in evaluation.task_notes),
         unaccounted_ms=performance.unaccounted_ms if performance else None,
         solution_hash=solution.hash(),
-        failure=failure_of(evaluation.status.value, evaluation.log, violations),
+        failure=failure_of(
+            evaluation.status.value, evaluation.log, violations, diagnosis_in(extra)
+        ),
         peak_memory_bytes=performance.peak_memory_bytes if performance else None,
         build_ms=performance.build_ms if performance else None,
         device=device,
@@ -220,7 +228,9 @@ def job_result(
 
 def with_log(result: JobResult, log: str) -> JobResult:
     """Give a job another log, and the failure that it says."""
-    return replace(result, log=log, failure=failure_of(result.status, log, result.violations))
+    known = result.failure.diagnosis if result.failure else None
+    failure = failure_of(result.status, log, result.violations, known)
+    return replace(result, log=log, failure=failure)
 
 
 def with_log_excerpt(result: JobResult, *, log_file: str | None = None) -> JobResult:
@@ -233,7 +243,15 @@ def for_document(
     results: Sequence[JobResult], *, log_file: str | None = None
 ) -> tuple[JobResult, ...]:
     """Cut logs to what a document holds; that of a failed build stands in the first job it failed."""
-    return tuple(with_log_excerpt(each, log_file=log_file) for each in _with_logs_once(results))
+    told = map(_with_values_once, _with_logs_once(results))
+    return tuple(with_log_excerpt(each, log_file=log_file) for each in told)
+
+
+def _with_values_once(result: JobResult) -> JobResult:
+    """Take out of a log what the diagnosis beside it says as numbers."""
+    if result.failure is None or result.failure.diagnosis is None:
+        return result
+    return replace(result, log=without_listed_values(result.log))
 
 
 def _with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:

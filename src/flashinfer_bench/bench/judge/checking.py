@@ -10,6 +10,7 @@ import torch
 
 from flashinfer_bench.bench.judge.answers import task_notes
 from flashinfer_bench.bench.judge.calls import FIRST, CallId
+from flashinfer_bench.bench.judge.diagnosing import WrongSample, diagnosis_of
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
@@ -53,6 +54,7 @@ class Checker:
         except DatasetError as error:
             raise ReferenceFailedError(str(error)) from error
         self._cases: dict[str, Case] = {}
+        self._wrong: dict[str, WrongSample] = {}
 
     @property
     def least_outputs(self) -> int:
@@ -119,9 +121,8 @@ class Checker:
                 self._check_inputs(participant, kept, slot, sets[slot])
                 expected = self._oracle.run(sets[slot]) if self._judge.needs_expected else ()
                 was_good = participant.findings.verdict.is_accepted
-                self._hear(
-                    participant, kept, JudgedCall(sets[slot], kept.outputs[position], expected)
-                )
+                call = JudgedCall(sets[slot], kept.outputs[position], expected)
+                self._hear(participant, kept, call, slot)
                 if was_good and not participant.findings.verdict.is_accepted:
                     evidence = (
                         f"trial {kept.trial}, call {kept.call}: right when it was checked first, "
@@ -225,8 +226,19 @@ class Checker:
             evidence = f"trial {kept.trial}, call {kept.call}: inputs differ after the call"
             participant.findings.report("changed_inputs", evidence)
 
-    def _hear(self, participant: Participant, kept: KeptSample, call: JudgedCall) -> None:
+    def diagnose(self, participant: Participant) -> None:
+        """Say what is wrong with the first call that was wrong, and why that may be; it is made once more for that."""
+        wrong = self._wrong.get(participant.link.name)
+        if wrong is not None and self._judge.needs_expected:
+            found = diagnosis_of(wrong, participant, self._oracle, self._tolerance)
+            participant.findings.diagnosis = found
+
+    def _hear(
+        self, participant: Participant, kept: KeptSample, call: JudgedCall, slot: int = 0
+    ) -> None:
         verdict = self._case(participant).hear(call).placed(f"trial {kept.trial}, call {kept.call}")
+        if not verdict.is_accepted:
+            self._wrong.setdefault(participant.link.name, WrongSample(kept, slot, call.got))
         if not verdict.is_accepted and _nothing_was_written(call.got):
             explanation = f"{self._unwritten(participant)}\n{verdict.explanation}"
             verdict = replace(verdict, explanation=explanation)

@@ -151,6 +151,8 @@ class JobEvaluation:
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
                 self._checker.check_unusual(participant, self._settings.num_trials - 1)
+            elif self._rules.is_audited:
+                self._checker.diagnose(participant)
         return self._result()
 
     # ---------------------------------------------------------------- opening

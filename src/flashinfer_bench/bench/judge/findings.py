@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.outcomes import Errors, JobNote, Wrong
 from flashinfer_bench.judging import JudgeVerdict
+from flashinfer_bench.judging.diagnosis import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ class Findings:
     strided_elements: int = 0
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
+    diagnosis: dict[str, Any] | None = None
+    """What is wrong with the first wrong call, and the causes suspected, as JSON."""
     unusual_faults: dict[str, str] = field(default_factory=dict)
     """What was wrong, of the families that failed."""
 
@@ -48,6 +51,8 @@ class Findings:
         """Return the largest differences found."""
         found = self.verdict
         extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
+        if self.diagnosis is not None:
+            extra |= {KEY: self.diagnosis}
         return Errors(
             found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
         )

@@ -75,6 +75,11 @@ class Link:
         self.phases = participant.phases
         self._budget_s = self._limit_s = limit_s
 
+    @property
+    def has_time_to_spare(self) -> bool:
+        """Whether more than half of the seconds that this candidate has in a job are left."""
+        return 2 * self._budget_s > self._limit_s
+
     def ask(
         self, request: ToCandidate, expected: type[Answer], descriptors: Sequence[int] = ()
     ) -> Answer:

@@ -24,7 +24,7 @@ from flashinfer_bench.tensors.outputs import fingerprint, mismatch
 from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, mutated_of, plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from flashinfer_bench.bench.outcomes import JobNote
@@ -202,6 +202,23 @@ class Oracle:
             raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
         produced = list(result) if isinstance(result, tuple | list) else [result]
         self._require_returned(produced)
+        return [*produced, *mutated_of(self.inputs, own)]
+
+    def run_altered(
+        self, function: Callable[..., Any] | None, arguments: Sequence[Any], *, limit_s: float
+    ) -> list[torch.Tensor] | None:
+        """Run an altered reference, or the reference on other inputs; None where that gives no outputs in time."""
+        self._device.seed_generators(0)
+        try:
+            own = self._with_own_mutated(arguments)
+            with _interrupted_after(limit_s):
+                result = (function or self._reference)(*own)
+                self._device.synchronize()
+        except (_OverdueError, Exception, SystemExit):  # it is no reference: nobody is at fault
+            return None
+        produced = list(result) if isinstance(result, tuple | list) else [result]
+        if not all(isinstance(each, torch.Tensor) for each in produced):
+            return None
         return [*produced, *mutated_of(self.inputs, own)]
 
     def _with_own_mutated(self, arguments: Sequence[Any]) -> list[Any]:

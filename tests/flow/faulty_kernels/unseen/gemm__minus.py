@@ -1,0 +1,3 @@
+# cause: wrong_sign
+def run(A, B, bias):
+    return A @ B.T - bias

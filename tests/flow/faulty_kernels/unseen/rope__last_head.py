@@ -1,0 +1,13 @@
+# cause: wrong_head
+import torch
+
+
+def rotate(x, cos, sin):
+    first, second = x.float().chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
+
+
+def run(q, k, cos_sin_cache, positions):
+    cos, sin = cos_sin_cache[positions].unsqueeze(1).chunk(2, dim=-1)
+    heads = torch.tensor([0, 1, 2, 2])
+    return rotate(q[:, heads], cos, sin), rotate(k, cos, sin)

@@ -1,0 +1,3 @@
+# cause: transposed
+def run(A, B, bias):
+    return A @ B.reshape(200, 48) + bias

@@ -1,0 +1,12 @@
+# cause: off_by_one
+import torch
+
+
+def rotate(x, cos, sin):
+    first, second = x.float().chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
+
+
+def run(q, k, cos_sin_cache, positions):
+    cos, sin = cos_sin_cache[(positions + 1) % 64].unsqueeze(1).chunk(2, dim=-1)
+    return rotate(q, cos, sin), rotate(k, cos, sin)

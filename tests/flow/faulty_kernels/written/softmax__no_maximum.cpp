@@ -1,0 +1,14 @@
+// cause: overflow
+#include <cmath>
+#include <tvm/ffi/tvm_ffi.h>
+void run(tvm::ffi::TensorView logits, double temperature, tvm::ffi::TensorView probs) {
+  const float* in = static_cast<const float*>(logits.data_ptr());
+  float* out = static_cast<float*>(probs.data_ptr());
+  int64_t n = logits.size(1);
+  for (int64_t r = 0; r < logits.size(0); ++r, in += n, out += n) {
+    float sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += out[i] = std::exp(in[i] / float(temperature));
+    for (int64_t i = 0; i < n; ++i) out[i] /= sum;
+  }
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);

@@ -113,8 +113,9 @@ def main() -> None:
             flush=True,
         )
         slower = dataset(place / "slower", waiting, options.device)
-        for name, candidate in (("same build", same), (f"{options.wait} wait", slower)):
-            count_verdicts(name, place, candidate, same, options)
+        candidates = {"same": ("same build", same), "wait": (f"{options.wait} wait", slower)}
+        for kind in options.kinds:
+            count_verdicts(*candidates[kind], place, same, options)
 
 
 def arguments() -> argparse.Namespace:
@@ -128,6 +129,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"])
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0")
     parser.add_argument("--mode", default="eager", choices=["eager", "compiled", "graphs"])
+    kinds = ("same", "wait")
+    parser.add_argument("--kinds", nargs="+", default=kinds, choices=kinds, help="what to compare")
     parser.add_argument("--jobs", type=int, default=1, help="comparisons at a time")
     options = parser.parse_args()
     if options.jobs > 1 and options.device != "cpu":
@@ -145,7 +148,7 @@ def machine(device: str) -> str:
 
 
 def count_verdicts(
-    name: str, place: Path, candidate: Path, baseline: Path, options: argparse.Namespace
+    name: str, candidate: Path, place: Path, baseline: Path, options: argparse.Namespace
 ) -> None:
     """Compare two sides `--pairs` times, each with a seed of its own; print each verdict, and how many."""
     began = time.monotonic()

@@ -5,12 +5,18 @@ Names, axes, inputs and their order follow the rules of FlashInfer Trace; refere
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data import Definition
+from flashinfer_bench.data import Definition, save_json_file
+from flashinfer_bench.data.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
 
 _VOCABULARIES = (128256, 129280, 131072, 151552, 151936, 163840, 202048)
 _NORMS = (128, 512, 1536, 2048, 4096, 5120, 7168)
@@ -97,6 +103,18 @@ def workload(
     uid = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{made.name}/{axes}"))
     line = {"axes": axes, "inputs": inputs, "uuid": uid}
     return {"definition": made.name, "workload": line, "solution": None, "evaluation": None}
+
+
+def write(folder: Path, names: Iterable[str] = NAMES) -> Path:
+    """Write a dataset of these definitions, with one workload each."""
+    layout = Layout(folder)
+    for name in names:
+        made = definition(name)
+        save_json_file(made, layout.definition_file(made))
+        lines = layout.workload_file(made)
+        lines.parent.mkdir(parents=True, exist_ok=True)
+        lines.write_text(f"{json.dumps(workload(made))}\n")
+    return folder
 
 
 def _input(name: str, steps: dict[str, int], axes: dict[str, int]) -> dict[str, Any]:

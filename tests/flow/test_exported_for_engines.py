@@ -88,7 +88,7 @@ from kernels import LocalLayerRepository, Mode, get_local_kernel, kernelize, use
 from kernels import use_kernel_mapping
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
-if not hasattr(LlamaRMSNorm, "kernel_layer_name"):  # transformers names it only to the releases of kernels that it wants
+if not hasattr(LlamaRMSNorm, "kernel_layer_name"):  # it does so for other releases
     use_kernel_forward_from_hub("RMSNorm")(LlamaRMSNorm)
 mode, folder = Mode.INFERENCE, Path(sys.argv[1])
 sizes = dict(vocab_size=256, hidden_size=4096, intermediate_size=256, num_hidden_layers=2)
@@ -157,9 +157,7 @@ def test_kernels_loads_the_layer_and_calls_it(dataset: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("epsilon", "calls"), [("1e-5", "{'kernel': 5}"), ("1e-6", "{}")]
-)
+@pytest.mark.parametrize(("epsilon", "calls"), [("1e-5", "{'kernel': 5}"), ("1e-6", "{}")])
 def test_layers_of_transformers_call_the_kernel_where_their_epsilon_fits(
     dataset: Path, tmp_path: Path, epsilon: str, calls: str
 ) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.parent.build_copies import Rehearsals, merge
-from flashinfer_bench.compile.cache import solution_folder
 from tests.flow.kernels import HONEST, solution
 
 if TYPE_CHECKING:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from flashinfer_bench.bench import Benchmark
+from flashinfer_bench.bench.outcomes import DatasetFault
+from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
 from tests.commands import call
-from tests.flow.kernels import write_dataset
+from tests.flow.kernels import dataset, quick, solution, write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +58,112 @@ def test_a_refused_build_option_is_one_line_that_names_it(root: Path, tmp_path: 
 
     assert done.returncode == 3
     assert "'-fplugin=mine.so' is not allowed: it runs other programs" in done.stderr
+
+
+DOUBLE = Definition.model_validate(
+    {
+        "name": "double",
+        "op_type": "elementwise",
+        "axes": {"rows": {"type": "var"}, "n": {"type": "const", "value": 16}},
+        "inputs": {"x": {"shape": ["rows", "n"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["rows", "n"], "dtype": "float32"}},
+        "reference": "def run(x):\n    return x * 2\n",
+        "properties": [
+            {"type": "permutation", "axis": "rows"},
+            {"type": "split", "axis": "rows"},
+            {"type": "scaling", "inputs": ["x"]},
+        ],
+    }
+)
+REMEMBERS = """\
+seen = {{}}
+
+def run(x):
+    key = {key}
+    if key not in seen:
+        seen[key] = x * 2
+    return seen[key].clone()
+"""
+KERNELS = {
+    "honest": "def run(x):\n    return x * 2\n",
+    "permutation of rows": REMEMBERS.format(key="round(float(x.double().sum()), 9)"),
+    "split of rows": REMEMBERS.format(key="tuple(x[0].tolist())"),
+    "scaling of x": "def run(x):\n    return x.clamp(max=1.0) * 2\n",
+}
+UNIFORM = {"type": "random", "distribution": {"type": "uniform"}}
+
+
+def rows_of(definition: Definition, **kernels: str) -> TraceSet:
+    """A dataset with one workload of 32 rows."""
+    made = [solution(text, name=name, definition="double") for name, text in kernels.items()]
+    held = dataset(*made, definition=definition)
+    workload = Workload(axes={"rows": 32}, inputs={"x": UNIFORM})
+    held.workloads["double"] = [Trace(definition="double", workload=workload)]
+    return held
+
+
+def run(held: TraceSet, **settings: Any) -> dict[str, Any]:
+    """Run a dataset in memory; give each solution's evaluation by its name, or how else its job ended."""
+    with Benchmark(held, quick(**settings), device="cpu") as benchmark:
+        steps = list(benchmark.run(benchmark.plan(), dump_traces=False))
+    return {
+        step.job.solution.name: step.outcome if step.trace is None else step.trace.evaluation
+        for step in steps
+    }
+
+
+@pytest.fixture(scope="module")
+def with_properties() -> dict[str, Any]:
+    return run(rows_of(DOUBLE, **KERNELS))
+
+
+@pytest.mark.parametrize("broken", [name for name in KERNELS if name != "honest"])
+def test_a_broken_property_fails_a_kernel_that_is_right_otherwise(
+    with_properties: dict[str, Any], broken: str
+) -> None:
+    found = with_properties[broken]
+
+    (violation,) = found.correctness.extra["violations"]
+    assert found.status == "INCORRECT_NUMERICAL"
+    assert violation["code"] == "broken_property"
+    assert violation["evidence"].startswith(f"{broken}: ")
+
+
+def test_a_kernel_that_has_the_properties_passes(with_properties: dict[str, Any]) -> None:
+    assert with_properties["honest"].status == "PASSED"
+
+
+def test_without_the_declaration_those_kernels_pass() -> None:
+    silent = DOUBLE.model_copy(update={"properties": []})
+
+    found = run(rows_of(silent, **KERNELS))
+
+    assert {each.status for each in found.values()} == {"PASSED"}
+
+
+def test_a_property_that_the_reference_lacks_is_the_datasets_fault() -> None:
+    odd = DOUBLE.model_copy(update={"reference": "def run(x):\n    return x * 2 + 1\n"})
+    held = rows_of(odd, honest="def run(x):\n    return x * 2 + 1\n")
+
+    fault = run(held)["honest"]
+
+    assert isinstance(fault, DatasetFault)
+    assert "the reference does not have the declared property, scaling of x" in fault.explanation
+
+
+DRAWS = """\
+import os, torch
+
+def run(x):
+    return x * (2 + 1e-6 * os.urandom(1)[0])
+"""
+
+
+def test_bitwise_repeatability_is_a_figure_and_no_failure() -> None:
+    silent = DOUBLE.model_copy(update={"properties": []})
+
+    found = run(rows_of(silent, honest=KERNELS["honest"], wavers=DRAWS))
+
+    assert {each.status for each in found.values()} == {"PASSED"}
+    assert found["honest"].correctness.bitwise_repeatable is True
+    assert found["wavers"].correctness.bitwise_repeatable is False

@@ -17,7 +17,7 @@ from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
-from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
 Role = Literal["judge", "candidate"]
 Phase = Literal["prepare", "plan"]
@@ -169,13 +169,14 @@ class Prepare(Message, frozen=True):
     """Make the inputs of one sample: `count` distinct sets from one seed.
 
     With `repeat`, a number, all sets are alike, and torch's generators are seeded anew for each number. With a
-    `family`, content is unusual: see `tensors.unusual`.
+    `family`, content is unusual: see `tensors.unusual`. A `change` is made to what was made.
     """
 
     seed: int
     count: int
     repeat: int | None = None
     family: str | None = None
+    change: InputChange | None = None
 
 
 class Go(Message, frozen=True):

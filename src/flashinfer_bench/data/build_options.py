@@ -177,4 +177,4 @@ def _reason(key: str, option: str) -> str:
     for pattern, reason in _REASONS:
         if re.match(pattern, option):
             return reason
-    return f"it is not on the list for {key}; there are {_EXAMPLES[key]} (docs/formats.md)"
+    return f"it is not on the list for {key}; there are {_EXAMPLES[key]} (docs/problems.md)"

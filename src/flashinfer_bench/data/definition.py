@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_empty, is_none
+from flashinfer_bench.data.properties import Property, fault_of
 from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec
 from flashinfer_bench.data.wording import listed
 from flashinfer_bench.data.workload import RandomInput
@@ -71,6 +72,8 @@ class Definition(Shaped, Entity):
     """Expression over axes: bytes no correct kernel can avoid moving."""
     min_flops: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Expression over axes: operations no correct kernel can avoid."""
+    properties: list[Property] = Field(default_factory=list, exclude_if=is_empty)
+    """How outputs must change when inputs are changed in a known way; held against every solution."""
 
     @field_validator("reference")
     @classmethod
@@ -101,6 +104,10 @@ class Definition(Shaped, Entity):
             unknown = expressions.parse(text).names - self.axes.keys() if text else ()
             if unknown:
                 raise ValueError(f"{field} uses unknown axis {listed(sorted(unknown))}")
+        for declared in self.properties:
+            fault = fault_of(declared, self.inputs, self.outputs)
+            if fault is not None:
+                raise ValueError(f"properties: {declared.label}: {fault}")
         return self
 
     def signature(self) -> Signature:
@@ -123,6 +130,7 @@ class Definition(Shaped, Entity):
         judged_by: list[Any] = [self.op_type, self.judge, self.constraints, self.reference]
         minima = {"min_bytes": self.min_bytes, "min_flops": self.min_flops}
         judged_by += [{name: text} for name, text in minima.items() if text is not None]
+        judged_by += [declared.to_dict() for declared in self.properties]
         content = [
             self.signature().to_dict(),
             *judged_by,

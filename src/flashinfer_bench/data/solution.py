@@ -54,7 +54,7 @@ class SourceFile(Entity):
 
 
 class CompileOptions(Entity):
-    """Options of compilers beside our own, of those that are allowed (docs/formats.md); a part of the hash."""
+    """Options of compilers beside our own, of those that are allowed (docs/problems.md); a part of the hash."""
 
     cflags: list[NonEmptyStr] = Field(default_factory=list)
     """Of the C++ compiler, such as `-O3` or `-ffast-math`."""

@@ -16,13 +16,14 @@ import torch
 from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
+from flashinfer_bench.tensors.input_changes import apply_change
 from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.data.distributions import Distribution
-    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+    from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
 
 Argument = torch.Tensor | bool | int | float | None
@@ -78,11 +79,18 @@ class InputMaker:
         self._sets = []
 
     def prepare(
-        self, seed: int, count: int, *, family: str | None = None, is_repeated: bool = False
+        self,
+        seed: int,
+        count: int,
+        *,
+        family: str | None = None,
+        is_repeated: bool = False,
+        change: InputChange | None = None,
     ) -> list[list[Argument]]:
         """Fill `count` sets of inputs; the same buffers serve every call.
 
-        With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike.
+        With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike. A
+        `change` is made at the end.
         """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
@@ -93,7 +101,17 @@ class InputMaker:
             self._fill(arguments, choices)
             if family is not None:
                 self._make_unusual(family, arguments)
+            if change is not None:
+                apply_change(change, arguments, self._others(change))
         return self._sets[:count]
+
+    def _others(self, change: InputChange) -> list[Argument]:
+        """Make the inputs of a second call, in buffers of their own."""
+        if change.kind != "spliced":
+            return []
+        others = self._allocate()
+        self._fill(others, random.Random(change.seed))  # noqa: S311  # as above
+        return others
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
         for plan, argument in zip(self._plans, arguments, strict=True):

@@ -98,6 +98,22 @@ class InputPlan(msgspec.Struct, frozen=True):
     """Whether the call writes into it: its content after the call is one more output, behind those declared."""
 
 
+NOT_CHANGED = -1
+
+
+class InputChange(msgspec.Struct, frozen=True):
+    """What becomes of the inputs of a call before it runs.
+
+    `permuted`: entries along a dimension in an order that follows from `seed`. `spliced`: their second half is that
+    of the call with `seed`. `scaled`: times two. `dims`: which dimension of each input, in call order; -1 for those
+    that stay; any other number for those that are scaled.
+    """
+
+    kind: Literal["permuted", "spliced", "scaled"]
+    dims: tuple[int, ...]
+    seed: int = 0
+
+
 def mutated_of(plans: Sequence[InputPlan], arguments: Sequence[Any]) -> list[Any]:
     """Pick the arguments that a call writes into."""
     return [value for plan, value in zip(plans, arguments, strict=True) if plan.is_mutated]

@@ -268,7 +268,11 @@ class _Harness:
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
-            seed, count, family=request.family, is_repeated=is_repeated
+            seed,
+            count,
+            family=request.family,
+            is_repeated=is_repeated,
+            change=request.change,
         )
         self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:

@@ -150,8 +150,14 @@ class JobEvaluation:
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._checker.check_unusual(participant, self._settings.num_trials - 1)
+                self._check_untimed(participant, self._settings.num_trials - 1)
         return self._result()
+
+    def _check_untimed(self, participant: Participant, trial: int) -> None:
+        """Look at what timed calls do not show: the same bits twice, declared properties, unusual inputs."""
+        self._checker.check_repeatable(participant, trial, most=self._slot_count)
+        self._checker.check_properties(participant, trial)
+        self._checker.check_unusual(participant, trial)
 
     # ---------------------------------------------------------------- opening
 

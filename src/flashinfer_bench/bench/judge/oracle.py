@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
     from flashinfer_bench.tensors.devices import Device
+    from flashinfer_bench.tensors.planned import InputChange
 
 _GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
 _UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64 run
@@ -81,6 +82,7 @@ class Oracle:
         cache_root: Path,
     ) -> None:
         self.definition = definition
+        self.axes = dict(workload.axes)
         self._device = device
         self._subject = subject_of(definition.name, workload.uuid)
         self.remedy = _remedy(definition, workload)
@@ -107,6 +109,8 @@ class Oracle:
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
         self.limit_s: float | None = None
         """How long one call of the reference may take, in Python code at least."""
+        self.sound_properties: set[object] = set()
+        """Properties that the reference has, by judge and tolerance: for this workload, whatever the key."""
         self.task_notes: dict[object, tuple[JobNote, ...] | None] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
@@ -151,13 +155,20 @@ class Oracle:
         return call_seed(self._key, self._subject, trial, call)
 
     def inputs_of(
-        self, trial: int, call: int, count: int = 1, *, family: str | None = None
+        self,
+        trial: int,
+        call: int,
+        count: int = 1,
+        *,
+        family: str | None = None,
+        change: InputChange | None = None,
     ) -> list[list[Any]]:
         """Make the input sets of a sample again; valid until the next time this is called."""
         if trial != self._trial:
             self._maker.open_trial(self.trial_seed(trial))
             self._trial = trial
-        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
+        seed = self.call_seed(trial, call)
+        return self._maker.prepare(seed, count, family=family, change=change)
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""

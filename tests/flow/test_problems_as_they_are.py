@@ -167,3 +167,106 @@ def test_bitwise_repeatability_is_a_figure_and_no_failure() -> None:
     assert {each.status for each in found.values()} == {"PASSED"}
     assert found["honest"].correctness.bitwise_repeatable is True
     assert found["wavers"].correctness.bitwise_repeatable is False
+
+
+GATHER = Definition.model_validate(
+    {
+        "name": "double",
+        "op_type": "elementwise",
+        "axes": {"rows": {"type": "var"}, "n": {"type": "const", "value": 16}},
+        "inputs": {
+            "x": {"shape": ["rows", "n"], "dtype": "float32"},
+            "picked": {"shape": ["rows"], "dtype": "int64"},
+            "factor": {"shape": None, "dtype": "float32"},
+        },
+        "outputs": {"y": {"shape": ["rows", "n"], "dtype": "float32"}},
+        "reference": """\
+import torch
+
+def make(axes_and_scalars, device):
+    rows, n = axes_and_scalars["rows"], axes_and_scalars["n"]
+    x = torch.randn(rows, n, device=device)
+    return {"x": x, "picked": torch.randperm(rows, device=device), "unused": 3}
+
+def run(x, picked, factor):
+    if rows_repeat(picked):
+        raise ValueError("not a permutation")
+    return x[picked] * factor
+
+def rows_repeat(picked):
+    return len(set(picked.tolist())) != len(picked)
+""",
+        "custom_inputs_entrypoint": "make",
+    }
+)
+PICKS = "def run(x, picked, factor):\n    return x[picked] * factor\n"
+IGNORES = "def run(x, picked, factor):\n    return x * factor\n"
+CUSTOM = {"type": "custom"}
+
+
+def generated(reference: str | None = None, rows: int = 32, **kernels: str) -> TraceSet:
+    """A dataset whose inputs come from its own function."""
+    definition = GATHER if reference is None else GATHER.model_copy(update={"reference": reference})
+    held = rows_of(definition, **kernels)
+    factor = {"type": "scalar", "value": 2.0}
+    inputs = {"x": CUSTOM, "picked": CUSTOM, "factor": factor}
+    workload = Workload(axes={"rows": rows}, inputs=inputs)
+    held.workloads["double"] = [Trace(definition="double", workload=workload)]
+    return held
+
+
+@pytest.mark.parametrize("rows", [0, 1, 32])
+def test_inputs_come_from_the_definitions_own_function_at_all_sizes(rows: int) -> None:
+    found = run(generated(rows=rows, picks=PICKS))
+
+    assert found["picks"].status == "PASSED"
+    assert [note.code for note in found["picks"].task_notes] == ["empty_axis"] * (rows == 0)
+
+
+def test_a_kernel_that_is_wrong_on_generated_inputs_is_found() -> None:
+    assert run(generated(ignores=IGNORES))["ignores"].status == "INCORRECT_NUMERICAL"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return {'x': torch.randn(rows, n)}", "does not make 'picked'"),
+        ("return {'x': torch.randn(n), 'picked': torch.arange(rows)}", "makes 'x' float32 [16], where float32 [32,"),
+        ("return {'x': torch.randn(rows, n).double(), 'picked': torch.arange(rows)}", "makes 'x' float64"),
+        ("return {'x': torch.full((rows, n), float('nan')), 'picked': torch.arange(rows)}", "not finite"),
+        ("return [torch.randn(rows, n)]", "gives a list, not inputs by name"),
+        ("raise ValueError('no inputs today')", "ValueError: no inputs today"),
+        ("open('/proc/1/environ').read()", "Permission"),
+        ("import os; return {'x': torch.randn(rows, n), 'picked': torch.tensor([*os.urandom(rows)])}", "same seed"),
+    ],
+)  # fmt: skip
+def test_a_function_that_makes_wrong_inputs_is_the_datasets_fault(body: str, says: str) -> None:
+    start = GATHER.reference.index("    x = torch.randn")
+    end = GATHER.reference.index("def run(")
+    reference = f"{GATHER.reference[:start]}    {body}\n\n{GATHER.reference[end:]}"
+
+    fault = run(generated(reference, picks=PICKS))["picks"]
+
+    assert isinstance(fault, DatasetFault)
+    assert "the definition's function for inputs" in fault.explanation
+    assert says in fault.explanation
+
+
+def test_a_custom_input_without_a_function_is_the_datasets_fault() -> None:
+    silent = GATHER.model_copy(update={"custom_inputs_entrypoint": None})
+    held = generated(picks=PICKS)
+    held.definitions["double"] = silent
+
+    fault = run(held)["picks"]
+
+    assert isinstance(fault, DatasetFault)
+    assert "names no function that makes inputs (custom_inputs_entrypoint)" in fault.explanation
+
+
+def test_the_same_seed_generates_the_same_inputs() -> None:
+    off = "def run(x, picked, factor):\n    return x * 0 + 100\n"
+
+    first, again, other = (run(generated(off=off), seed=seed)["off"] for seed in (3, 3, 4))
+
+    errors = [each.correctness.max_absolute_error for each in (first, again, other)]
+    assert errors[0] == errors[1] != errors[2]

@@ -127,6 +127,8 @@ class Build(Message, frozen=True):
 class OpenWorkload(Message, frozen=True):
     """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second.
 
+    With `has_generated`, what the definition's function made comes as one more.
+
     With `has_output_buffers`, output buffers are made and poisoned before each call, whether this candidate
     writes into them or not: preparing must cost all participants of a job the same.
     """
@@ -141,6 +143,7 @@ class OpenWorkload(Message, frozen=True):
     has_output_buffers: bool
     least_outputs: int
     """How many outputs must be returned; the others may be missing, or None."""
+    has_generated: bool = False
 
 
 class OpenTrial(Message, frozen=True):

@@ -56,6 +56,13 @@ class SafetensorsInput(Entity):
     """Whether every call gets its rows, along the first dimension, in another order: each row stays what it is."""
 
 
+class CustomInput(Entity):
+    """An input that the definition's own function makes, `custom_inputs_entrypoint`."""
+
+    type: Literal["custom"] = "custom"
+    """Marks it."""
+
+
 def _input_kind(source: object) -> str:
     """Tell the kind of an input; an object without `type` is known by its keys."""
     if not isinstance(source, Mapping):
@@ -98,7 +105,8 @@ class InputStatistics(Entity):
 InputSpec = Annotated[
     Annotated[RandomInput, Tag("random")]
     | Annotated[ScalarInput, Tag("scalar")]
-    | Annotated[SafetensorsInput, Tag("safetensors")],
+    | Annotated[SafetensorsInput, Tag("safetensors")]
+    | Annotated[CustomInput, Tag("custom")],
     Discriminator(_input_kind),
 ]
 

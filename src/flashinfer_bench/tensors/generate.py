@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.data.distributions import Normal
+from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.input_changes import apply_change
@@ -33,7 +34,7 @@ _WITHOUT_POOL = frozenset({"scalar", "absent"})
 class InputMaker:
     """Makes the inputs of one workload, trial by trial and call by call."""
 
-    FIXED_ATTRIBUTES = ("_plans", "_changing", "_device", "_files")
+    FIXED_ATTRIBUTES = ("_plans", "_changing", "_device", "_files", "_generated")
 
     def __init__(
         self,
@@ -41,8 +42,18 @@ class InputMaker:
         device: torch.device,
         *,
         files: Mapping[str, torch.Tensor] | None = None,
+        generated: Sequence[Mapping[str, torch.Tensor]] = (),
     ) -> None:
+        """Make nothing yet; `generated` are the variants of what the definition's function makes."""
         self._plans = tuple(plans)
+        made = [plan for plan in self._plans if plan.source == "generated"]
+        if made and not generated:
+            raise DatasetError(
+                f"input {made[0].tensor.name!r} is made by the definition's function, which only a run calls"
+            )
+        self._generated = tuple(generated)
+        self._varies_by_call = all(plan.role == "dynamic" for plan in made) and len(generated) > 1
+        self._variant = 0
         self._changing = tuple(_changing(self._plans))
         self._device = device
         self._files = dict(files or {})
@@ -53,6 +64,7 @@ class InputMaker:
     def open_trial(self, seed: int) -> None:
         """Draw the pools and fixed inputs of a trial."""
         self._pools, self._scalars = [], []
+        self._variant = _derived(seed, -1) % max(1, len(self._generated))
         for index, plan in enumerate(self._plans):
             generator = torch.Generator(device=self._device).manual_seed(_derived(seed, index))
             self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else None)
@@ -142,6 +154,8 @@ class InputMaker:
                 argument.copy_(pool)
 
     def _fill(self, arguments: list[Argument], choices: random.Random) -> None:
+        if self._varies_by_call:
+            self._take_variant(choices.randrange(len(self._generated)))
         for index, distribution in self._changing:
             pool, argument = self._pools[index], arguments[index]
             assert pool is not None
@@ -155,9 +169,17 @@ class InputMaker:
             else:
                 argument.copy_(pool)
 
+    def _take_variant(self, variant: int) -> None:
+        """Have generated inputs come from one call of the function: they belong together."""
+        for index, plan in enumerate(self._plans):
+            if plan.source == "generated":
+                self._pools[index] = self._generated[variant][plan.tensor.name].to(self._device)
+
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":
             return self._files[plan.tensor.name].to(self._device)
+        if plan.source == "generated":
+            return self._generated[self._variant][plan.tensor.name].to(self._device)
         wanted = (_distribution(plan), plan.tensor.torch_shape, torch_dtype(plan.tensor.dtype))
         if plan.source == "window":
             return input_generation.draw_pool(*wanted, generator)

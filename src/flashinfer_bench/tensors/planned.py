@@ -19,6 +19,7 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     SequenceLengths,
 )
+from flashinfer_bench.data.workload import CustomInput
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -78,15 +79,14 @@ class TensorPlan(msgspec.Struct, frozen=True):
 class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
-    `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
-    a safetensors file, the same in every call, times another factor where it is scaled, or its rows in another
-    order where it is permuted. `scalar`: a Python
-    number; `None` for one that is drawn once a trial. `absent`: None. Without a distribution the dtype says what
-    is drawn.
+    `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from a
+    safetensors file, the same in every call, times another factor where it is scaled, or its rows in another order
+    where it is permuted. `scalar`: a Python number; `None` for one that is drawn once a trial. `generated`: by the
+    definition's function. `absent`: None. Without a distribution the dtype says what is drawn.
     """
 
     tensor: TensorPlan
-    source: Literal["window", "draw", "file", "scalar", "absent"]
+    source: Literal["window", "draw", "file", "scalar", "generated", "absent"]
     role: Literal["dynamic", "metadata", "static"] = "dynamic"
     value: bool | int | float | None = None
     distribution: PlannedDistribution | None = None
@@ -94,6 +94,8 @@ class InputPlan(msgspec.Struct, frozen=True):
     tensor_key: str = ""
     is_scaled: bool = False
     is_permuted: bool = False
+    is_generated_scalar: bool = False
+    """Whether a scalar is what the definition's function makes; the judge puts its value here."""
     is_mutated: bool = False
     """Whether the call writes into it: its content after the call is one more output, behind those declared."""
 
@@ -194,6 +196,8 @@ def _plan_present(
                 is_scaled=given.scaled and spec.role == "dynamic",
                 is_permuted=given.permuted and spec.role == "dynamic",
             )
+        case CustomInput():
+            return _plan_custom(definition, workload, tensor, is_scalar=shape is None)
         case RandomInput():
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)
             if shape is None:
@@ -206,6 +210,20 @@ def _plan_present(
             )
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
             return InputPlan(tensor, source, spec.role, distribution=drawn)
+
+
+def _plan_custom(
+    definition: Definition, workload: Workload, tensor: TensorPlan, *, is_scalar: bool
+) -> InputPlan:
+    role = definition.inputs[tensor.name].role
+    if definition.custom_inputs_entrypoint is None:
+        raise DatasetError(
+            f"workload {workload.uuid} of {definition.name}: input {tensor.name!r} is custom, and the definition "
+            "names no function that makes inputs (custom_inputs_entrypoint)"
+        )
+    if is_scalar:
+        return InputPlan(tensor, "scalar", role, is_generated_scalar=True)
+    return InputPlan(tensor, "generated", role)
 
 
 def _distribution(

@@ -248,6 +248,11 @@ class FakeOracle:
     def require_legal(self, trial: int, call: int, count: int) -> None:
         self.legal.append((trial, call, count))
 
+    generated_bytes = 0
+
+    def generated_memory(self) -> None:
+        return None
+
     def precision(self, *_: Any) -> None:
         return None
 

@@ -211,6 +211,7 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "SOL-11": _added(f"{ALICE}/main.py", "def run(x, alpha:\n"),
     "SOL-12": _added(f"{ALICE}/main.py", "def run(x):\n    return x.sum(-1)\n"),
     "SOL-13": _added(f"{ALICE}/kernel.so", b"\x7fELF\x00\xff"),
+    "WKL-34": _in_workload(lambda workload: workload["inputs"].update(x={"type": "custom"})),
     "SOL-14": _replaced(TOML, "dependencies = []", 'dependencies = ["no such package"]'),
     "SOL-15": _replaced(
         TOML,

@@ -270,3 +270,58 @@ def test_the_same_seed_generates_the_same_inputs() -> None:
 
     errors = [each.correctness.max_absolute_error for each in (first, again, other)]
     assert errors[0] == errors[1] != errors[2]
+
+
+PRIMES = "{2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 127, 257, 1021}"
+WRONG_FOR = {
+    "n == 0": ("n = 0 (empty)", "if n == 0: raise IndexError('no elements')"),
+    "n == 1": ("n = 1 (one)", "if n == 1: return x * 0"),
+    "a prime": ("n = 2 (smallest prime)", f"if n in {PRIMES}: return x * 0"),
+    "past a tile of 128": ("n = 129 (one past 128)", "if n % 128 == 1 and n > 1: return x * 0"),
+    "above 1024": ("n = 1025 (one past 1024)", "if n > 1024: return x * 0"),
+}
+
+
+@pytest.fixture(scope="module")
+def edges(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    def tried(source: str, *options: str) -> Any:
+        kernel = tmp_path_factory.mktemp("kernel") / "kernel.py"
+        kernel.write_text(source)
+        return check(root, kernel, "--definition", "increment", "--edges", *options)
+
+    return tried
+
+
+@pytest.mark.parametrize("wrong", [*WRONG_FOR])
+def test_the_smallest_failing_size_is_named(edges: Any, wrong: str) -> None:
+    case, line = WRONG_FOR[wrong]
+    source = f"def run(x):\n    n = len(x)\n    {line}\n    return x + 1\n"
+
+    done = edges(source, "--json")
+
+    report = json.loads(done.stdout)["edges"]
+    assert done.returncode == 1
+    assert report["smallest_failing_size"]["case"] == case
+    assert report["smallest_failing_stride"] is None
+
+
+IGNORES_STRIDES = """\
+def run(x):
+    flat = x.as_strided((len(x),), (1,))
+    return flat + 1
+"""
+
+
+def test_a_kernel_that_ignores_strides_is_named_with_shape_and_stride(edges: Any) -> None:
+    done = edges(IGNORES_STRIDES)
+
+    assert done.returncode == 1
+    assert "Smallest failing stride: x padded: shape [100], strides [2]\n" in done.stdout
+    assert "15 of 16 cases passed (15 sizes, 1 stride)\n" in done.stdout
+
+
+def test_an_honest_kernel_passes_all_edge_cases(edges: Any) -> None:
+    done = edges("def run(x):\n    return x + 1\n")
+
+    assert done.returncode == 0
+    assert done.stdout.endswith("16 of 16 cases passed (15 sizes, 1 stride)\n")

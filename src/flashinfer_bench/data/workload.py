@@ -17,6 +17,7 @@ from flashinfer_bench.data.shapes import DType
 WORKLOAD_NAMESPACE = uuid_module.UUID("7d0f4a54-5c1e-5d0b-9a63-0c2b6f5f1b1e")
 
 PositiveFloat = Annotated[FiniteFloat, Field(gt=0)]
+Strided = Literal["padded", "transposed"]
 SizeClass = Literal["small", "full"]
 """`small`: seconds on a laptop's CPU. `full`: the sizes a serving GPU sees."""
 
@@ -30,6 +31,8 @@ class RandomInput(Entity):
     """Repeats the definition's dtype; a contradiction is an error."""
     distribution: Distribution | None = Field(None, exclude_if=is_none)
     """What is drawn; without it normal floats, integers in [-1024, 1024) (int8: all of them), fair coins."""
+    layout: Strided | None = Field(None, exclude_if=is_none)
+    """How it lies in memory where not contiguous: rows with gaps between them, or the last two dimensions swapped."""
 
 
 class ScalarInput(Entity):

@@ -18,7 +18,7 @@ from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.input_changes import apply_change
-from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, usual
+from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, strides_of, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -139,11 +139,16 @@ class InputMaker:
             elif plan.role == "static" and self._sets:
                 arguments.append(self._sets[0][index])
             else:
-                arguments.append(
-                    torch.empty(plan.tensor.torch_shape, dtype=pool.dtype, device=self._device)
-                )
+                arguments.append(self._empty(plan, pool.dtype))
         self._refresh_static(arguments)
         return arguments
+
+    def _empty(self, plan: InputPlan, dtype: torch.dtype) -> torch.Tensor:
+        shape = plan.tensor.torch_shape
+        if plan.layout is None:
+            return torch.empty(shape, dtype=dtype, device=self._device)
+        strides = strides_of(shape, plan.layout)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
 
     def _refresh_static(self, arguments: list[Argument]) -> None:
         for index, plan in enumerate(self._plans):
@@ -160,7 +165,11 @@ class InputMaker:
             pool, argument = self._pools[index], arguments[index]
             assert pool is not None
             assert isinstance(argument, torch.Tensor)
-            if distribution is not None:
+            if distribution is not None and not argument.is_contiguous():
+                content = torch.empty_like(argument, memory_format=torch.contiguous_format)
+                input_generation.fill(distribution, pool, content, choices)
+                argument.copy_(content)
+            elif distribution is not None:
                 input_generation.fill(distribution, pool, argument, choices)
             elif self._plans[index].is_scaled:
                 input_generation.scale(pool, argument, choices)

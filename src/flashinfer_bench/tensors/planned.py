@@ -19,7 +19,7 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     SequenceLengths,
 )
-from flashinfer_bench.data.workload import CustomInput
+from flashinfer_bench.data.workload import CustomInput, Strided
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -76,6 +76,28 @@ class TensorPlan(msgspec.Struct, frozen=True):
         return (self.element_count * ELEMENT_BITS[self.dtype] + 7) // 8
 
 
+def strides_of(shape: Sequence[int], layout: Strided | None) -> tuple[int, ...]:
+    """Give the strides, in elements, of a tensor that lies so.
+
+    `padded`: each row over the last dimension is followed by half a row, at least one element, of which nothing is
+    read; a vector has every second element. `transposed`: the last two dimensions are swapped in memory.
+
+    >>> strides_of((3, 8), "padded"), strides_of((5,), "padded"), strides_of((3, 8), "transposed")
+    ((12, 1), (2,), (1, 3))
+    """
+    if layout == "padded" and len(shape) == 1:
+        return (2,)
+    lengths = [max(1, length) for length in shape]
+    if layout == "transposed":
+        lengths[-2:] = lengths[:-3:-1]
+    if layout == "padded":
+        lengths[-1] += (lengths[-1] + 1) // 2
+    strides = [math.prod(lengths[number + 1 :]) for number in range(len(lengths))]
+    if layout == "transposed":
+        strides[-2:] = strides[:-3:-1]
+    return tuple(strides)
+
+
 class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
@@ -96,6 +118,8 @@ class InputPlan(msgspec.Struct, frozen=True):
     is_permuted: bool = False
     is_generated_scalar: bool = False
     """Whether a scalar is what the definition's function makes; the judge puts its value here."""
+    layout: Strided | None = None
+    """How the tensor lies in memory; contiguous where None."""
     is_mutated: bool = False
     """Whether the call writes into it: its content after the call is one more output, behind those declared."""
 
@@ -209,7 +233,20 @@ def _plan_present(
                 or isinstance(drawn, IndexPointers | SequenceLengths)
             )
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
-            return InputPlan(tensor, source, spec.role, distribution=drawn)
+            layout = _layout(definition, workload, tensor, given)
+            return InputPlan(tensor, source, spec.role, distribution=drawn, layout=layout)
+
+
+def _layout(
+    definition: Definition, workload: Workload, tensor: TensorPlan, given: RandomInput
+) -> Strided | None:
+    least = {"padded": 1, "transposed": 2, None: 0}[given.layout]
+    if len(tensor.shape) < least or (given.layout and tensor.dtype == PACKED_DTYPE):
+        raise DatasetError(
+            f"workload {workload.uuid} of {definition.name}: input {tensor.name!r} is {tensor.dtype} of "
+            f"{len(tensor.shape)} dimensions, which cannot be {given.layout}"
+        )
+    return given.layout
 
 
 def _plan_custom(

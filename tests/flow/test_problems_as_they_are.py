@@ -10,7 +10,14 @@ import pytest
 
 from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.outcomes import DatasetFault
-from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
+from flashinfer_bench.data import (
+    Definition,
+    Trace,
+    TraceSet,
+    Workload,
+    save_json_file,
+    save_jsonl_file,
+)
 from tests.commands import call
 from tests.flow.kernels import dataset, quick, solution, write_dataset
 
@@ -325,3 +332,26 @@ def test_an_honest_kernel_passes_all_edge_cases(edges: Any) -> None:
 
     assert done.returncode == 0
     assert done.stdout.endswith("16 of 16 cases passed (15 sizes, 1 stride)\n")
+
+
+def test_a_generator_is_kept_on_the_way_to_sol_execbench(tmp_path: Path) -> None:
+    held = generated(picks=PICKS)
+    number = {"factor": {"type": "custom"}}
+    (trace,) = held.workloads["double"]
+    workload = trace.workload.model_copy(update={"inputs": {**trace.workload.inputs, **number}})
+    root = tmp_path / "dataset"
+    save_json_file(GATHER, root / "definitions/elementwise/double.json")
+    line = Trace(definition="double", workload=Workload.model_validate(workload.to_dict()))
+    save_jsonl_file([line], root / "workloads/elementwise/double.jsonl")
+
+    done = call("export", "sol-execbench", "--local", root, "--output", tmp_path / "sol")
+
+    (file,) = (tmp_path / "sol").rglob("definition.json")
+    written = json.loads((file.parent / "workload.jsonl").read_text())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(file.read_text())["custom_inputs_entrypoint"] == "make"
+    assert {name: each["type"] for name, each in written["inputs"].items()} == {
+        "x": "custom",
+        "picked": "custom",
+        "factor": "custom",
+    }

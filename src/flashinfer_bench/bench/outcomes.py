@@ -27,6 +27,8 @@ class Errors(msgspec.Struct, frozen=True):
     precision: dict[str, float] | None = None
     extra: dict[str, Any] = {}
     """More for `correctness.extra`: figures of special judges, what unusual draws did."""
+    is_repeatable: bool | None = None
+    """Whether the same inputs gave the same bits twice; None where nobody looked."""
 
 
 class Samples(msgspec.Struct, frozen=True):

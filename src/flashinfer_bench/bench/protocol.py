@@ -17,7 +17,7 @@ from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
-from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
 Role = Literal["judge", "candidate"]
 Phase = Literal["prepare", "plan"]
@@ -127,6 +127,8 @@ class Build(Message, frozen=True):
 class OpenWorkload(Message, frozen=True):
     """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second.
 
+    With `has_generated`, what the definition's function made comes as one more.
+
     With `has_output_buffers`, output buffers are made and poisoned before each call, whether this candidate
     writes into them or not: preparing must cost all participants of a job the same.
     """
@@ -141,6 +143,7 @@ class OpenWorkload(Message, frozen=True):
     has_output_buffers: bool
     least_outputs: int
     """How many outputs must be returned; the others may be missing, or None."""
+    has_generated: bool = False
 
 
 class OpenTrial(Message, frozen=True):
@@ -169,13 +172,14 @@ class Prepare(Message, frozen=True):
     """Make the inputs of one sample: `count` distinct sets from one seed.
 
     With `repeat`, a number, all sets are alike, and torch's generators are seeded anew for each number. With a
-    `family`, content is unusual: see `tensors.unusual`.
+    `family`, content is unusual: see `tensors.unusual`. A `change` is made to what was made.
     """
 
     seed: int
     count: int
     repeat: int | None = None
     family: str | None = None
+    change: InputChange | None = None
 
 
 class Go(Message, frozen=True):

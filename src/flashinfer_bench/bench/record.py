@@ -189,6 +189,7 @@ def _correctness(errors: Errors, violations: Sequence[outcomes.JobNote] = ()) ->
         max_relative_error=errors.max_relative,
         max_absolute_error=errors.max_absolute,
         extra=extra or None,
+        bitwise_repeatable=errors.is_repeatable,
     )
 
 

@@ -28,6 +28,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "dry-run": {"dry_run": "report.run:DryRun"},
     "check": {"counts": "dict[str, int]", "check": "report.check:CheckReport"},
     "integration": {"integration": "report.integration:IntegrationReport"},
+    "edges": {"edges": "report.edges:EdgeReport"},
     "ab": {"ab": "report.ab:AbReport"},
     "replay": {"replay": "report.replay:ReplayReport"},
     "traced": {"trace": "report.tracing:TracedRun"},

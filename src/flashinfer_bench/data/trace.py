@@ -82,6 +82,8 @@ class Correctness(Entity):
     """Largest absolute error; may be `NaN` or `Infinity`."""
     extra: dict[str, Any] | None = None
     """What a judge adds, such as `violations` and `precision`."""
+    bitwise_repeatable: bool | None = Field(None, exclude_if=is_none)
+    """Whether two calls on the same inputs gave the same bits; no failure where they did not."""
 
 
 class ClockInfo(Entity):

@@ -69,6 +69,7 @@ def check_page(report: CheckReport) -> Page:
         blocks.append(paragraph("", *legend))
     blocks += _unsteady_blocks(report.jobs)
     blocks += _note_blocks(report.jobs)
+    blocks += _bits_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
@@ -179,6 +180,17 @@ def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
         for (code, evidence), axes in axes_by_note.items()
     ]
     return [heading("Notes"), paragraph(*lines)] if lines else []
+
+
+def _bits_blocks(jobs: Sequence[JobResult]) -> list[Block]:
+    """Say where the same inputs gave other bits: no fault, and worth knowing to whoever compares runs."""
+    axes = [axes_text(job.axes) for job in jobs if job.bitwise_repeatable is False]
+    if not axes:
+        return []
+    return [
+        heading("Not bitwise repeatable"),
+        paragraph(f"two calls on the same inputs gave other bits with {'; '.join(axes)}"),
+    ]
 
 
 def _log_blocks(failed: Sequence[JobResult], log_file: str | None) -> list[Block]:

@@ -93,6 +93,8 @@ class JobResult:
     trace_id: str | None = None
     """Of the trace that was saved: `show` and `replay --trace-id` take it."""
     reference_interval_ms: Interval | None = None
+    bitwise_repeatable: bool | None = None
+    """Whether two calls on the same inputs gave the same bits."""
 
     @property
     def is_unsteady(self) -> bool:
@@ -215,6 +217,7 @@ def job_result(
         device=device,
         trace_id=provenance.trace_id if is_saved and provenance is not None else None,
         reference_interval_ms=performance.reference_interval_ms if performance else None,
+        bitwise_repeatable=correctness.bitwise_repeatable if correctness else None,
     )
 
 

@@ -53,6 +53,7 @@ from flashinfer_bench.compile.builder import compile_ahead
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
+from flashinfer_bench.tensors import generated_inputs
 from flashinfer_bench.tensors import outputs as outgoing
 from flashinfer_bench.tensors.aliasing import aliases, lie_apart
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
@@ -216,7 +217,10 @@ class _Harness:
         self._returned = request.outputs[: request.returned]
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
-        self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
+        made = generated_inputs.read(rest[-1], request.inputs) if request.has_generated else ()
+        self._maker = InputMaker(
+            request.inputs, self._device.torch_device, files=files, generated=made
+        )
         self._shared = outgoing.SharedOutputs(
             shared, request.outputs, request.slot_count, self._device.torch_device
         )
@@ -268,7 +272,11 @@ class _Harness:
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
-            seed, count, family=request.family, is_repeated=is_repeated
+            seed,
+            count,
+            family=request.family,
+            is_repeated=is_repeated,
+            change=request.change,
         )
         self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:

@@ -150,8 +150,14 @@ class JobEvaluation:
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._checker.check_unusual(participant, self._settings.num_trials - 1)
+                self._check_untimed(participant, self._settings.num_trials - 1)
         return self._result()
+
+    def _check_untimed(self, participant: Participant, trial: int) -> None:
+        """Look at what timed calls do not show: the same bits twice, declared properties, unusual inputs."""
+        self._checker.check_repeatable(participant, trial, most=self._slot_count)
+        self._checker.check_properties(participant, trial)
+        self._checker.check_unusual(participant, trial)
 
     # ---------------------------------------------------------------- opening
 
@@ -169,6 +175,7 @@ class JobEvaluation:
     def _require_memory(self) -> None:
         """Skip what would not fit: pools and buffers in each process, and copies to compare."""
         per_process = (1 + self._slot_count) * self._input_bytes + 2 * self._output_bytes
+        per_process += self._oracle.generated_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
@@ -177,6 +184,7 @@ class JobEvaluation:
             raise JobEndedError(Skipped(reason))
 
     def _open(self, link: Link) -> Participant:
+        made = self._oracle.generated_memory()
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
         request = OpenWorkload(
             link.new_id(),
@@ -187,9 +195,11 @@ class JobEvaluation:
             has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),
             least_outputs=self._checker.least_outputs,
+            has_generated=made is not None,
         )
         try:
-            link.ask(request, Done, [descriptor, *self._files])
+            more = () if made is None else (made,)
+            link.ask(request, Done, [descriptor, *self._files, *more])
             shared = SharedOutputs(
                 descriptor, self._oracle.outputs, self._slot_count, self._device.torch_device
             )

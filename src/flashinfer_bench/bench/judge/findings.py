@@ -24,6 +24,8 @@ class Findings:
     shares_buffers: bool = False
     """Whether outputs of different calls lie in the same memory."""
     strided_elements: int = 0
+    is_repeatable: bool | None = None
+    """Whether the same inputs gave the same bits twice; None where nobody looked."""
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
     unusual_faults: dict[str, str] = field(default_factory=dict)
@@ -49,7 +51,12 @@ class Findings:
         found = self.verdict
         extra = found.extra | ({"unusual": self.unusual} if self.unusual else {})
         return Errors(
-            found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
+            found.max_absolute,
+            found.max_relative,
+            found.matched_ratio,
+            self.precision,
+            extra,
+            self.is_repeatable,
         )
 
     def notes(self) -> Iterator[JobNote]:

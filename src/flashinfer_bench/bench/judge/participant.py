@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.outputs import SharedOutputs
+    from flashinfer_bench.tensors.planned import InputChange
 
     # Chooses calls of a sample by its claimed time, in nanoseconds.
     SlotsOf = Callable[[int], tuple[int, ...]]
@@ -115,6 +116,7 @@ class Asked:
     count: int = 1
     repeat: int | None = None
     family: str | None = None
+    change: InputChange | None = None
 
 
 @dataclass
@@ -162,23 +164,24 @@ class Participant:
         spin: tuple[int, bool] | None = None,
         repeat: int | None = None,
         family: str | None = None,
+        change: InputChange | None = None,
     ) -> Sample:
         """Have inputs prepared and a sample run. It is dropped unless `keep` is called before the next one.
 
         `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
         taken; they are copied the moment they are committed. `pause_s`: how long to wait between `prepared` and
         `go`. `spin`: a trusted candidate is to keep busy instead of running its calls, for so many nanoseconds, on
-        one core or on all. `repeat`, `family`: as in `Prepare`.
+        one core or on all. `repeat`, `family`, `change`: as in `Prepare`.
         """
         seed = self.oracle.call_seed(trial, call.seed_number)
-        self.asked.append(Asked(trial, call, count, repeat, family))
+        self.asked.append(Asked(trial, call, count, repeat, family, change))
         if self.prepares_twice:
             self.settle()
             self.discarded += 1
             unused = CallId("discarded", self.discarded)
             other = self.oracle.call_seed(trial, unused.seed_number)
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
-        request = Prepare(self.link.new_id(), seed, count, repeat, family)
+        request = Prepare(self.link.new_id(), seed, count, repeat, family, change)
         idle_ns, asked_ns = self.link.cpu.read_ns(), self.link.now_ns()
         self.link.ask(request, Done)
         preparing_ns = self.link.now_ns() - asked_ns

@@ -53,6 +53,7 @@ from flashinfer_bench.bench.parent.candidates import (
     subject_of,
 )
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.parent.obstacles import missing_dependency
 from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.parent.weak_tasks import WeakTasks
 from flashinfer_bench.bench.protocol import (
@@ -310,11 +311,17 @@ class Session:
         return started if isinstance(started, CandidateProcess) else attributed_to_dataset(started)
 
     def _start(self, solution: Solution, job: Job) -> CandidateProcess | Outcome:
-        """Start a solution's process, after a rehearsal where it is due; not of what is known not to build."""
+        """Start a solution's process, after a rehearsal where it is due; not of what is known not to build.
+
+        What it depends on is looked for first: none of its code runs where something is missing.
+        """
         failure = self._known_failure(solution, self._config.arch or self._own_arch)
         if failure is not None:
             self._candidates.sandbox = failure.sandbox
             return failure.outcome
+        lack = missing_dependency(solution)
+        if lack is not None:
+            return Skipped(lack)
         refused = self._refused_by_triton(solution, job)
         if refused is not None:
             return refused

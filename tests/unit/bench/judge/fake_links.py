@@ -220,6 +220,8 @@ class FakeOracle:
     def __init__(self) -> None:
         workload = Workload(axes={"n": 4}, inputs={"x": {"type": "random"}})
         self.definition = INCREMENT
+        self.axes = dict(workload.axes)
+        self.sound_properties = set[object]()
         self.inputs = plan_inputs(INCREMENT, workload)
         self.outputs = plan_outputs(INCREMENT, workload)
         self.task_notes = _Known()
@@ -245,6 +247,11 @@ class FakeOracle:
 
     def require_legal(self, trial: int, call: int, count: int) -> None:
         self.legal.append((trial, call, count))
+
+    generated_bytes = 0
+
+    def generated_memory(self) -> None:
+        return None
 
     def precision(self, *_: Any) -> None:
         return None

@@ -1,0 +1,1 @@
+"""Tools, prompts and a small agent for programs that write kernels."""

@@ -35,6 +35,7 @@ ELSEWHERE = {
     },
     "mcp": "it serves: tests/flow/test_mcp.py",
     "tools": "JSON alone",
+    "generate": "it asks a model: tests/flow/test_generate.py",
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

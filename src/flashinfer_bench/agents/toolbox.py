@@ -106,6 +106,15 @@ class CommandToolbox:
         except Exception as error:  # noqa: BLE001  # a server that answers many never ends with one call
             return fault_answer(error)
 
+    def call_now(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+        """Call a tool and wait for its answer, in programs that are not asynchronous."""
+        import anyio  # noqa: PLC0415  # of an extra
+
+        async def ignore(_: str) -> None:
+            pass
+
+        return anyio.run(self.call, name, arguments, ignore)
+
     async def _call(self, name: str, arguments: dict[str, Any], tell: TellLine) -> ToolAnswer:
         schemas = {each.name: each.parameters for each in self.schemas()}
         if name not in schemas:

@@ -34,9 +34,9 @@ def mcp(local: tuple[str, ...], budget: int) -> None:
 
     The tools are commands of this program on one dataset: their documents, cut to a budget of tokens. What an
     answer lacks is named in it, and the tool `more` gives it. Lines that a command writes to stderr become
-    progress, and cancelling a call ends the command and its kernels. `serve --mcp` serves over HTTP.
+    progress, and cancelling a call ends the command and its kernels.
 
-    Needs the MCP SDK: pip install 'flashinfer-bench[agents,torch]'. docs/agents.md has a whole session.
+    Needs the MCP SDK: pip install 'flashinfer-bench[agents,torch]'. docs/agents.md has more.
     """
     from flashinfer_bench import __version__  # noqa: PLC0415  # reading it is slow
     from flashinfer_bench.agents.mcp_server import run_stdio  # noqa: PLC0415  # slow to import

@@ -93,7 +93,7 @@ ORDER = (
         "unpack",
         "schema",
     ),
-    *("validate", "validate-render"),
+    *("validate", "validate-render", "mcp", "tools", "generate"),
 )
 """Of the overview; what it does not know comes last, by name."""
 

@@ -195,6 +195,27 @@ class RunInfo(Entity):
     """Whether that repository had uncommitted changes."""
 
 
+class GenerationInfo(Entity):
+    """How a program came to a solution."""
+
+    model: NonEmptyStr
+    """The language model that wrote it."""
+    endpoint: NonEmptyStr
+    """Who answered: host and path, without keys and queries."""
+    parent: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """`Solution.hash()` of the solution that it was made from."""
+    prompt_hash: NonEmptyStr
+    """SHA-256 of the messages that were sent."""
+    round: int = Field(ge=1)
+    """In which round of asking it came."""
+    prompt_tokens: NonNegativeInt
+    """Tokens sent up to this solution, as the endpoint counted them."""
+    completion_tokens: NonNegativeInt
+    """Tokens received up to this solution."""
+    device_s: NonNegativeFloat
+    """Seconds that jobs took up to this solution's acceptance, those of other candidates included."""
+
+
 class Provenance(Entity):
     """What ties a trace to code, data and settings."""
 
@@ -224,6 +245,8 @@ class Provenance(Entity):
     """The measures that were not in force."""
     interpreted: bool = False
     """Whether Triton was interpreted: such times mean nothing."""
+    generated: GenerationInfo | None = Field(None, exclude_if=is_none)
+    """How a program came to the solution; absent where none says so."""
 
 
 _FLAT_PARTS: Mapping[str, tuple[str, ...]] = {

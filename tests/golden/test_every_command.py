@@ -33,6 +33,7 @@ ELSEWHERE = {
         f"contest {name}": "tests/unit/serve/test_contest.py, tests/flow/test_contest.py"
         for name in ("init", "open", "submit", "board", "review", "close", "verify")
     },
+    "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

@@ -48,7 +48,7 @@ _LOSES = 0.5
 
 
 @dataclass(slots=True)
-class _Subject:
+class _JudgedKernel:
     """A kernel while it is judged."""
 
     solution: Solution
@@ -148,7 +148,7 @@ class KernelJudge:
         taken = chosen(task, workloads, of, self._splits)[: limits.workloads]
         keys = [(each.hash(), definition, of, limits.workloads) for each in solutions]
         new = {
-            key: _Subject(each, list(taken))
+            key: _JudgedKernel(each, list(taken))
             for key, each in zip(keys, solutions, strict=True)
             if key not in self._known
         }
@@ -185,7 +185,9 @@ class KernelJudge:
             self._benchmark = Benchmark(scratch, self._config, device=self._device)
         return self._benchmark
 
-    def _run(self, task: Definition, subjects: Sequence[_Subject], limits: JudgeBudget) -> None:
+    def _run(
+        self, task: Definition, subjects: Sequence[_JudgedKernel], limits: JudgeBudget
+    ) -> None:
         """Try one workload of each, stop clear losers, and go on with twice as many."""
         count = 1
         while opened := [each for each in subjects if each.is_open]:
@@ -195,7 +197,7 @@ class KernelJudge:
                     each.stopped = _why_stopped(each, limits)
             count *= 2
 
-    def _try(self, task: Definition, subjects: Sequence[_Subject], count: int) -> None:
+    def _try(self, task: Definition, subjects: Sequence[_JudgedKernel], count: int) -> None:
         """Run the next workloads of each; what brings our machinery down has no verdict, and the others go on."""
         target = self._require_benchmark().target
         planned = []
@@ -243,7 +245,7 @@ class KernelJudge:
             self._scratch.traces.clear()
 
     def _verdict(
-        self, subject: _Subject, split: Split, total: int, began_s: float
+        self, subject: _JudgedKernel, split: Split, total: int, began_s: float
     ) -> KernelVerdict:
         fault = subject.fault
         if (
@@ -279,7 +281,7 @@ def judge(
         return judging.judge(code, definition, split, budget)
 
 
-def _take(subject: _Subject, step: Step, seconds: float) -> None:
+def _take(subject: _JudgedKernel, step: Step, seconds: float) -> None:
     subject.device_seconds += seconds
     if step.trace is not None:
         subject.traces.append(step.trace)
@@ -293,7 +295,7 @@ def _take(subject: _Subject, step: Step, seconds: float) -> None:
             subject.fault = ("worker", "the job left no trace")
 
 
-def _why_stopped(subject: _Subject, limits: JudgeBudget) -> str | None:
+def _why_stopped(subject: _JudgedKernel, limits: JudgeBudget) -> str | None:
     """Say why a kernel is not tried on the rest; None to go on. Sets a fault where the budget was too small."""
     ended = [each.evaluation for each in subject.traces if each.evaluation is not None]
     hopeless = [each.status.value for each in ended if each.status.value in _HOPELESS]
@@ -329,7 +331,7 @@ def _without_verdict(
     split: Split,
     fault: tuple[Cause, str],
     began_s: float,
-    subject: _Subject | None = None,
+    subject: _JudgedKernel | None = None,
 ) -> KernelVerdict:
     return KernelVerdict(
         candidate=solution.hash(),
@@ -342,7 +344,7 @@ def _without_verdict(
     )
 
 
-def _cost(subject: _Subject | None, began_s: float) -> JudgeCost:
+def _cost(subject: _JudgedKernel | None, began_s: float) -> JudgeCost:
     wall_seconds = time.monotonic() - began_s
     if subject is None:
         return JudgeCost(wall_seconds=wall_seconds)

@@ -61,7 +61,7 @@ def reward(
 
     >>> reward(built=False, right_share=0.0, gains=[])
     0.0
-    >>> reward(built=True, right_share=0.5, gains=[0.9])
+    >>> round(reward(built=True, right_share=0.5, gains=[0.9]), 3)
     0.3
     >>> reward(built=True, right_share=1.0, gains=[0.5, 0.5])
     0.75

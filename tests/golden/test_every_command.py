@@ -36,6 +36,7 @@ ELSEWHERE = {
     "mcp": "it serves: tests/flow/test_mcp.py",
     "tools": "JSON alone",
     "generate": "it asks a model: tests/flow/test_generate.py",
+    "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

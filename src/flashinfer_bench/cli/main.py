@@ -80,7 +80,18 @@ COMMANDS = {
 
 ORDER = (
     *("run", "list", "show", "report", "compare", "export", "check", "ab", "bench-model", "doctor"),
-    *("attack-test", "replay", "trace", "serve", "worker", "submit", "tasks", "cancel", "tokens"),
+    *(
+        "judge",
+        "attack-test",
+        "replay",
+        "trace",
+        "serve",
+        "worker",
+        "submit",
+        "tasks",
+        "cancel",
+        "tokens",
+    ),
     *(
         "contest",
         "decompose",

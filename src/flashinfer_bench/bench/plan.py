@@ -6,7 +6,7 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from flashinfer_bench.bench.choices import clock_name
+from flashinfer_bench.bench.choices import clock_name, require_launch, require_lockable_clocks
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
 from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
@@ -194,11 +194,15 @@ def _settings(
     target: Target,
 ) -> tuple[ResolvedEvalConfig, str]:
     resolved = _sampled_for(solution, target, resolved)
+    require_launch(target.kind, resolved.launch)
+    if resolved.lock_clocks:
+        require_lockable_clocks(target.kind)
     is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
     hashed = config_hash(
         resolved,
         clock=target.clock or clock_name(target.kind, resolved.clock),
         **({} if is_cold is is_cold_by_default else {"is_cold": is_cold}),
+        **({"is_hot_too": True} if resolved.cache == "both" else {}),
         threads=target.threads,
         judge=definition.judge or definition.op_type,
         is_audited=config.audit,

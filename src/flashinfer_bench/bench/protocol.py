@@ -141,6 +141,8 @@ class OpenWorkload(Message, frozen=True):
     has_output_buffers: bool
     least_outputs: int
     """How many outputs must be returned; the others may be missing, or None."""
+    replays_graphs: bool = False
+    """Whether samples are replays of graphs, which `RecordGraphs` asks for."""
 
 
 class OpenTrial(Message, frozen=True):
@@ -165,6 +167,22 @@ class OpenBlock(Message, frozen=True):
     host_ns: float | None = None
 
 
+class UseCache(Message, frozen=True):
+    """From now on evict caches before each sample, or do not."""
+
+    is_cold: bool
+
+
+class RecordGraphs(Message, frozen=True):
+    """Record the first `count` calls of samples as graphs, on inputs of this seed, which no sample has.
+
+    Asked for before the seed of the sample that replays them is told.
+    """
+
+    seed: int
+    count: int
+
+
 class Prepare(Message, frozen=True):
     """Make the inputs of one sample: `count` distinct sets from one seed.
 
@@ -187,6 +205,12 @@ class Spin(Message, frozen=True):
 
     duration_ns: int
     on_all_cores: bool
+
+
+class Repeat(Message, frozen=True):
+    """Run the prepared calls again and again for so long, on the same inputs: what energy is counted of."""
+
+    duration_ns: Nanoseconds
 
 
 class Inspect(Message, frozen=True):
@@ -225,7 +249,13 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock` or `Prepare` is done."""
+    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock`, `UseCache` or `Prepare` is done."""
+
+
+class GraphsRecorded(Message, frozen=True):
+    """The graphs are there, or `fault` says why a call cannot be recorded."""
+
+    fault: str | None = None
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -242,12 +272,21 @@ class Finished(Message, frozen=True):
 class Returned(Message, frozen=True):
     """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
 
-    `host_ns`: how long they kept the host, where that is not what was timed.
+    `host_ns`: how long they kept the host, where that is not what was timed. `launches`: how many pieces of work they
+    gave the device, where the clock counts them.
     """
 
     elapsed_ns: Nanoseconds
     count: Count
     host_ns: Nanoseconds | None = None
+    launches: Count | None = None
+
+
+class Repeated(Message, frozen=True):
+    """How many calls were run in `Repeat`, and how long they took together, until the device was idle."""
+
+    elapsed_ns: Nanoseconds
+    count: Count
 
 
 class Committed(Message, frozen=True):
@@ -300,8 +339,10 @@ FromCandidate = (
     | BuiltElsewhere
     | BuildFailed
     | Done
+    | GraphsRecorded
     | Finished
     | Returned
+    | Repeated
     | Committed
     | QuickChecked
     | Inspected
@@ -309,7 +350,19 @@ FromCandidate = (
     | Raised
 )
 ToCandidate = (
-    Build | OpenWorkload | OpenTrial | RunPhase | OpenBlock | Prepare | Go | Spin | Inspect | Keep
+    Build
+    | OpenWorkload
+    | OpenTrial
+    | RunPhase
+    | OpenBlock
+    | UseCache
+    | RecordGraphs
+    | Prepare
+    | Go
+    | Spin
+    | Repeat
+    | Inspect
+    | Keep
 )
 
 
@@ -361,6 +414,8 @@ class Judgement(msgspec.Struct, frozen=True):
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
+    is_hot_too: bool = False
+    """Whether as many trials follow in which caches are left alone."""
     is_told_late: bool = False
     prepares_twice: bool = False
     """Have inputs made when the process is at rest, twice, and look at the second time: threads of a kernel have gone

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import torch
 
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.tensors.machine import processor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Device(Protocol):
@@ -29,6 +32,10 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Wait until all work on the device is done."""
+        ...
+
+    def pace(self) -> Callable[[], None]:
+        """Give what waits, each time it is called, until the device is no more than two such times behind."""
         ...
 
     def seed_generators(self, seed: int) -> None:
@@ -79,6 +86,10 @@ class Cpu:
 
     def synchronize(self) -> None:
         """Do nothing: a CPU kernel is done when it returns."""
+
+    def pace(self) -> Callable[[], None]:
+        """Wait for nothing: a CPU kernel is done when it returns."""
+        return self.synchronize
 
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generator of the CPU."""
@@ -139,6 +150,18 @@ class Cuda:
     def synchronize(self) -> None:
         """Wait for every stream."""
         torch.cuda.synchronize(self.torch_device)
+
+    def pace(self) -> Callable[[], None]:
+        """Record an event each time, and wait for the one before the last."""
+        events: list[Any] = [torch.cuda.Event() for _ in range(2)]  # type: ignore[no-untyped-call]  # untyped
+
+        def wait() -> None:
+            oldest = events.pop(0)
+            oldest.synchronize()
+            oldest.record()
+            events.append(oldest)
+
+        return wait
 
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generators of the CPU and of this card."""

@@ -19,6 +19,7 @@ from flashinfer_bench.bench.protocol import (
     Inspected,
     Kept,
     QuickChecked,
+    Repeated,
     Returned,
 )
 
@@ -33,6 +34,9 @@ FIGURES = (
     (Returned, "elapsed_ns"),
     (Returned, "count"),
     (Returned, "host_ns"),
+    (Returned, "launches"),
+    (Repeated, "elapsed_ns"),
+    (Repeated, "count"),
     (Inspected, "strided_elements"),
     (Kept, "peak_memory_bytes"),
 )

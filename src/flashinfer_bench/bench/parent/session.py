@@ -415,6 +415,9 @@ class Session:
         found = self._completed(decision, participants.candidate)
         if isinstance(found, Suspect):
             return found
+        if job.config.launch == "graph" and isinstance(found, Crashed | Skipped):
+            self.end_candidate()  # a recording that broke off leaves torch's allocator as it was in it
+            self._reference.drop()
         rules = request.judgement
         is_new = rules.is_audited and rules.task_notes is None and not has_files
         if isinstance(found, Passed) and is_new:
@@ -459,6 +462,7 @@ class Session:
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit and not is_rehearsal,
                 is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                is_hot_too=config.cache == "both" and not is_rehearsal,
                 is_told_late=config.clock == "cupti",
                 prepares_twice=self.attempt.number > 1,
                 disturbed_repeats=self._config.disturbed_repeats,

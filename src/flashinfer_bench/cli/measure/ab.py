@@ -33,7 +33,10 @@ _HELPS = {
     "timeout_seconds": "How long each may take for a workload in a round.",
 }
 _STOPPING = ("until_interval", "time_budget_seconds")
-_OTHERS = ("threads", "seed", "timeout_seconds", "arch", "clock", "cache", "sandbox")
+_OTHERS = (
+    *("threads", "seed", "timeout_seconds", "arch"),
+    *("clock", "cache", "launch", "lock_clocks", "sandbox"),
+)
 _THRESHOLD = 0.02
 _POSITIVE = click.IntRange(min=1)
 

@@ -493,6 +493,8 @@ class Opened(Message, frozen=True):
     is_cold: bool
     arch: str | None = None
     """Architecture of the GPU, such as `sm_90`."""
+    locked_clock_mhz: float | None = None
+    """Where the parent has locked the card's clocks."""
 
 
 class CeilingsLearned(Message, frozen=True):

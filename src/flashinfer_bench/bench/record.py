@@ -317,6 +317,7 @@ def _environment(finished: FinishedJob, run: Run) -> Environment:
         ),
         threads=run.threads if target is None else target.threads,
         calibration=opened.calibration,
+        locked_clock_mhz=opened.locked_clock_mhz,
     )
 
 

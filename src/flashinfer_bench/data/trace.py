@@ -71,6 +71,8 @@ class Environment(Entity):
     """CPU threads both sides were given."""
     calibration: dict[str, float] | None = Field(None, exclude_if=is_none)
     """What the clock said about calls of known length when the run began."""
+    locked_clock_mhz: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Clock at which the card was locked; absent where it chose its own."""
 
 
 class Correctness(Entity):

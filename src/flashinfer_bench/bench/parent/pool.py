@@ -307,9 +307,7 @@ class _DeviceOwner:
                 os.write(self._stop_writer, b"x")
         if self._thread is not None:
             self._thread.join(_STOP_DEADLINE_S)
-        if self._launcher is not None:
-            self._launcher.close()
-            self._launcher = self._session = None
+        self._end_session()
         for descriptor in {self._stop_reader, self._stop_writer} - {-1}:
             os.close(descriptor)
         self._stop_reader = self._stop_writer = -1
@@ -405,6 +403,8 @@ class _DeviceOwner:
         return self._session
 
     def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
         if self._launcher is not None:
             self._launcher.close()
         self._launcher = self._session = None

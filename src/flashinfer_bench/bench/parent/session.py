@@ -52,6 +52,7 @@ from flashinfer_bench.bench.parent.candidates import (
     Slot,
     subject_of,
 )
+from flashinfer_bench.bench.parent.clock_lock import ClockLock
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.parent.weak_tasks import WeakTasks
@@ -163,6 +164,7 @@ class Session:
         self._ceilings_file = cache_root
         self._knows_ceilings = False
         self._weak_tasks: WeakTasks | None = None
+        self._clock_lock: ClockLock | None = None
         self._own_arch: str | None = None
         self._compiled: set[str] = set()
 
@@ -203,7 +205,17 @@ class Session:
         self._knows_ceilings = False
         self._weak_tasks = WeakTasks(self._cache_root, opened)
         self._own_arch = opened.arch
+        if self._config.lock_clocks and opened.cuda is not None:
+            self._clock_lock = self._clock_lock or ClockLock(opened.uuid)
+            locked_mhz = self._clock_lock.clock_mhz
+            opened = msgspec.structs.replace(opened, locked_clock_mhz=locked_mhz)
         return opened
+
+    def close(self) -> None:
+        """Give back what outlives workers: the card's clocks."""
+        if self._clock_lock is not None:
+            self._clock_lock.release()
+            self._clock_lock = None
 
     def _have_ceilings(self) -> None:
         """Tell a new judge how fast the device is, or have it measure: before a reference can touch the figures."""

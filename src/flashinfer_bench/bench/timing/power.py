@@ -23,7 +23,7 @@ class CounterReading(NamedTuple):
 def changes(readings: Sequence[CounterReading]) -> list[CounterReading]:
     """Keep the readings at which the counter had moved: only these say when.
 
-    >>> changes([CounterReading(0.0, 5.0), CounterReading(0.1, 5.0), CounterReading(0.2, 7.0), CounterReading(0.3, 7.0)])
+    >>> changes([CounterReading(0.0, 5.0), CounterReading(0.1, 5.0), CounterReading(0.2, 7.0)])
     [CounterReading(at_s=0.2, joules=7.0)]
     """
     pairs = itertools.pairwise(readings)

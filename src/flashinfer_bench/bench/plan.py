@@ -13,6 +13,7 @@ from flashinfer_bench.bench.resuming import PASSED, left_to_do
 from flashinfer_bench.data import layout
 from flashinfer_bench.data.wording import axes_text, did_you_mean
 from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
+from flashinfer_bench.tensors.other_hardware import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -238,6 +239,9 @@ def is_stand_in(solution: Solution, device_kind: str) -> bool:
 def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:
     """Say why a solution cannot run on this kind of device; a card's name alone is no reason unless strict."""
     wanted = {_folded(name) for name in solution.spec.target_hardware}
+    refusals = [refusal_of(name) for name in wanted]
+    if refusals and all(refusals):
+        return f"built for {', '.join(sorted(wanted))}: {refusals[0]}"
     kinds = wanted & _DEVICE_KINDS
     if kinds == wanted and target.kind not in kinds and not _is_worth_building(solution, target):
         return f"built for {', '.join(sorted(kinds))}; the device is {target.kind}"

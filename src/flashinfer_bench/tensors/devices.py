@@ -11,6 +11,7 @@ import torch
 
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.tensors.machine import processor_name
+from flashinfer_bench.tensors.other_hardware import REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +131,8 @@ class Cuda:
     FIXED_ATTRIBUTES = ("torch_device", "_generators")
 
     def __init__(self, index: int) -> None:
+        if torch.version.hip is not None:
+            raise DeviceError(f"this torch is for ROCm {torch.version.hip}: {REFUSALS['rocm']}")
         if index >= torch.cuda.device_count():
             raise DeviceError(f"there is no cuda:{index}; {torch.cuda.device_count()} found")
         self.torch_device = torch.device("cuda", index)

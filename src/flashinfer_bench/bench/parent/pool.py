@@ -33,6 +33,7 @@ from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.tensors import machine
+from flashinfer_bench.tensors.other_hardware import refusal_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,8 @@ def device_names(wanted: str) -> tuple[str, ...]:
     names = tuple("cuda:0" if word == "cuda" else word for word in words)
     for name in names:
         kind, _, index = name.partition(":")
+        if refusal := refusal_of(name):
+            raise UsageError(f"device {name!r}: {refusal}")
         if (kind, index) != ("cpu", "") and not (kind == "cuda" and index.isdecimal()):
             raise UsageError(f"no device {name!r}; use 'auto', 'cpu', 'cuda:0' or 'cuda:0,cuda:1'")
     if not names or len(set(names)) != len(names):

@@ -144,6 +144,8 @@ class OpenWorkload(Message, frozen=True):
     least_outputs: int
     """How many outputs must be returned; the others may be missing, or None."""
     has_generated: bool = False
+    replays_graphs: bool = False
+    """Whether samples are replays of graphs, which `RecordGraphs` asks for."""
 
 
 class OpenTrial(Message, frozen=True):
@@ -166,6 +168,22 @@ class OpenBlock(Message, frozen=True):
     """
 
     host_ns: float | None = None
+
+
+class UseCache(Message, frozen=True):
+    """From now on evict caches before each sample, or do not."""
+
+    is_cold: bool
+
+
+class RecordGraphs(Message, frozen=True):
+    """Record the first `count` calls of samples as graphs, on inputs of this seed, which no sample has.
+
+    Asked for before the seed of the sample that replays them is told.
+    """
+
+    seed: int
+    count: int
 
 
 class Prepare(Message, frozen=True):
@@ -191,6 +209,12 @@ class Spin(Message, frozen=True):
 
     duration_ns: int
     on_all_cores: bool
+
+
+class Repeat(Message, frozen=True):
+    """Run the prepared calls again and again for so long, on the same inputs: what energy is counted of."""
+
+    duration_ns: Nanoseconds
 
 
 class Inspect(Message, frozen=True):
@@ -229,7 +253,13 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock` or `Prepare` is done."""
+    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock`, `UseCache` or `Prepare` is done."""
+
+
+class GraphsRecorded(Message, frozen=True):
+    """The graphs are there, or `fault` says why a call cannot be recorded."""
+
+    fault: str | None = None
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -246,12 +276,21 @@ class Finished(Message, frozen=True):
 class Returned(Message, frozen=True):
     """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
 
-    `host_ns`: how long they kept the host, where that is not what was timed.
+    `host_ns`: how long they kept the host, where that is not what was timed. `launches`: how many pieces of work they
+    gave the device, where the clock counts them.
     """
 
     elapsed_ns: Nanoseconds
     count: Count
     host_ns: Nanoseconds | None = None
+    launches: Count | None = None
+
+
+class Repeated(Message, frozen=True):
+    """How many calls were run in `Repeat`, and how long they took together, until the device was idle."""
+
+    elapsed_ns: Nanoseconds
+    count: Count
 
 
 class Committed(Message, frozen=True):
@@ -304,8 +343,10 @@ FromCandidate = (
     | BuiltElsewhere
     | BuildFailed
     | Done
+    | GraphsRecorded
     | Finished
     | Returned
+    | Repeated
     | Committed
     | QuickChecked
     | Inspected
@@ -313,7 +354,19 @@ FromCandidate = (
     | Raised
 )
 ToCandidate = (
-    Build | OpenWorkload | OpenTrial | RunPhase | OpenBlock | Prepare | Go | Spin | Inspect | Keep
+    Build
+    | OpenWorkload
+    | OpenTrial
+    | RunPhase
+    | OpenBlock
+    | UseCache
+    | RecordGraphs
+    | Prepare
+    | Go
+    | Spin
+    | Repeat
+    | Inspect
+    | Keep
 )
 
 
@@ -365,6 +418,8 @@ class Judgement(msgspec.Struct, frozen=True):
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
+    is_hot_too: bool = False
+    """Whether as many trials follow in which caches are left alone."""
     is_told_late: bool = False
     prepares_twice: bool = False
     """Have inputs made when the process is at rest, twice, and look at the second time: threads of a kernel have gone
@@ -442,6 +497,8 @@ class Opened(Message, frozen=True):
     is_cold: bool
     arch: str | None = None
     """Architecture of the GPU, such as `sm_90`."""
+    locked_clock_mhz: float | None = None
+    """Where the parent has locked the card's clocks."""
 
 
 class CeilingsLearned(Message, frozen=True):

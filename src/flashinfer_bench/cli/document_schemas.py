@@ -46,6 +46,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "not_measured": "list[str]",
         "left_out": "report.standing:LeftOut",
     },
+    "pareto": {
+        "fronts": "report.pareto:list[ParetoFront]",
+        "left_out": "report.standing:LeftOut",
+    },
     "history": {"solution": "str", "histories": "report.history:list[History]"},
     "visualize": {
         "by_hardware": "report.visualize:list[HardwareCharts]",

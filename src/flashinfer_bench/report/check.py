@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.report.beside import beside_columns, beside_legend
 from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, note_legend, sol_text
 from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
@@ -30,6 +31,7 @@ from flashinfer_bench.text.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from flashinfer_bench.report.beside import BesideLatency
     from flashinfer_bench.report.jobs import JobResult
     from flashinfer_bench.report.run import Fault, SkippedJob
 
@@ -64,6 +66,7 @@ def check_page(report: CheckReport) -> Page:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
     is_compared = any(job.is_timed and job.speedup is not None for job in report.jobs)
     legend = [_SPEEDUP_LEGEND, ONE_PAIR_LEGEND] if is_compared else []
+    legend += beside_legend([job.beside for job in report.jobs if job.is_timed])
     legend += note_legend(report.jobs)
     if legend:
         blocks.append(paragraph("", *legend))
@@ -113,6 +116,10 @@ def _if_timed(text: Callable[[JobResult], str]) -> Callable[[JobResult], str]:
     return lambda job: text(job) if job.is_timed else NOTHING
 
 
+def _beside(job: JobResult) -> BesideLatency | None:
+    return job.beside if job.is_timed else None
+
+
 _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     RowColumn("workload", lambda job: axes_text(job.axes)),
     RowColumn("status", lambda job: job.status),
@@ -131,6 +138,7 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
         _if_timed(lambda job: speedup_text(job.speedup, job.speedup_interval)),
         is_number=True,
     ),
+    *beside_columns(_beside),
     RowColumn("abs error", lambda job: error_text(job.errors[0]), is_number=True),
     RowColumn("rel error", lambda job: error_text(job.errors[1]), is_number=True),
     RowColumn(

@@ -62,7 +62,10 @@ _QUICK: dict[str, Any] = {
     "timeout_seconds": 20,
     "build_timeout_seconds": 120,
 }
-_OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
+_OTHERS = (
+    *("rtol", "atol", "seed", "threads", "arch"),
+    *("clock", "cache", "launch", "lock_clocks", "energy", "sandbox"),
+)
 _TIMEOUT = "TIMEOUT"
 _MOST_FILES = 2
 

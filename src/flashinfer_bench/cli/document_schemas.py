@@ -29,6 +29,8 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "check": {"counts": "dict[str, int]", "check": "report.check:CheckReport"},
     "integration": {"integration": "report.integration:IntegrationReport"},
     "ab": {"ab": "report.ab:AbReport"},
+    "profile": {"profile": "bench.examining.profile_values:SolutionProfile"},
+    "sanitize": {"sanitize": "bench.examining.sanitizer_values:SanitizerReport"},
     "replay": {"replay": "report.replay:ReplayReport"},
     "traced": {"trace": "report.tracing:TracedRun"},
     "list": {"list": "report.holdings:Holdings"},

@@ -151,7 +151,7 @@ class Solution(Entity):
     @cached_property
     def _content_hash(self) -> str:
         spec = self.spec
-        content = {
+        content: dict[str, object] = {
             "definition": self.definition,
             "language": spec.language,
             "entry_point": spec.entry_point,
@@ -162,7 +162,9 @@ class Solution(Entity):
             "plan": spec.plan,
             "sources": sorted([source.path, source.content] for source in self.sources),
         }
-        if spec.compile_options is not None:  # flags change a binary; without any the hash is as it was
+        if (
+            spec.compile_options is not None
+        ):  # flags change a binary; without any the hash is as it was
             content["compile_options"] = spec.compile_options.model_dump()
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return f"{_HASH_VERSION}-{hashlib.sha256(canonical.encode()).hexdigest()}"

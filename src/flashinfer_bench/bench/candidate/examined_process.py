@@ -125,11 +125,11 @@ def _markers(_: Path) -> Iterator[None]:
     """Tell a profiler outside of this process when to listen, by CUDA's own calls and by a named range."""
     runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # untyped in torch
     runtime.cudaProfilerStart()
-    torch.cuda.nvtx.range_push(PROFILED_RANGE)
+    torch.cuda.nvtx.range_push(PROFILED_RANGE)  # type: ignore[no-untyped-call]  # untyped in torch
     try:
         yield
     finally:
-        torch.cuda.nvtx.range_pop()
+        torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]  # untyped in torch
         runtime.cudaProfilerStop()
 
 

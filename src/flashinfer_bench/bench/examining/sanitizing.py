@@ -6,6 +6,8 @@ import hashlib
 import os
 import shutil
 import subprocess
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -189,7 +191,8 @@ def _under_compute_sanitizer(
             process.finish()
         except ExaminationError as error:  # a fault that ended the call is in the log, too
             ended = error
-            _finish_quietly(process)
+            with suppress(ExaminationError):
+                process.finish()
         log = (process.read("faults.log") or b"").decode(errors="replace")
         code = (
             None
@@ -206,13 +209,6 @@ def _under_compute_sanitizer(
     if not log.strip():
         raise ExaminationError("compute-sanitizer wrote no log")
     return "compute-sanitizer", found, log.encode()
-
-
-def _finish_quietly(process: object) -> None:
-    from contextlib import suppress  # noqa: PLC0415
-
-    with suppress(ExaminationError):
-        process.finish()  # type: ignore[attr-defined]
 
 
 def _compute_sanitizer() -> str:
@@ -238,17 +234,13 @@ def _under_gcc(
     reserved = Missing(
         "limits", "AddressSanitizer reserves 16 TB of addresses: memory is not bounded"
     )
-    log = _called(
-        examiner,
-        with_flags(
-            examiner.subject.solution, compiler=("-g", "-O1", *_CHECKED), linker=_CHECKED[:1]
-        ),
-        driver,
-        (),
-        environment,
-        Tooling(lifted=(reserved,)),
-        "faults.*",
+    flagged = with_flags(
+        examiner.subject.solution, compiler=("-g", "-O1", *_CHECKED), linker=_CHECKED[:1]
     )
+    look = _NativeTool(
+        driver, "faults.*", environment=environment, tooling=Tooling(lifted=(reserved,))
+    )
+    log = _called(examiner, flagged, look)
     sources = [source.path for source in examiner.subject.solution.sources]
     found = tuple(each for each in gcc_findings(log, sources) if each.tool == tool)
     return f"{Path((compiler_command() or ['c++'])[0]).name} -fsanitize={tool}", found, log.encode()
@@ -265,15 +257,8 @@ def _under_valgrind(examiner: Examiner) -> tuple[str, tuple[SanitizerFinding, ..
         *(program, "--xml=yes", "--xml-file={scratch}/faults.xml", "--track-origins=yes"),
         *("--vgdb=no", "--child-silent-after-fork=yes", "--run-libc-freeres=no"),
     )
-    log = _called(
-        examiner,
-        with_flags(examiner.subject.solution, compiler=_PORTABLE),
-        _built_driver(()),
-        words,
-        (),
-        Tooling(),
-        "faults.xml",
-    )
+    flagged = with_flags(examiner.subject.solution, compiler=_PORTABLE)
+    log = _called(examiner, flagged, _NativeTool(_built_driver(()), "faults.xml", words))
     sources = [source.path for source in examiner.subject.solution.sources]
     return "valgrind", valgrind_findings(log, sources), log.encode()
 
@@ -293,35 +278,38 @@ def _require_native(subject: Subject) -> None:
         raise ToolUnavailableError(lack)
 
 
-def _called(
-    examiner: Examiner,
-    solution: Solution,
-    driver: Path,
-    tool: tuple[str, ...],
-    environment: tuple[tuple[str, str], ...],
-    tooling: Tooling,
-    files: str,
-) -> str:
+@dataclass(frozen=True, slots=True)
+class _NativeTool:
+    """What one call is made under, and where that writes."""
+
+    driver: Path
+    files: str
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    tooling: Tooling = field(default_factory=Tooling)
+
+
+def _called(examiner: Examiner, solution: Solution, tool: _NativeTool) -> str:
     """Compile with a tool's flags, become the program that makes one call, and give what the tool wrote."""
     subject = examiner.subject
     spec = subject.solution.spec
     named = {"prepare": spec.prepare, "plan": spec.plan}
-    with examiner.started(solution, tooling=tooling, only_compiles=True) as process:
+    with examiner.started(solution, tooling=tool.tooling, only_compiles=True) as process:
         place = process.scratch / "one_call"
-        shutil.copy2(driver, place)
+        shutil.copy2(tool.driver, place)
         request = BecomeProgram(
             examiner.launcher.new_id(),
             workload=examiner.open_workload(),
             seed=examiner.pools_seed(),
             call_seed=examiner.call_seeds(1)[0],
-            command=(*tool, str(place), "{binary}", f"{{scratch}}/{CALL_FILE}"),
-            environment=environment,
+            command=(*tool.command, str(place), "{binary}", f"{{scratch}}/{CALL_FILE}"),
+            environment=tool.environment,
             takes_outputs=spec.destination_passing_style,
             entry=subject.solution.get_entry_symbol(),
             phases=tuple((phase, named[phase] or "") for phase in subject.phases),
         )
         process.become(request)
-        written = sorted(process.scratch.glob(files))
+        written = sorted(process.scratch.glob(tool.files))
         log = "\n".join(
             (process.read(each.name) or b"").decode(errors="replace") for each in written
         )

@@ -56,8 +56,9 @@ def command_of(role: Role, policy: SandboxPolicy, descriptors: Sequence[int]) ->
 
 def _open_device(device: str) -> None:
     """Start CUDA, and whatever library of a tool waits for that."""
-    import torch  # noqa: PLC0415  # a fresh worker has no torch yet
-
+    torch = importlib.import_module(
+        "torch"
+    )  # not before: the parent, which has no torch, knows this module
     torch.zeros(1, device=device)
     torch.cuda.synchronize(device)
 

@@ -12,7 +12,7 @@ from flashinfer_bench.bench import BenchmarkConfig
 from flashinfer_bench.bench.examining.kept_profiles import newest_profiles
 from flashinfer_bench.bench.examining.profiling import profile
 from flashinfer_bench.compile.cuda import find_toolkit
-from tests.commands import invoke
+from tests.commands import call
 from tests.examined_kernels import BUNDLED, bundled, subject
 
 CONFIG = BenchmarkConfig(timeout_seconds=60, build_timeout_seconds=120, threads=2)
@@ -72,7 +72,7 @@ def test_triton_has_registers_and_shared_memory_without_a_card() -> None:
 def test_operations_of_torch_are_kernels_of_the_cpu_and_the_profile_is_kept(tmp_path: Path) -> None:
     shutil.copytree(BUNDLED, tmp_path / "dataset", ignore=shutil.ignore_patterns("traces"))
 
-    result = invoke(
+    result = call(
         *("profile", "rmsnorm_h4096_pytorch", "--local", str(tmp_path / "dataset")),
         *("--device", "cpu", "--json"),
     )
@@ -89,12 +89,12 @@ def test_operations_of_torch_are_kernels_of_the_cpu_and_the_profile_is_kept(tmp_
 
 
 def test_a_tool_that_says_nothing_of_a_solution_is_a_mistake() -> None:
-    result = invoke(
+    result = call(
         *("profile", "rmsnorm_h4096_cpp", "--local", str(BUNDLED)),
         *("--device", "cpu", "--with", "ncu"),
     )
 
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert (
         "ncu says nothing of rmsnorm_h4096_cpp (cpp) on cpu; what does: torch, remarks"
         in result.stderr
@@ -105,11 +105,11 @@ def test_a_solution_that_raises_is_told_and_no_tool_has_answered(tmp_path: Path)
     kernel = tmp_path / "kernel.py"
     kernel.write_text("def run(hidden_states, weight):\n    raise RuntimeError('no such size')\n")
 
-    result = invoke(
+    result = call(
         *("profile", str(kernel), "--definition", "rmsnorm_h4096", "--local", str(BUNDLED)),
         *("--device", "cpu", "--no-save", "--json"),
     )
 
     document = json.loads(result.stdout)
-    assert result.exit_code == 4
+    assert result.returncode == 4
     assert "no such size" in document["profile"]["attempts"][0]["why_not"]

@@ -11,7 +11,7 @@ import pytest
 from flashinfer_bench.bench import BenchmarkConfig
 from flashinfer_bench.bench.examining.sanitizing import sanitize
 from flashinfer_bench.data import Solution, SourceFile
-from tests.commands import invoke
+from tests.commands import call
 from tests.examined_kernels import (
     BUNDLED,
     NEVER_WRITTEN,
@@ -85,12 +85,12 @@ def test_an_honest_kernel_passes_every_tool(name: str) -> None:
 
 
 def test_what_no_tool_can_look_at_is_no_pass() -> None:
-    result = invoke(
+    result = call(
         "sanitize", "rmsnorm_h4096_pytorch", "--local", str(BUNDLED), "--device", "cpu", "--json"
     )
 
     document = json.loads(result.stdout)["sanitize"]
-    assert result.exit_code == 4
+    assert result.returncode == 4
     assert document["status"] == "unavailable"
     assert all("only C++ bound with tvm-ffi" in run["why_not"] for run in document["runs"])
 
@@ -116,10 +116,10 @@ def test_a_solution_that_does_not_compile_has_failed() -> None:
 
 
 def test_a_tool_of_the_other_device_is_a_mistake() -> None:
-    result = invoke(
+    result = call(
         *("sanitize", "rmsnorm_h4096_cpp", "--local", str(BUNDLED)),
         *("--device", "cpu", "--tool", "memcheck"),
     )
 
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert "memcheck: not on cpu; there: address, undefined, uninitialised" in result.stderr

@@ -19,11 +19,16 @@ from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
-Role = Literal["judge", "candidate"]
+Role = Literal["judge", "candidate", "examined"]
 Phase = Literal["prepare", "plan"]
 """What a solution may have run once per trial besides its calls."""
 About = Literal["children", "waiting"]
 """What the parent can look at for the judge: what a process has started, how long it waited."""
+
+PROFILED_RANGE = "flashinfer_bench_ncu_profile"
+"""Name of the range around the profiled call, as profilers show it."""
+TORCH_FILE, CUPTI_FILE, CALL_FILE = "torch_trace.json", "activity.json", "call.txt"
+"""What tools write into the scratch folder of an examined process."""
 
 # A candidate sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
@@ -39,6 +44,23 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 # ------------------------------------------------------------------ parent → fork server
 
 
+class Wrapping(msgspec.Struct, frozen=True):
+    """A program that starts a worker instead of a fork, such as a profiler; the worker is a fresh interpreter.
+
+    `{scratch}` stands for the worker's temporary folder.
+    """
+
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def placed(self, scratch: str) -> Wrapping:
+        """Name the folder."""
+        return Wrapping(
+            tuple(word.replace("{scratch}", scratch) for word in self.command),
+            tuple((name, text.replace("{scratch}", scratch)) for name, text in self.environment),
+        )
+
+
 class Spawn(Message, frozen=True):
     """Start a worker, shut in before anybody's code is in it.
 
@@ -48,6 +70,7 @@ class Spawn(Message, frozen=True):
     role: Role
     is_trusted: bool
     policy: SandboxPolicy
+    wrapping: Wrapping | None = None
 
 
 class Kill(Message, frozen=True):
@@ -231,6 +254,44 @@ class Keep(Message, frozen=True):
     asks_peak: bool = False
 
 
+# ------------------------------------------------------------------ parent → examined process
+
+
+class Examine(Message, frozen=True):
+    """Call what was built on inputs of its own, the last call under a tool; descriptors as of `workload`.
+
+    `by`: `markers` starts and stops what listens from outside; `torch` and `cupti` write a file into the scratch
+    folder; `none` just calls, and `exact` does so with outputs that have nothing beside them.
+    """
+
+    workload: OpenWorkload
+    seed: int
+    call_seeds: tuple[int, ...]
+    phases: tuple[Phase, ...]
+    by: Literal["none", "exact", "markers", "torch", "cupti"]
+
+
+class TellBuild(Message, frozen=True):
+    """Say what compilers said of the build, and what they reserve for each kernel."""
+
+
+class BecomeProgram(Message, frozen=True):
+    """Write one call down in the scratch folder, and become the program that makes it.
+
+    `{binary}` stands for the compiled library, `{scratch}` for the folder. Nothing answers.
+    """
+
+    workload: OpenWorkload
+    seed: int
+    call_seed: int
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    takes_outputs: bool
+    entry: str
+    phases: tuple[tuple[Phase, str], ...]
+    """Each with the name of its function."""
+
+
 # ------------------------------------------------------------------ candidate → judge or parent
 
 
@@ -368,6 +429,27 @@ ToCandidate = (
     | Inspect
     | Keep
 )
+
+
+# ------------------------------------------------------------------ examined process → parent
+
+
+class Examined(Message, frozen=True):
+    """The calls returned: how long the last one took, under the tool."""
+
+    elapsed_ns: Nanoseconds
+
+
+class BuildTold(Message, frozen=True):
+    """What compilers wrote of what was built, and what `cuobjdump` reads off kernels that were compiled on the way."""
+
+    log: str
+    resources: str
+    why_no_resources: str = ""
+
+
+FromExamined = Built | BuiltElsewhere | BuildFailed | Raised | Examined | BuildTold
+ToExamined = Build | Examine | BecomeProgram | TellBuild
 
 
 # ------------------------------------------------------------------ parent → judge

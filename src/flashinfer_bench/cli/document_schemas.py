@@ -30,6 +30,8 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "integration": {"integration": "report.integration:IntegrationReport"},
     "edges": {"edges": "report.edges:EdgeReport"},
     "ab": {"ab": "report.ab:AbReport"},
+    "profile": {"profile": "bench.examining.profile_values:SolutionProfile"},
+    "sanitize": {"sanitize": "bench.examining.sanitizer_values:SanitizerReport"},
     "replay": {"replay": "report.replay:ReplayReport"},
     "traced": {"trace": "report.tracing:TracedRun"},
     "list": {"list": "report.holdings:Holdings"},

@@ -169,7 +169,7 @@ class Solution(Entity):
     @cached_property
     def _content_hash(self) -> str:
         spec = self.spec
-        content = {
+        content: dict[str, object] = {
             "definition": self.definition,
             "language": spec.language,
             "entry_point": spec.entry_point,
@@ -181,6 +181,10 @@ class Solution(Entity):
             **({} if spec.compile_options is None else {"options": spec.compile_options.to_dict()}),
             "sources": sorted([source.path, source.content] for source in self.sources),
         }
+        if (
+            spec.compile_options is not None
+        ):  # flags change a binary; without any the hash is as it was
+            content["compile_options"] = spec.compile_options.model_dump()
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return f"{_HASH_VERSION}-{hashlib.sha256(canonical.encode()).hexdigest()}"
 

@@ -64,6 +64,7 @@ from flashinfer_bench.tensors import outputs as outgoing
 from flashinfer_bench.tensors.aliasing import aliases, lie_apart
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.machine import processors_for
 from flashinfer_bench.tensors.planned import mutated_of, untouched_of
@@ -88,9 +89,9 @@ def serve(sock: socket.socket) -> None:
     request = channel.receive()
     assert isinstance(request, Build)
     if request.only_compiles:
-        _compile(channel, request)
+        compile_only(channel, request)
         return
-    harness = _build(channel, request)
+    harness = build_harness(channel, request)
     if harness is None:
         return
     while True:
@@ -102,15 +103,16 @@ def serve(sock: socket.socket) -> None:
             return
 
 
-def _compile(channel: Channel[ToCandidate], request: Build) -> None:
-    """Do what compilers do of a build, on any cores; no device is opened."""
+def compile_only(channel: Channel[Any], request: Build) -> bool:
+    """Do what compilers do of a build, on any cores; no device is opened. Says how that went, and tells it."""
     solution = Solution.model_validate_json(request.solution)
     try:
         compile_ahead(solution, request.arch, Path(request.cache_root))
     except BuildError as error:
         channel.send(_failed(request, error))
-        return
+        return False
     channel.send(Built(request.id))
+    return True
 
 
 def _failed(request: Build, error: BuildError) -> BuildFailed:
@@ -118,7 +120,8 @@ def _failed(request: Build, error: BuildError) -> BuildFailed:
     return BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
 
 
-def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
+def build_harness(channel: Channel[Any], request: Build) -> _Harness | None:
+    """Build a callable and say how that went; None where there is nothing to call."""
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
@@ -172,7 +175,7 @@ def _answer(
             case Build(id=id_):
                 return Raised(id_, "a candidate builds once")
     except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
-        return Raised(request.id, _told(error))
+        return Raised(request.id, told(error))
 
 
 def _get_ready(
@@ -376,6 +379,22 @@ class _Harness:
             return [each.in_order for each in self._graphs.first(len(sets))]
         return sets if self._in_order is None else self._in_order.take()
 
+    def use_exact_outputs(self) -> None:
+        """Give the next call outputs of their size and no more, for a sanitizer to see the first byte beyond."""
+        device = self._device.torch_device
+        self._output_sets = [
+            [
+                torch.empty(plan.torch_shape, dtype=torch_dtype(plan.dtype), device=device)
+                for plan in self._returned
+            ]
+        ]
+
+    def call_untimed(self) -> None:
+        """Run the prepared calls, and wait for the device."""
+        for arguments in self._calls:
+            self._call(*arguments)
+        self._device.synchronize()
+
     def spin(self, request: Spin, channel: Channel[ToCandidate]) -> QuickChecked:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
@@ -570,12 +589,12 @@ def _as_list(result: object) -> list[Any]:
     return [result]
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """Return the traceback without this package's frames."""
-    told = traceback.TracebackException.from_exception(error)
-    frames = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FILES)]
-    told.stack = traceback.StackSummary.from_list(frames)
-    return _printable("".join(told.format()))
+    whole = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in whole.stack if not frame.filename.startswith(_OUR_FILES)]
+    whole.stack = traceback.StackSummary.from_list(frames)
+    return _printable("".join(whole.format()))
 
 
 def _printable(text: str) -> str:

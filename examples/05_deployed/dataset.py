@@ -1,11 +1,11 @@
-"""Write a dataset of the two kernels at the sizes of a batch: definitions, workloads, solutions."""
+"""Write a dataset of the three kernels at the sizes of a batch: definitions, workloads, solutions."""
 
 import json
 import shutil
 import uuid
 from pathlib import Path
 
-from widths import DTYPE, HIDDEN, INNER, NORM, SILU_AND_MUL
+from widths import ADD_NORM, DTYPE, HIDDEN, INNER, NORM, SILU_AND_MUL
 
 HERE = Path(__file__).resolve().parent
 TORCH_DTYPE = {"f32": "float32", "bf16": "bfloat16"}[DTYPE]
@@ -18,6 +18,16 @@ def run(x, weight):
     mean_square = wide.pow(2).mean(-1, keepdim=True)
     return weight * (wide * torch.rsqrt(mean_square + 1e-5)).to(x.dtype)
 """
+ADD_NORM_REFERENCE = """\
+import torch
+
+
+def run(x, residual, weight):
+    total = x + residual
+    wide = total.to(torch.float32)
+    mean_square = wide.pow(2).mean(-1, keepdim=True)
+    return weight * (wide * torch.rsqrt(mean_square + 1e-5)).to(x.dtype), total
+"""
 SILU_REFERENCE = """\
 import torch.nn.functional as F
 
@@ -27,7 +37,7 @@ def run(gate, up):
 """
 
 
-def definition(name, op_type, width, *, inputs, reference):
+def definition(name, op_type, width, *, inputs, reference, outputs=("y",)):
     rows = {"shape": ["tokens", "width"], "dtype": TORCH_DTYPE}
     weight = {"shape": ["width"], "dtype": TORCH_DTYPE, "role": "static"}
     return {
@@ -35,13 +45,21 @@ def definition(name, op_type, width, *, inputs, reference):
         "op_type": op_type,
         "axes": {"tokens": {"type": "var"}, "width": {"type": "const", "value": width}},
         "inputs": {each: weight if each == "weight" else rows for each in inputs},
-        "outputs": {"y": rows},
+        "outputs": dict.fromkeys(outputs, rows),
         "reference": reference,
     }
 
 
 DEFINITIONS = (
     definition(NORM, "rmsnorm", HIDDEN, inputs=("x", "weight"), reference=NORM_REFERENCE),
+    definition(
+        ADD_NORM,
+        "add_rmsnorm",
+        HIDDEN,
+        inputs=("x", "residual", "weight"),
+        outputs=("y", "total"),
+        reference=ADD_NORM_REFERENCE,
+    ),
     definition(
         SILU_AND_MUL, "silu_and_mul", INNER, inputs=("gate", "up"), reference=SILU_REFERENCE
     ),

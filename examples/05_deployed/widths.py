@@ -23,6 +23,7 @@ SIZES = {
     "rms_norm_eps": 1e-5,
 }
 NORM = f"rmsnorm_h{HIDDEN}_{DTYPE}"
+ADD_NORM = f"add_rmsnorm_h{HIDDEN}_{DTYPE}"
 SILU_AND_MUL = f"silu_and_mul_split_i{INNER}_{DTYPE}"
 
 
@@ -33,6 +34,14 @@ def norm_of_rows(x, weight):
     return weight * (wide * torch.rsqrt(mean_square + 1e-5)).to(x.dtype)
 
 
+@fib.apply(ADD_NORM)
+def add_and_norm_of_rows(x, residual, weight):
+    total = x + residual
+    wide = total.float()
+    mean_square = wide.pow(2).mean(-1, keepdim=True)
+    return weight * (wide * torch.rsqrt(mean_square + 1e-5)).to(x.dtype), total
+
+
 @fib.apply(SILU_AND_MUL)
 def silu_and_mul_of_rows(gate, up):
     return F.silu(gate) * up
@@ -40,6 +49,13 @@ def silu_and_mul_of_rows(gate, up):
 
 def rms_norm(x, weight):
     return norm_of_rows(x.view(-1, x.shape[-1]), weight).view(x.shape)
+
+
+def add_and_norm(x, residual, weight):
+    """Give the normalised sum, and the sum."""
+    rows = (each.reshape(-1, each.shape[-1]) for each in (x, residual))
+    normed, total = add_and_norm_of_rows(*rows, weight)
+    return normed.view(x.shape), total.view(x.shape)
 
 
 def silu_and_mul(gate, up):

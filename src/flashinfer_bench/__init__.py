@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     from flashinfer_bench.tracing import enable_tracing as enable_tracing
     from flashinfer_bench.tracing import profile_model as profile_model
 
+    FFI_PROMPT: str
+    FFI_PROMPT_SIMPLE: str
+
 _NAMES_BY_PACKAGE = {
+    "agents": ("FFI_PROMPT", "FFI_PROMPT_SIMPLE"),
     "apply": ("ApplyConfig", "ApplyConfigRegistry", "disable_apply", "enable_apply"),
     "bench": (
         "Benchmark",

@@ -11,6 +11,7 @@ NAMES = {
         Benchmark BenchmarkConfig Definition Solution Trace TraceSet AxisConst AxisVar TensorSpec SourceFile
         BuildSpec SupportedLanguages RandomInput SafetensorsInput Workload Correctness Performance Environment
         Evaluation EvaluationStatus measure compare apply enable_apply disable_apply ApplyConfig ApplyConfigRegistry
+        FFI_PROMPT FFI_PROMPT_SIMPLE
     """,
     "flashinfer_bench.data": """
         AxisConst AxisSpec AxisVar TensorSpec Definition SourceFile BuildSpec SupportedBindings
@@ -21,6 +22,10 @@ NAMES = {
     "flashinfer_bench.bench": "Benchmark BenchmarkConfig EvalConfig ResolvedEvalConfig",
     "flashinfer_bench.apply": """
         apply disable_apply enable_apply ApplyConfig ApplyConfigRegistry ApplyRuntime get_default_registry
+    """,
+    "flashinfer_bench.agents": """
+        flashinfer_bench_list_ncu_options flashinfer_bench_run_ncu flashinfer_bench_run_sanitizer function_to_schema
+        get_all_tool_schemas FFI_PROMPT_SIMPLE FFI_PROMPT extract_solution_to_files pack_solution_from_files
     """,
     "flashinfer_bench.compile": "Builder BuildError BuilderRegistry Runnable RunnableMetadata",
 }

@@ -80,6 +80,30 @@ assert "flashinfer_bench" not in sys.modules
 print(dict(package.CALLS))
 """
 
+IN_TRANSFORMERS = """
+import sys
+from pathlib import Path
+import torch
+from kernels import LocalLayerRepository, Mode, get_local_kernel, kernelize, use_kernel_forward_from_hub
+from kernels import use_kernel_mapping
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+if not hasattr(LlamaRMSNorm, "kernel_layer_name"):  # it does so for other releases
+    use_kernel_forward_from_hub("RMSNorm")(LlamaRMSNorm)
+mode, folder = Mode.INFERENCE, Path(sys.argv[1])
+sizes = dict(vocab_size=256, hidden_size=4096, intermediate_size=256, num_hidden_layers=2)
+config = LlamaConfig(**sizes, num_attention_heads=32, num_key_value_heads=8, rms_norm_eps=float(sys.argv[2]))
+model = LlamaForCausalLM(config).bfloat16().eval()
+tokens = torch.randint(0, 256, (1, 32))
+mapping = {"RMSNorm": {"cpu": {mode: LocalLayerRepository(folder, layer_name="RMSNorm")}}}
+with torch.no_grad():
+    expected = model(tokens).logits
+    with use_kernel_mapping(mapping, inherit_mapping=False):
+        model = kernelize(model, mode=mode, device="cpu")
+    torch.testing.assert_close(model(tokens).logits, expected, rtol=5e-2, atol=5e-2)
+print(dict(get_local_kernel(folder).CALLS))
+"""
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -130,6 +154,22 @@ def test_kernels_loads_the_layer_and_calls_it(dataset: Path, tmp_path: Path) -> 
     printed = installed.run(python, IN_KERNELS, moved)
 
     assert printed.splitlines()[-1] == "{'kernel': 3, 'original': 1}"  # twice plain, once compiled
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("epsilon", "calls"), [("1e-5", "{'kernel': 5}"), ("1e-6", "{}")])
+def test_layers_of_transformers_call_the_kernel_where_their_epsilon_fits(
+    dataset: Path, tmp_path: Path, epsilon: str, calls: str
+) -> None:
+    pytest.importorskip("kernels")
+    pytest.importorskip("transformers")
+    done = export(dataset, "rmsnorm_h4096_cpp", "hf-kernels", tmp_path / "kernel")
+    assert done.returncode == 0, done.stderr
+    python = installed.clean_environment(tmp_path / "env")
+
+    printed = installed.run(python, IN_TRANSFORMERS, tmp_path / "kernel", epsilon)
+
+    assert printed.splitlines()[-1] == calls
 
 
 def test_what_an_engine_has_no_place_for_is_refused(dataset: Path, tmp_path: Path) -> None:

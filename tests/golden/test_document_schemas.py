@@ -36,6 +36,9 @@ ELSEWHERE = {
         f"contest-{name}": "tests/unit/serve/test_contest.py, tests/flow/test_contest.py"
         for name in ("init", "open", "submit", "board", "review", "close", "verify")
     },
+    "generate": "tests/flow/test_generate.py",
+    "tools": "tests/unit/agents/test_tools.py",
+    "judge": "tests/flow/test_judge_contract.py",
     "verify": "tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }

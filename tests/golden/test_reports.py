@@ -22,6 +22,8 @@ COMMANDS = {
     "best-mixed.txt": ["report", "best", "--mix-hardware"],
     "best-within-bounds.txt": ["report", "best", "--max-abs-error", "1e-4"],
     "best-beyond-bounds.txt": ["report", "best", "--max-rel-error", "1e-9"],
+    "pareto.txt": ["report", "pareto"],
+    "pareto.json": ["report", "pareto", "--json"],
     "visualize.txt": ["report", "visualize"],
     "visualize-ascii.txt": ["report", "visualize", "--ascii", "--width", "72"],
     "visualize-gemm.txt": ["report", "visualize", "--definitions", "gemm*"],

@@ -12,6 +12,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.measure.run import document
 from flashinfer_bench.data import TraceSet
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.edges import EdgeReport, EdgeResult, edges_page
 from flashinfer_bench.report.integration import (
     IntegrationReport,
     IntegrationStep,
@@ -129,6 +130,30 @@ def test_a_verdict_of_integration_names_lines(
 
     compare("integration.json", capsys.readouterr().out)
     compare("integration-page.txt", page_text(integration_page(report)))
+
+
+def test_the_smallest_failing_edge_case_is_named(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "ValueError: needs whole tiles\n"
+    results = (
+        EdgeResult("n = 0 (empty)", "size", {"n": 0}, "PASSED"),
+        EdgeResult("n = 17 (one past 16)", "size", {"n": 17}, "RUNTIME_ERROR", log),
+        EdgeResult("x padded: shape [7, 8], strides [12, 1]", "stride", {"n": 7}, "PASSED"),
+    )
+    report = EdgeReport(
+        "kernel.py",
+        "relu_n8",
+        accepted=False,
+        results=results,
+        smallest_failing_size=results[1],
+        left_out={"n = 1 (one)": "axes {'n': 1} violate 'n != 1'"},
+    )
+
+    screen.show_json({"schema_version": 1, "edges": report}, 1)
+
+    compare("edges.json", capsys.readouterr().out)
+    compare("edges-page.txt", page_text(edges_page(report)))
 
 
 def _check_report(definition: str, jobs: tuple[JobResult, ...]) -> CheckReport:

@@ -7,7 +7,8 @@ from typing import Literal
 from flashinfer_bench.errors import UsageError
 
 ClockChoice = Literal["auto", "events", "cupti", "wall"]
-CacheChoice = Literal["auto", "cold", "hot"]
+CacheChoice = Literal["auto", "cold", "hot", "both"]
+LaunchChoice = Literal["stream", "graph"]
 
 _CLOCK_NAMES: dict[str, dict[str, str]] = {
     "cpu": {"auto": "wall", "wall": "wall"},
@@ -30,5 +31,26 @@ def clock_name(device_kind: str, choice: ClockChoice) -> str:
 
 
 def is_cold_on(device_kind: str, choice: CacheChoice) -> bool:
-    """Tell whether caches are evicted before each sample; on CUDA they are unless told otherwise."""
-    return choice == "cold" or (choice == "auto" and device_kind == "cuda")
+    """Tell whether caches are evicted before each sample; on CUDA they are unless told otherwise.
+
+    With `both` they are at first: the second half of the trials is hot.
+    """
+    return choice in {"cold", "both"} or (choice == "auto" and device_kind == "cuda")
+
+
+def require_launch(device_kind: str, choice: LaunchChoice) -> None:
+    """Raise `UsageError` where calls cannot be launched as asked for."""
+    if choice == "graph" and device_kind != "cuda":
+        raise UsageError(
+            f"--launch graph replays CUDA graphs, and the device is {device_kind}: "
+            "leave it out, or give --device cuda:0"
+        )
+
+
+def require_lockable_clocks(device_kind: str) -> None:
+    """Raise `UsageError` on devices whose clocks nobody can lock through NVML."""
+    if device_kind != "cuda":
+        raise UsageError(
+            f"--lock-clocks locks the clocks of an NVIDIA GPU, and the device is {device_kind}; for steady clocks of "
+            "a CPU: sudo cpupower frequency-set --governor performance"
+        )

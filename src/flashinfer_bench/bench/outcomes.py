@@ -27,6 +27,8 @@ class Errors(msgspec.Struct, frozen=True):
     precision: dict[str, float] | None = None
     extra: dict[str, Any] = {}
     """More for `correctness.extra`: figures of special judges, what unusual draws did."""
+    is_repeatable: bool | None = None
+    """Whether the same inputs gave the same bits twice; None where nobody looked."""
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -38,6 +40,24 @@ class Samples(msgspec.Struct, frozen=True):
     calls_per_sample: int
     host_ns: float | None = None
     """How long a call keeps the host, where that is not what was timed."""
+    launches: float | None = None
+    """How many pieces of work a call gives the device, where that was counted."""
+
+
+class Energy(msgspec.Struct, frozen=True):
+    """What calls back to back took from a counter of energy, or why that is not known."""
+
+    missing: str | None = None
+    source: Literal["nvml", "rapl"] = "nvml"
+    call_mj: float = 0.0
+    """Millijoules of one call: mean power over the time of one call."""
+    segments_mj: tuple[float, ...] = ()
+    """The same, from one stretch of readings after the other."""
+    power_w: float = 0.0
+    call_ns: float = 0.0
+    """How long a call took, back to back with others."""
+    seconds: float = 0.0
+    """How long the counter was read for."""
 
 
 class Roofline(msgspec.Struct, frozen=True):
@@ -82,6 +102,9 @@ class Passed(_Ending, frozen=True):
     """How the task itself is weak: not the solution's fault; None where memory did not suffice to look."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
     stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
+    hot_samples: tuple[Samples, ...] = ()
+    """Where hot caches were timed after cold ones: `samples` are the cold ones then."""
+    energy: Energy | None = None
 
 
 class Wrong(_Ending, frozen=True):

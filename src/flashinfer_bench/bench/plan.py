@@ -6,13 +6,14 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from flashinfer_bench.bench.choices import clock_name
+from flashinfer_bench.bench.choices import clock_name, require_launch, require_lockable_clocks
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
 from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
 from flashinfer_bench.data import layout
 from flashinfer_bench.data.wording import axes_text, did_you_mean
 from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
+from flashinfer_bench.tensors.other_hardware import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -194,11 +195,15 @@ def _settings(
     target: Target,
 ) -> tuple[ResolvedEvalConfig, str]:
     resolved = _sampled_for(solution, target, resolved)
+    require_launch(target.kind, resolved.launch)
+    if resolved.lock_clocks:
+        require_lockable_clocks(target.kind)
     is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
     hashed = config_hash(
         resolved,
         clock=target.clock or clock_name(target.kind, resolved.clock),
         **({} if is_cold is is_cold_by_default else {"is_cold": is_cold}),
+        **({"is_hot_too": True} if resolved.cache == "both" else {}),
         threads=target.threads,
         judge=definition.judge or definition.op_type,
         is_audited=config.audit,
@@ -234,6 +239,9 @@ def is_stand_in(solution: Solution, device_kind: str) -> bool:
 def skip_reason(solution: Solution, target: Target, *, is_strict: bool) -> str | None:
     """Say why a solution cannot run on this kind of device; a card's name alone is no reason unless strict."""
     wanted = {_folded(name) for name in solution.spec.target_hardware}
+    refusals = [refusal_of(name) for name in wanted]
+    if refusals and all(refusals):
+        return f"built for {', '.join(sorted(wanted))}: {refusals[0]}"
     kinds = wanted & _DEVICE_KINDS
     if kinds == wanted and target.kind not in kinds and not _is_worth_building(solution, target):
         return f"built for {', '.join(sorted(kinds))}; the device is {target.kind}"

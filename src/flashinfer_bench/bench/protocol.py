@@ -17,13 +17,18 @@ from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 from flashinfer_bench.tensors.ceilings import Ceilings
-from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
-Role = Literal["judge", "candidate"]
+Role = Literal["judge", "candidate", "examined"]
 Phase = Literal["prepare", "plan"]
 """What a solution may have run once per trial besides its calls."""
 About = Literal["children", "waiting"]
 """What the parent can look at for the judge: what a process has started, how long it waited."""
+
+PROFILED_RANGE = "flashinfer_bench_ncu_profile"
+"""Name of the range around the profiled call, as profilers show it."""
+TORCH_FILE, CUPTI_FILE, CALL_FILE = "torch_trace.json", "activity.json", "call.txt"
+"""What tools write into the scratch folder of an examined process."""
 
 # A candidate sends whole numbers only, each with bounds: what lies outside is `ChannelGarbled`.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
@@ -39,6 +44,23 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 # ------------------------------------------------------------------ parent → fork server
 
 
+class Wrapping(msgspec.Struct, frozen=True):
+    """A program that starts a worker instead of a fork, such as a profiler; the worker is a fresh interpreter.
+
+    `{scratch}` stands for the worker's temporary folder.
+    """
+
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def placed(self, scratch: str) -> Wrapping:
+        """Name the folder."""
+        return Wrapping(
+            tuple(word.replace("{scratch}", scratch) for word in self.command),
+            tuple((name, text.replace("{scratch}", scratch)) for name, text in self.environment),
+        )
+
+
 class Spawn(Message, frozen=True):
     """Start a worker, shut in before anybody's code is in it.
 
@@ -48,6 +70,7 @@ class Spawn(Message, frozen=True):
     role: Role
     is_trusted: bool
     policy: SandboxPolicy
+    wrapping: Wrapping | None = None
 
 
 class Kill(Message, frozen=True):
@@ -127,6 +150,8 @@ class Build(Message, frozen=True):
 class OpenWorkload(Message, frozen=True):
     """Get ready for one workload; the shared output buffer comes as a descriptor, file contents as a second.
 
+    With `has_generated`, what the definition's function made comes as one more.
+
     With `has_output_buffers`, output buffers are made and poisoned before each call, whether this candidate
     writes into them or not: preparing must cost all participants of a job the same.
     """
@@ -141,6 +166,9 @@ class OpenWorkload(Message, frozen=True):
     has_output_buffers: bool
     least_outputs: int
     """How many outputs must be returned; the others may be missing, or None."""
+    has_generated: bool = False
+    replays_graphs: bool = False
+    """Whether samples are replays of graphs, which `RecordGraphs` asks for."""
 
 
 class OpenTrial(Message, frozen=True):
@@ -165,17 +193,34 @@ class OpenBlock(Message, frozen=True):
     host_ns: float | None = None
 
 
+class UseCache(Message, frozen=True):
+    """From now on evict caches before each sample, or do not."""
+
+    is_cold: bool
+
+
+class RecordGraphs(Message, frozen=True):
+    """Record the first `count` calls of samples as graphs, on inputs of this seed, which no sample has.
+
+    Asked for before the seed of the sample that replays them is told.
+    """
+
+    seed: int
+    count: int
+
+
 class Prepare(Message, frozen=True):
     """Make the inputs of one sample: `count` distinct sets from one seed.
 
     With `repeat`, a number, all sets are alike, and torch's generators are seeded anew for each number. With a
-    `family`, content is unusual: see `tensors.unusual`.
+    `family`, content is unusual: see `tensors.unusual`. A `change` is made to what was made.
     """
 
     seed: int
     count: int
     repeat: int | None = None
     family: str | None = None
+    change: InputChange | None = None
 
 
 class Go(Message, frozen=True):
@@ -187,6 +232,12 @@ class Spin(Message, frozen=True):
 
     duration_ns: int
     on_all_cores: bool
+
+
+class Repeat(Message, frozen=True):
+    """Run the prepared calls again and again for so long, on the same inputs: what energy is counted of."""
+
+    duration_ns: Nanoseconds
 
 
 class Inspect(Message, frozen=True):
@@ -201,6 +252,44 @@ class Keep(Message, frozen=True):
 
     slot: int
     asks_peak: bool = False
+
+
+# ------------------------------------------------------------------ parent → examined process
+
+
+class Examine(Message, frozen=True):
+    """Call what was built on inputs of its own, the last call under a tool; descriptors as of `workload`.
+
+    `by`: `markers` starts and stops what listens from outside; `torch` and `cupti` write a file into the scratch
+    folder; `none` just calls, and `exact` does so with outputs that have nothing beside them.
+    """
+
+    workload: OpenWorkload
+    seed: int
+    call_seeds: tuple[int, ...]
+    phases: tuple[Phase, ...]
+    by: Literal["none", "exact", "markers", "torch", "cupti"]
+
+
+class TellBuild(Message, frozen=True):
+    """Say what compilers said of the build, and what they reserve for each kernel."""
+
+
+class BecomeProgram(Message, frozen=True):
+    """Write one call down in the scratch folder, and become the program that makes it.
+
+    `{binary}` stands for the compiled library, `{scratch}` for the folder. Nothing answers.
+    """
+
+    workload: OpenWorkload
+    seed: int
+    call_seed: int
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    takes_outputs: bool
+    entry: str
+    phases: tuple[tuple[Phase, str], ...]
+    """Each with the name of its function."""
 
 
 # ------------------------------------------------------------------ candidate → judge or parent
@@ -225,7 +314,13 @@ class BuildFailed(Message, frozen=True):
 
 
 class Done(Message, frozen=True):
-    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock` or `Prepare` is done."""
+    """`OpenWorkload`, `OpenTrial`, `RunPhase`, `OpenBlock`, `UseCache` or `Prepare` is done."""
+
+
+class GraphsRecorded(Message, frozen=True):
+    """The graphs are there, or `fault` says why a call cannot be recorded."""
+
+    fault: str | None = None
 
 
 class OutputFault(msgspec.Struct, frozen=True):
@@ -242,12 +337,21 @@ class Finished(Message, frozen=True):
 class Returned(Message, frozen=True):
     """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
 
-    `host_ns`: how long they kept the host, where that is not what was timed.
+    `host_ns`: how long they kept the host, where that is not what was timed. `launches`: how many pieces of work they
+    gave the device, where the clock counts them.
     """
 
     elapsed_ns: Nanoseconds
     count: Count
     host_ns: Nanoseconds | None = None
+    launches: Count | None = None
+
+
+class Repeated(Message, frozen=True):
+    """How many calls were run in `Repeat`, and how long they took together, until the device was idle."""
+
+    elapsed_ns: Nanoseconds
+    count: Count
 
 
 class Committed(Message, frozen=True):
@@ -300,8 +404,10 @@ FromCandidate = (
     | BuiltElsewhere
     | BuildFailed
     | Done
+    | GraphsRecorded
     | Finished
     | Returned
+    | Repeated
     | Committed
     | QuickChecked
     | Inspected
@@ -309,8 +415,41 @@ FromCandidate = (
     | Raised
 )
 ToCandidate = (
-    Build | OpenWorkload | OpenTrial | RunPhase | OpenBlock | Prepare | Go | Spin | Inspect | Keep
+    Build
+    | OpenWorkload
+    | OpenTrial
+    | RunPhase
+    | OpenBlock
+    | UseCache
+    | RecordGraphs
+    | Prepare
+    | Go
+    | Spin
+    | Repeat
+    | Inspect
+    | Keep
 )
+
+
+# ------------------------------------------------------------------ examined process → parent
+
+
+class Examined(Message, frozen=True):
+    """The calls returned: how long the last one took, under the tool."""
+
+    elapsed_ns: Nanoseconds
+
+
+class BuildTold(Message, frozen=True):
+    """What compilers wrote of what was built, and what `cuobjdump` reads off kernels that were compiled on the way."""
+
+    log: str
+    resources: str
+    why_no_resources: str = ""
+
+
+FromExamined = Built | BuiltElsewhere | BuildFailed | Raised | Examined | BuildTold
+ToExamined = Build | Examine | BecomeProgram | TellBuild
 
 
 # ------------------------------------------------------------------ parent → judge
@@ -361,6 +500,8 @@ class Judgement(msgspec.Struct, frozen=True):
     timeout_seconds: float
     is_audited: bool
     is_cold: bool = False
+    is_hot_too: bool = False
+    """Whether as many trials follow in which caches are left alone."""
     is_told_late: bool = False
     prepares_twice: bool = False
     """Have inputs made when the process is at rest, twice, and look at the second time: threads of a kernel have gone
@@ -438,6 +579,8 @@ class Opened(Message, frozen=True):
     is_cold: bool
     arch: str | None = None
     """Architecture of the GPU, such as `sm_90`."""
+    locked_clock_mhz: float | None = None
+    """Where the parent has locked the card's clocks."""
 
 
 class CeilingsLearned(Message, frozen=True):

@@ -27,9 +27,11 @@ from flashinfer_bench.data import (
     ClockInfo,
     Correctness,
     DeviceInfo,
+    EnergyInfo,
     Environment,
     Evaluation,
     EvaluationStatus,
+    HotTiming,
     Note,
     Performance,
     Provenance,
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashinfer_bench.bench import outcomes
-    from flashinfer_bench.bench.outcomes import Errors, Samples
+    from flashinfer_bench.bench.jobs import Job
+    from flashinfer_bench.bench.outcomes import Energy, Errors, Samples
     from flashinfer_bench.bench.parent.pool import FinishedJob
     from flashinfer_bench.bench.protocol import Opened
 
@@ -97,9 +100,10 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
     evaluation = _evaluation(outcome, finished.device, environment, provenance)
     if evaluation is None:
         return None
-    if evaluation.performance is not None and finished.build_ms is not None:
-        built = evaluation.performance.model_copy(update={"build_ms": finished.build_ms})
-        evaluation = evaluation.model_copy(update={"performance": built})
+    if evaluation.performance is not None:
+        known = {"build_ms": finished.build_ms, "launch": _launch(job)}
+        performance = evaluation.performance.model_copy(update=known)
+        evaluation = evaluation.model_copy(update={"performance": performance})
     if is_strict and evaluation.notes and evaluation.status is EvaluationStatus.PASSED:
         evaluation = _failed_by_notes(evaluation)
     return Trace(
@@ -110,12 +114,18 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
     )
 
 
+def _launch(job: Job) -> str | None:
+    return "graph" if job.config.launch == "graph" else None
+
+
 def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:
     """Return the raw samples of a passed job in milliseconds, by participant."""
     if not isinstance(outcome, Passed):
         return None
     by_role = _by_role(outcome.samples)
-    return {role: _flat_ms(samples) for role, samples in by_role.items()}
+    found = {role: _flat_ms(samples) for role, samples in by_role.items()}
+    hot = _by_role(outcome.hot_samples)
+    return found | {f"{role}_hot": _flat_ms(samples) for role, samples in hot.items()}
 
 
 def status_and_log(outcome: Outcome) -> tuple[EvaluationStatus | None, str]:
@@ -189,6 +199,7 @@ def _correctness(errors: Errors, violations: Sequence[outcomes.JobNote] = ()) ->
         max_relative_error=errors.max_relative,
         max_absolute_error=errors.max_absolute,
         extra=extra or None,
+        bitwise_repeatable=errors.is_repeatable,
     )
 
 
@@ -233,7 +244,41 @@ def _performance(result: Passed, device: Opened) -> Performance:
         blocks_begun_again=result.machine.begun_again or None,
         conditions=result.machine.gauges or None,
         blocks_disturbed=result.machine.disturbed or None,
+        launches_per_call=solution.launches,
+        hot=_hot(result.hot_samples),
+        energy=_energy(result.energy),
         **_against_reference(solution, reference),
+    )
+
+
+def _hot(samples: Sequence[Samples]) -> HotTiming | None:
+    if not samples:
+        return None
+    by_role = _by_role(samples)
+    solution = by_role["solution"]
+    samples_ms = _flat_ms(solution)
+    return HotTiming(
+        latency_ms=statistics.median(samples_ms),
+        latency_interval_ms=series_interval(_block_medians_ms(solution)),
+        sample_count=len(samples_ms),
+        block_count=len(solution.blocks_ns),
+        calls_per_sample=solution.calls_per_sample,
+        **_against_reference(solution, by_role.get("reference")),
+    )
+
+
+def _energy(found: Energy | None) -> EnergyInfo | None:
+    if found is None:
+        return None
+    if found.missing is not None:
+        return EnergyInfo(missing=found.missing)
+    return EnergyInfo(
+        source=found.source,
+        call_mj=found.call_mj,
+        call_interval_mj=series_interval(found.segments_mj),
+        power_w=found.power_w,
+        call_ms=found.call_ns / _NANOSECONDS_PER_MS,
+        seconds=found.seconds,
     )
 
 
@@ -273,6 +318,7 @@ def _environment(finished: FinishedJob, run: Run) -> Environment:
         ),
         threads=run.threads if target is None else target.threads,
         calibration=opened.calibration,
+        locked_clock_mhz=opened.locked_clock_mhz,
     )
 
 

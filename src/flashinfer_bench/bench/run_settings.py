@@ -24,7 +24,11 @@ from typing import (
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from flashinfer_bench.bench.choices import CacheChoice, ClockChoice  # noqa: TC001  # read at run time
+from flashinfer_bench.bench.choices import (  # noqa: TC001  # read at run time
+    CacheChoice,
+    ClockChoice,
+    LaunchChoice,
+)
 from flashinfer_bench.compile.architectures import require_arch
 
 if TYPE_CHECKING:
@@ -172,11 +176,27 @@ class TimingSettings:
     cache: Annotated[
         CacheChoice,
         _measured(
-            "cold: evict the last-level cache before each sample; hot: do not.",
+            "cold: evict the last-level cache before each sample; hot: do not; both: once each, in one trace.",
             default="cold on cuda, hot on cpu",
             hashed="elsewhere",
         ),
     ] = "auto"
+    launch: Annotated[
+        LaunchChoice,
+        _measured(
+            "stream: each call is launched by its own code; graph: it is recorded as a CUDA graph once, and replayed."
+        ),
+    ] = "stream"
+    lock_clocks: Annotated[
+        bool,
+        _measured(
+            "Lock the GPU's clocks at their base frequency while the run lasts; needs root, or CAP_SYS_ADMIN."
+        ),
+    ] = False
+    energy: Annotated[
+        bool,
+        _measured("Measure the energy of a call too, which takes 3 s more a workload."),
+    ] = False
 
 
 class JobSettings(TimingSettings, LayeredSettings):

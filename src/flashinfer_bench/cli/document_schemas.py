@@ -28,7 +28,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "dry-run": {"dry_run": "report.run:DryRun"},
     "check": {"counts": "dict[str, int]", "check": "report.check:CheckReport"},
     "integration": {"integration": "report.integration:IntegrationReport"},
+    "edges": {"edges": "report.edges:EdgeReport"},
     "ab": {"ab": "report.ab:AbReport"},
+    "profile": {"profile": "bench.examining.profile_values:SolutionProfile"},
+    "sanitize": {"sanitize": "bench.examining.sanitizer_values:SanitizerReport"},
     "replay": {"replay": "report.replay:ReplayReport"},
     "traced": {"trace": "report.tracing:TracedRun"},
     "list": {"list": "report.holdings:Holdings"},
@@ -43,6 +46,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "best": {
         "by_hardware": "report.best:list[BestOf]",
         "not_measured": "list[str]",
+        "left_out": "report.standing:LeftOut",
+    },
+    "pareto": {
+        "fronts": "report.pareto:list[ParetoFront]",
         "left_out": "report.standing:LeftOut",
     },
     "history": {"solution": "str", "histories": "report.history:list[History]"},

@@ -44,6 +44,12 @@ COMMANDS = {
     "ab": CommandEntry(
         "measure.ab", "Time two solutions against each other in alternating blocks."
     ),
+    "profile": CommandEntry(
+        "measure.profile", "Say where one call of a solution spends its time, kernel by kernel."
+    ),
+    "sanitize": CommandEntry(
+        "measure.sanitize", "Look for what a solution does wrong, right result or not."
+    ),
     "doctor": CommandEntry(
         "measure.doctor", "Say what can be built, run and timed here, and what is missing."
     ),
@@ -79,8 +85,9 @@ COMMANDS = {
 
 
 ORDER = (
-    *("run", "list", "show", "report", "compare", "export", "check", "ab", "bench-model", "doctor"),
-    *("attack-test", "replay", "trace", "serve", "worker", "submit", "tasks", "cancel", "tokens"),
+    *("run", "list", "show", "report", "compare", "export", "check", "ab", "profile"),
+    *("sanitize", "bench-model", "doctor", "judge", "attack-test", "replay", "trace"),
+    *("serve", "worker", "submit", "tasks", "cancel", "tokens"),
     *(
         "contest",
         "decompose",
@@ -93,7 +100,7 @@ ORDER = (
         "unpack",
         "schema",
     ),
-    *("validate", "validate-render"),
+    *("validate", "validate-render", "mcp", "tools", "generate"),
 )
 """Of the overview; what it does not know comes last, by name."""
 

@@ -38,7 +38,7 @@ def show_json(document: object, exit_code: int = 0) -> None:
 
     A document with a `schema_version` says the exit code, too.
     """
-    plain = _json_ready(msgspec.to_builtins(document, str_keys=True))
+    plain = json_ready(msgspec.to_builtins(document, str_keys=True))
     if isinstance(plain, dict) and "schema_version" in plain:
         head = {"schema_version": plain["schema_version"], "exit_code": exit_code}
         plain = head | plain
@@ -48,7 +48,7 @@ def show_json(document: object, exit_code: int = 0) -> None:
 
 def show_json_line(event: dict[str, object]) -> None:
     """Print one JSON object in one line, and let whoever reads it have it now; `ended` is the document."""
-    plain = _json_ready(msgspec.to_builtins(event, str_keys=True))
+    plain = json_ready(msgspec.to_builtins(event, str_keys=True))
     if event["event"] == "ended":
         _has_shown().append(True)
     click.echo(_encodable(plain))
@@ -110,13 +110,14 @@ def _bold(block: Block) -> Block:
     return replace(block, text=click.style(block.text, bold=True))
 
 
-def _json_ready(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
+    """Write numbers that JSON lacks as strings."""
     match value:
         case float() if not math.isfinite(value):
             return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
         case dict():
-            return {key: _json_ready(each) for key, each in value.items()}
+            return {key: json_ready(each) for key, each in value.items()}
         case list() | tuple():
-            return [_json_ready(each) for each in value]
+            return [json_ready(each) for each in value]
         case _:
             return value

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from flashinfer_bench.compile.compiler import Recipe, file_identity
 from flashinfer_bench.compile.cuda import find_shared, find_toolkit, pip_folders
@@ -27,39 +28,58 @@ _EXTRAS = {
     "triton": "flashinfer-bench[triton]",
 }
 """Packages that come with an extra of ours, in versions that go together."""
-_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def require_dependencies(solution: Solution) -> None:
-    """Raise when a Python package that the solution names is not installed.
+    """Raise when a Python package that the solution names is not installed, or not in a version that it asks for.
 
-    People write both kinds of name, `flashinfer-python` and `flashinfer`: either is found. Versions
-    and markers (`numba>=0.60`) are for the installer and not compared here.
+    People write both kinds of name, `flashinfer-python` and `flashinfer`: either is found. A line whose marker is
+    about other machines (`; sys_platform == 'win32'`) asks for nothing here.
     """
     _require_packages(solution, solution.spec.dependencies)
 
 
 def _require_packages(solution: Solution, lines: Sequence[str]) -> None:
-    """Raise when one of `lines`, Python packages that the solution names, is not installed."""
-    missing = [line for line in lines if not _is_installed(line)]
-    if missing:
-        quoted = " ".join(f"'{_EXTRAS.get(line, line)}'" for line in missing)
+    """Raise for those of `lines`, Python packages that the solution names, that are not here as asked for."""
+    lacks = {line: lack for line in lines if (lack := _lack(line)) is not None}
+    if lacks:
+        quoted = " ".join(f"'{_EXTRAS.get(line, line)}'" for line in lacks)
+        said = ", ".join(f"{line}, {lack}" for line, lack in lacks.items())
         raise ToolchainMissingError(
-            f"solution {solution.name!r} needs {', '.join(missing)}, which is not installed: "
-            f"pip install {quoted}"
+            f"solution {solution.name!r} needs {said}: pip install {quoted}"
         )
 
 
-def _is_installed(requirement: str) -> bool:
-    match = _DISTRIBUTION.match(requirement.strip())
-    if match is None:
-        return False
-    name = match.group()
+def _lack(line: str) -> str | None:
+    """Say what a requirement lacks on this machine; None where nothing."""
     try:
-        importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "." not in name and importlib.util.find_spec(name) is not None
-    return True
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        return "which is no requirement as pip reads them"
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return None
+    version = _installed_version(requirement.name)
+    if version is None:
+        return "which is not installed"
+    if version and not requirement.specifier.contains(version, prereleases=True):
+        return f"and {version} is installed"
+    return None
+
+
+def _installed_version(name: str) -> str | None:
+    """Find a package's version by its own name, or a module's; empty where a module has none, None without it."""
+    names = [name]
+    if "." not in name and importlib.util.find_spec(name) is not None:
+        names += importlib.metadata.packages_distributions().get(name, [])
+        names.append("")
+    for each in names:
+        if not each:
+            return ""
+        try:
+            return importlib.metadata.version(each)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from flashinfer_bench.compile.dependencies import find_libraries
 from flashinfer_bench.compile.runnable import Runnable, RunnableMetadata
 from flashinfer_bench.compile.sources import require_entry_suffix, write_sources
 from flashinfer_bench.compile.targets import find_gpu
+from flashinfer_bench.data.build_options import without_architecture
 from flashinfer_bench.errors import BuildError
 
 if TYPE_CHECKING:
@@ -81,14 +82,11 @@ def _with_flags(recipe: Recipe, solution: Solution) -> Recipe:
     options = solution.spec.compile_options
     if options is None:
         return recipe
-    of_nvcc = (
-        flag for flag in options.cuda_cflags if "-gencode" not in flag and "-arch" not in flag
-    )
     of_linker = (flag for flag in options.ld_flags if flag != "-lcuda")
     return replace(
         recipe,
         compiler_flags=tuple(options.cflags),
-        nvcc_flags=tuple(of_nvcc),
+        nvcc_flags=tuple(without_architecture(options.cuda_cflags)),
         link_flags=(*recipe.link_flags, *of_linker),
     )
 

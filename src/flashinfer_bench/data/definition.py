@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from flashinfer_bench.data import expressions
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_empty, is_none
+from flashinfer_bench.data.properties import Property, fault_of
 from flashinfer_bench.data.shapes import AxisSpec, Shaped, TensorSpec
 from flashinfer_bench.data.wording import listed
 from flashinfer_bench.data.workload import RandomInput
@@ -71,6 +72,10 @@ class Definition(Shaped, Entity):
     """Expression over axes: bytes no correct kernel can avoid moving."""
     min_flops: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Expression over axes: operations no correct kernel can avoid."""
+    custom_inputs_entrypoint: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Function beside `run` that makes inputs: `function(axes_and_scalars, device)` gives them by name."""
+    properties: list[Property] = Field(default_factory=list, exclude_if=is_empty)
+    """How outputs must change when inputs are changed in a known way; held against every solution."""
 
     @field_validator("reference")
     @classmethod
@@ -81,7 +86,7 @@ class Definition(Shaped, Entity):
             line = getattr(error, "lineno", None)
             where = "" if line is None else f" (line {line} of the source)"
             raise ValueError(f"does not parse: {getattr(error, 'msg', error)}{where}") from None
-        if not any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in body):
+        if "run" not in {node.name for node in body if isinstance(node, ast.FunctionDef)}:
             raise ValueError("has no top-level function 'def run'")
         return source
 
@@ -101,6 +106,13 @@ class Definition(Shaped, Entity):
             unknown = expressions.parse(text).names - self.axes.keys() if text else ()
             if unknown:
                 raise ValueError(f"{field} uses unknown axis {listed(sorted(unknown))}")
+        maker = self.custom_inputs_entrypoint
+        if maker is not None and maker not in _functions(self.reference):
+            raise ValueError(f"custom_inputs_entrypoint: the reference has no function {maker!r}")
+        for declared in self.properties:
+            fault = fault_of(declared, self.inputs, self.outputs)
+            if fault is not None:
+                raise ValueError(f"properties: {declared.label}: {fault}")
         return self
 
     def signature(self) -> Signature:
@@ -123,6 +135,9 @@ class Definition(Shaped, Entity):
         judged_by: list[Any] = [self.op_type, self.judge, self.constraints, self.reference]
         minima = {"min_bytes": self.min_bytes, "min_flops": self.min_flops}
         judged_by += [{name: text} for name, text in minima.items() if text is not None]
+        judged_by += [declared.to_dict() for declared in self.properties]
+        if self.custom_inputs_entrypoint is not None:
+            judged_by.append({"custom_inputs_entrypoint": self.custom_inputs_entrypoint})
         content = [
             self.signature().to_dict(),
             *judged_by,
@@ -203,6 +218,11 @@ class Definition(Shaped, Entity):
     def torch_output_dtypes(self) -> list[torch.dtype]:
         """Torch dtypes of the outputs in order."""
         return _torch_dtypes(self.outputs)
+
+
+def _functions(source: str) -> set[str]:
+    """Name the functions at the top of a source."""
+    return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
 
 
 def _may_be_mutated(spec: TensorSpec) -> bool:

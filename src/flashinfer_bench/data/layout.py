@@ -20,6 +20,7 @@ DATASET_FOLDERS = ("definitions", "solutions", "workloads", "traces")
 """What every dataset has; `blob` and `profiles` lie beside them where there are any."""
 SOLUTION_TOML = "solution.toml"
 SAMPLES, SIGNATURES = ".samples.ndjson", ".signatures.ndjson"
+KERNEL_PROFILES, TOOL_REPORTS = ".profiles.ndjson", ".reports"
 """Ends of files beside those of traces; not `.jsonl`, which other readers take for traces."""
 _READ = (".json", ".jsonl", ".ndjson")
 
@@ -90,6 +91,20 @@ class Layout:
     def signatures_file(self, author: str, definition: Definition) -> Path:
         """File of what workers of a service signed."""
         return self._beside_traces(author, definition, SIGNATURES)
+
+    def kernel_profiles_file(self, author: str, definition: Definition) -> Path:
+        """File of what profilers told of an author's solutions, a line for each profile."""
+        return self._beside_traces(author, definition, KERNEL_PROFILES)
+
+    def tool_reports(self, author: str, definition: Definition) -> Path:
+        """Folder of the reports that tools wrote themselves, each under its hash."""
+        return self._beside_traces(author, definition, TOOL_REPORTS)
+
+    def kernel_profiles_files(self, definition: Definition) -> list[Path]:
+        """Files of profiles that any author's solutions of a definition have left here."""
+        authors = sorted(self.traces.iterdir()) if self.traces.is_dir() else []
+        files = [self.kernel_profiles_file(author.name, definition) for author in authors]
+        return [file for file in files if os.path.lexists(file)]
 
     def _beside_traces(self, author: str, definition: Definition, end: str) -> Path:
         folder = self.traces / name(author) / name(definition.op_type)

@@ -194,6 +194,13 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     """Tolerances, counts and the like that were not the built-in ones."""
     peak_memory_bytes: int | None = None
     build_ms: float | None = None
+    launch: str | None = None
+    """`graph` where calls were replays of CUDA graphs."""
+    launches_per_call: float | None = None
+    host_overhead_ms: float | None = None
+    hot_latency_ms: float | None = None
+    energy_mj: float | None = None
+    energy_interval_mj: tuple[float, float] | None = None
 
     @property
     def is_passed(self) -> bool:
@@ -271,6 +278,15 @@ class _Correctness(msgspec.Struct, gc=False):
     extra: dict[str, Any] | None = None
 
 
+class _Hot(msgspec.Struct, gc=False):
+    latency_ms: float | None = None
+
+
+class _Energy(msgspec.Struct, gc=False):
+    call_mj: float | None = None
+    call_interval_mj: tuple[float, float] | None = None
+
+
 class _Performance(msgspec.Struct, gc=False):
     latency_ms: float | None = None
     reference_latency_ms: float | None = None
@@ -284,6 +300,11 @@ class _Performance(msgspec.Struct, gc=False):
     sol_fraction: float | None = None
     peak_memory_bytes: int | None = None
     build_ms: float | None = None
+    launch: str | None = None
+    launches_per_call: float | None = None
+    host_overhead_ms: float | None = None
+    hot: _Hot | None = None
+    energy: _Energy | None = None
 
 
 class _RunRow(msgspec.Struct, gc=False):
@@ -411,6 +432,12 @@ def _row(
         provenance.settings,
         performance.peak_memory_bytes,
         performance.build_ms,
+        performance.launch,
+        performance.launches_per_call,
+        performance.host_overhead_ms,
+        performance.hot.latency_ms if performance.hot else None,
+        performance.energy.call_mj if performance.energy else None,
+        performance.energy.call_interval_mj if performance.energy else None,
     )
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 DATASET_VARIABLE = "FIB_DATASET_PATH"
 CACHE_VARIABLE = "FIB_CACHE_PATH"
+KEY_VARIABLE = "FIB_ENDPOINT_KEY"
+"""Of the key for the endpoint that `generate` asks."""
 TRACE_SESSION_VARIABLE = "FIB_TRACE_SESSION"
 
 
@@ -54,8 +56,13 @@ def is_locale_plain() -> bool:
 
 
 def environment_copy() -> dict[str, str]:
-    """Give the whole environment, for starting a process."""
-    return dict(os.environ)
+    """Give the environment, for starting a process: all of it but the key of an endpoint."""
+    return {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+
+
+def take_key(variable: str) -> str | None:
+    """Read a key and take it out of the environment, so that no process started from now on has it."""
+    return os.environ.pop(variable, None) or None
 
 
 def hub_endpoint() -> str:

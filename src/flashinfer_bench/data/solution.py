@@ -8,8 +8,9 @@ import json
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from flashinfer_bench.data import build_options
 from flashinfer_bench.data.entity import Entity, NonEmptyStr, is_none
 
 _HASH_VERSION = "v1"
@@ -53,14 +54,22 @@ class SourceFile(Entity):
 
 
 class CompileOptions(Entity):
-    """Flags of compilers beside our own; of compiled code with the binding `torch`."""
+    """Options of compilers beside our own, of those that are allowed (docs/problems.md); a part of the hash."""
 
     cflags: list[NonEmptyStr] = Field(default_factory=list)
-    """Of the C++ compiler."""
+    """Of the C++ compiler, such as `-O3` or `-ffast-math`."""
     cuda_cflags: list[NonEmptyStr] = Field(default_factory=lambda: ["-O3", "--use_fast_math"])
     """Of nvcc; what names an architecture is left out, for the device's own is compiled for."""
     ld_flags: list[NonEmptyStr] = Field(default_factory=lambda: ["-lcuda"])
-    """Of the linker."""
+    """Of the linker: libraries of CUDA, torch and the system by name."""
+
+    @field_validator("cflags", "cuda_cflags", "ld_flags")
+    @classmethod
+    def _are_allowed(cls, options: list[str], info: ValidationInfo) -> list[str]:
+        found = build_options.fault(str(info.field_name), options)
+        if found is not None:
+            raise ValueError(found)
+        return options
 
 
 class BuildSpec(Entity):
@@ -85,7 +94,7 @@ class BuildSpec(Entity):
     dsl: NonEmptyStr | None = Field(None, exclude_if=is_none)
     """Free tag for the tool that made the kernel, such as `cute` or `helion`."""
     compile_options: CompileOptions | None = Field(None, exclude_if=is_none)
-    """Further flags of compilers."""
+    """Further options of compilers; of `cpp` and `cuda` only."""
 
     @field_validator("entry_point")
     @classmethod
@@ -94,6 +103,15 @@ class BuildSpec(Entity):
         if not (file and separator and function) or "::" in function:
             raise ValueError(f"{entry_point!r} must read '<file>::<function>'")
         return entry_point
+
+    @model_validator(mode="after")
+    def _has_a_compiler(self) -> BuildSpec:
+        if self.compile_options is not None and self.language not in COMPILED_LANGUAGES:
+            raise ValueError(
+                f"compile_options: nothing compiles {self.language} sources with options; leave them out, and give "
+                "those of kernels in the sources"
+            )
+        return self
 
     @property
     def effective_binding(self) -> SupportedBindings | None:
@@ -151,7 +169,7 @@ class Solution(Entity):
     @cached_property
     def _content_hash(self) -> str:
         spec = self.spec
-        content = {
+        content: dict[str, object] = {
             "definition": self.definition,
             "language": spec.language,
             "entry_point": spec.entry_point,
@@ -160,8 +178,13 @@ class Solution(Entity):
             "dependencies": spec.dependencies,
             "prepare": spec.prepare,
             "plan": spec.plan,
+            **({} if spec.compile_options is None else {"options": spec.compile_options.to_dict()}),
             "sources": sorted([source.path, source.content] for source in self.sources),
         }
+        if (
+            spec.compile_options is not None
+        ):  # flags change a binary; without any the hash is as it was
+            content["compile_options"] = spec.compile_options.model_dump()
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return f"{_HASH_VERSION}-{hashlib.sha256(canonical.encode()).hexdigest()}"
 

@@ -71,6 +71,8 @@ class Environment(Entity):
     """CPU threads both sides were given."""
     calibration: dict[str, float] | None = Field(None, exclude_if=is_none)
     """What the clock said about calls of known length when the run began."""
+    locked_clock_mhz: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Clock at which the card was locked; absent where it chose its own."""
 
 
 class Correctness(Entity):
@@ -82,6 +84,8 @@ class Correctness(Entity):
     """Largest absolute error; may be `NaN` or `Infinity`."""
     extra: dict[str, Any] | None = None
     """What a judge adds, such as `violations` and `precision`."""
+    bitwise_repeatable: bool | None = Field(None, exclude_if=is_none)
+    """Whether two calls on the same inputs gave the same bits; no failure where they did not."""
 
 
 class ClockInfo(Entity):
@@ -97,6 +101,48 @@ class ClockInfo(Entity):
     """Calls of the solution in one sample."""
     reference_calls_per_sample: NonNegativeInt | None = Field(None, exclude_if=is_none)
     """Calls of the reference in one sample."""
+
+
+class HotTiming(Entity):
+    """The same job on hot caches, where cold ones were timed first: fields as in `Performance`."""
+
+    latency_ms: NonNegativeFloat
+    """Median time of one call of the solution."""
+    latency_interval_ms: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the solution's median."""
+    reference_latency_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Median time of one call of the reference."""
+    reference_interval_ms: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the reference's median."""
+    speedup_factor: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """How many times faster the solution is than the reference."""
+    speedup_interval: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of the speedup, over block ratios."""
+    sample_count: NonNegativeInt
+    """Samples taken of the solution."""
+    block_count: NonNegativeInt
+    """Alternating blocks kept."""
+    calls_per_sample: NonNegativeInt
+    """Calls in one sample."""
+
+
+class EnergyInfo(Entity):
+    """Energy of one call among others back to back, on the inputs of a few calls; or why it is not known."""
+
+    missing: str | None = Field(None, exclude_if=is_none)
+    """Why it could not be measured; then there is nothing else."""
+    source: Literal["nvml", "rapl"] | None = Field(None, exclude_if=is_none)
+    """The counter: a whole card's, or all packages of the processors."""
+    call_mj: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Millijoules of one call: mean power times `call_ms`."""
+    call_interval_mj: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of it, over ten stretches of the readings."""
+    power_w: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Mean power, the idle device's share included."""
+    call_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Time of one call back to back with others, by the solution's own process."""
+    seconds: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """How long the counter was read for."""
 
 
 class StoppingInfo(Entity):
@@ -163,6 +209,14 @@ class Performance(Entity):
     """What the device was measured to do, in units of 1e9 a second."""
     host_overhead_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time a call keeps the host until its work is launched; absent where that is what `latency_ms` is."""
+    launch: Literal["graph"] | None = Field(None, exclude_if=is_none)
+    """`graph` where each call was a replay of a CUDA graph; absent where its own code launched it."""
+    launches_per_call: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """Kernels, copies and fills that a call gave the device, as CUPTI recorded them; absent with other clocks."""
+    hot: HotTiming | None = Field(None, exclude_if=is_none)
+    """The same on hot caches, where both were asked for; the other times are those on cold ones."""
+    energy: EnergyInfo | None = Field(None, exclude_if=is_none)
+    """Energy of one call, where it was asked for."""
     unaccounted_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Work per call that could lie outside of `latency_ms` without being seen, with 95%."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
@@ -191,6 +245,27 @@ class RunInfo(Entity):
     """Git commit of the solution's repository."""
     dirty: bool | None = Field(None, exclude_if=is_none)
     """Whether that repository had uncommitted changes."""
+
+
+class GenerationInfo(Entity):
+    """How a program came to a solution."""
+
+    model: NonEmptyStr
+    """The language model that wrote it."""
+    endpoint: NonEmptyStr
+    """Who answered: host and path, without keys and queries."""
+    parent: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """`Solution.hash()` of the solution that it was made from."""
+    prompt_hash: NonEmptyStr
+    """SHA-256 of the messages that were sent."""
+    round: int = Field(ge=1)
+    """In which round of asking it came."""
+    prompt_tokens: NonNegativeInt
+    """Tokens sent up to this solution, as the endpoint counted them."""
+    completion_tokens: NonNegativeInt
+    """Tokens received up to this solution."""
+    device_s: NonNegativeFloat
+    """Seconds that jobs took up to this solution's acceptance, those of other candidates included."""
 
 
 class Provenance(Entity):
@@ -222,6 +297,8 @@ class Provenance(Entity):
     """The measures that were not in force."""
     interpreted: bool = False
     """Whether Triton was interpreted: such times mean nothing."""
+    generated: GenerationInfo | None = Field(None, exclude_if=is_none)
+    """How a program came to the solution; absent where none says so."""
 
 
 _FLAT_PARTS: Mapping[str, tuple[str, ...]] = {

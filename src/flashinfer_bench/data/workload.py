@@ -17,6 +17,7 @@ from flashinfer_bench.data.shapes import DType
 WORKLOAD_NAMESPACE = uuid_module.UUID("7d0f4a54-5c1e-5d0b-9a63-0c2b6f5f1b1e")
 
 PositiveFloat = Annotated[FiniteFloat, Field(gt=0)]
+Strided = Literal["padded", "transposed"]
 SizeClass = Literal["small", "full"]
 """`small`: seconds on a laptop's CPU. `full`: the sizes a serving GPU sees."""
 
@@ -30,6 +31,8 @@ class RandomInput(Entity):
     """Repeats the definition's dtype; a contradiction is an error."""
     distribution: Distribution | None = Field(None, exclude_if=is_none)
     """What is drawn; without it normal floats, integers in [-1024, 1024) (int8: all of them), fair coins."""
+    layout: Strided | None = Field(None, exclude_if=is_none)
+    """How it lies in memory where not contiguous: rows with gaps between them, or the last two dimensions swapped."""
 
 
 class ScalarInput(Entity):
@@ -54,6 +57,13 @@ class SafetensorsInput(Entity):
     """Whether every call gets its rows and columns times other factors up to 1: zeros, signs and symmetry stay."""
     permuted: StrictBool = Field(False, exclude_if=lambda permuted: not permuted)
     """Whether every call gets its rows, along the first dimension, in another order: each row stays what it is."""
+
+
+class CustomInput(Entity):
+    """An input that the definition's own function makes, `custom_inputs_entrypoint`."""
+
+    type: Literal["custom"] = "custom"
+    """Marks it."""
 
 
 def _input_kind(source: object) -> str:
@@ -98,7 +108,8 @@ class InputStatistics(Entity):
 InputSpec = Annotated[
     Annotated[RandomInput, Tag("random")]
     | Annotated[ScalarInput, Tag("scalar")]
-    | Annotated[SafetensorsInput, Tag("safetensors")],
+    | Annotated[SafetensorsInput, Tag("safetensors")]
+    | Annotated[CustomInput, Tag("custom")],
     Discriminator(_input_kind),
 ]
 

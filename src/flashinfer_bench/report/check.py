@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.report.beside import beside_columns, beside_legend
 from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, note_legend, sol_text
 from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.report.run import fault_blocks, skipped_blocks
@@ -30,6 +31,7 @@ from flashinfer_bench.text.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from flashinfer_bench.report.beside import BesideLatency
     from flashinfer_bench.report.jobs import JobResult
     from flashinfer_bench.report.run import Fault, SkippedJob
 
@@ -64,11 +66,13 @@ def check_page(report: CheckReport) -> Page:
         blocks += [paragraph(""), rows_table(_COLUMNS, report.jobs)]
     is_compared = any(job.is_timed and job.speedup is not None for job in report.jobs)
     legend = [_SPEEDUP_LEGEND, ONE_PAIR_LEGEND] if is_compared else []
+    legend += beside_legend([job.beside for job in report.jobs if job.is_timed])
     legend += note_legend(report.jobs)
     if legend:
         blocks.append(paragraph("", *legend))
     blocks += _unsteady_blocks(report.jobs)
     blocks += _note_blocks(report.jobs)
+    blocks += _bits_blocks(report.jobs)
     blocks += _log_blocks([job for job in report.jobs if not job.is_passed], report.log_file)
     blocks += skipped_blocks(report.skipped)
     blocks += fault_blocks(report.dataset_faults)
@@ -112,6 +116,10 @@ def _if_timed(text: Callable[[JobResult], str]) -> Callable[[JobResult], str]:
     return lambda job: text(job) if job.is_timed else NOTHING
 
 
+def _beside(job: JobResult) -> BesideLatency | None:
+    return job.beside if job.is_timed else None
+
+
 _COLUMNS: tuple[RowColumn[JobResult], ...] = (
     RowColumn("workload", lambda job: axes_text(job.axes)),
     RowColumn("status", lambda job: job.status),
@@ -130,6 +138,7 @@ _COLUMNS: tuple[RowColumn[JobResult], ...] = (
         _if_timed(lambda job: speedup_text(job.speedup, job.speedup_interval)),
         is_number=True,
     ),
+    *beside_columns(_beside),
     RowColumn("abs error", lambda job: error_text(job.errors[0]), is_number=True),
     RowColumn("rel error", lambda job: error_text(job.errors[1]), is_number=True),
     RowColumn(
@@ -179,6 +188,17 @@ def _note_blocks(jobs: Sequence[JobResult]) -> list[Block]:
         for (code, evidence), axes in axes_by_note.items()
     ]
     return [heading("Notes"), paragraph(*lines)] if lines else []
+
+
+def _bits_blocks(jobs: Sequence[JobResult]) -> list[Block]:
+    """Say where the same inputs gave other bits: no fault, and worth knowing to whoever compares runs."""
+    axes = [axes_text(job.axes) for job in jobs if job.bitwise_repeatable is False]
+    if not axes:
+        return []
+    return [
+        heading("Not bitwise repeatable"),
+        paragraph(f"two calls on the same inputs gave other bits with {'; '.join(axes)}"),
+    ]
 
 
 def _log_blocks(failed: Sequence[JobResult], log_file: str | None) -> list[Block]:

@@ -80,6 +80,14 @@ def columns(op_types: Mapping[str, str]) -> tuple[ExportColumn, ...]:
             "how the task itself is weak, as codes",
             lambda row: ", ".join(row.task_notes) or None,
         ),
+        _same("peak_memory_bytes", "count", "most memory the solution held"),
+        _same("build_ms", "number", "time until the solution could be called"),
+        _same("launch", "text", "graph where calls were replays of CUDA graphs"),
+        _same("launches_per_call", "number", "kernels, copies and fills a call gave the device"),
+        _same("host_overhead_ms", "number", "time a call kept the host"),
+        _same("hot_latency_ms", "number", "latency on hot caches, where both were timed"),
+        _same("energy_mj", "number", "millijoules of a call"),
+        *_bounds("energy_mj", "energy_interval_mj", "95% interval"),
     )
 
 

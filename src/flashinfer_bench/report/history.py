@@ -163,7 +163,10 @@ def _basis(rows: Iterable[TraceRow]) -> Basis:
     """Speedups say more, where every trace was timed beside the same reference."""
     passed = [row for row in rows if row.is_passed]
     about = {
-        (row.definition_hash, row.libs.get("torch"), row.threads, row.latency_kind, row.is_cold)
+        (
+            *(row.definition_hash, row.libs.get("torch"), row.threads),
+            *(row.latency_kind, row.is_cold, row.launch),
+        )
         for row in passed
     }
     is_same = len(about) == 1 and all(row.speedup for row in passed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text, sizes_text
+from flashinfer_bench.report.beside import beside_facts, beside_latency
 from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.holdings import (
     ShownDefinition,
@@ -27,6 +28,7 @@ from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragr
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from flashinfer_bench.data import Performance
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.holdings import (
         HeldSolution,
@@ -178,6 +180,7 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
                 "speedup": speedup_text(
                     performance.get("speedup_factor"), performance.get("speedup_interval")
                 ),
+                **beside_facts(beside_latency(_performance_of(performance))),
                 "peak memory": size_text(performance.get("peak_memory_bytes")),
                 "build": latency_text(performance.get("build_ms")),
                 "abs error": f"{correctness.get('max_absolute_error', NOTHING)}{beside}",
@@ -188,6 +191,12 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
     if evaluation["log"]:
         blocks += _source_blocks("Log", evaluation["log"])
     return tuple(blocks)
+
+
+def _performance_of(found: Mapping[str, Any]) -> Performance | None:
+    from flashinfer_bench.data import Performance  # noqa: PLC0415  # pydantic
+
+    return Performance.model_validate(found) if found else None
 
 
 _SHORT_ID = 12
@@ -255,6 +264,14 @@ _TRACES: tuple[RowColumn[TraceRow], ...] = (
         "speedup",
         lambda row: NOTHING if row.interpreted else speedup_text(row.speedup),
         is_number=True,
+    ),
+    RowColumn(
+        "peak memory",
+        lambda row: size_text(row.peak_memory_bytes) if row.peak_memory_bytes else "",
+        is_number=True,
+    ),
+    RowColumn(
+        "build", lambda row: latency_text(row.build_ms) if row.build_ms else "", is_number=True
     ),
     RowColumn("hardware", lambda row: row.hardware),
     RowColumn("recorded", lambda row: row.timestamp),

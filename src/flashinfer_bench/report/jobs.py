@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.judging.diagnosis import diagnosis_in
+from flashinfer_bench.report.beside import (
+    BesideLatency,
+    beside_columns,
+    beside_facts,
+    beside_latency,
+    beside_legend,
+    summed_up,
+)
 from flashinfer_bench.report.best import largest
 from flashinfer_bench.report.failures import (
     Failure,
@@ -99,6 +107,10 @@ class JobResult:
     trace_id: str | None = None
     """Of the trace that was saved: `show` and `replay --trace-id` take it."""
     reference_interval_ms: Interval | None = None
+    bitwise_repeatable: bool | None = None
+    """Whether two calls on the same inputs gave the same bits."""
+    beside: BesideLatency | None = None
+    """Hot caches, host time, launches and energy, as far as they were measured."""
 
     @property
     def is_unsteady(self) -> bool:
@@ -177,6 +189,8 @@ class SolutionResult:
     build_ms: float | None = None
     """Longest over workloads."""
     hardware: str = ""
+    beside: BesideLatency | None = None
+    """Medians over workloads."""
 
 
 def job_result(
@@ -223,6 +237,8 @@ def job_result(
         device=device,
         trace_id=provenance.trace_id if is_saved and provenance is not None else None,
         reference_interval_ms=performance.reference_interval_ms if performance else None,
+        bitwise_repeatable=correctness.bitwise_repeatable if correctness else None,
+        beside=beside_latency(performance),
     )
 
 
@@ -294,6 +310,8 @@ def job_line(result: JobResult) -> str:
         parts.append(latency_text(result.latency_ms, result.latency_interval_ms))
         if result.speedup is not None:
             parts.append(speedup_text(result.speedup, result.speedup_interval))
+        facts = beside_facts(result.beside)
+        parts += [f"{name} {facts[name]}" for name in ("hot caches", "energy") if name in facts]
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
     if result.task_notes:
@@ -331,6 +349,7 @@ def _legend(results: Sequence[JobResult]) -> list[str]:
         lines.append(ONE_PAIR_LEGEND)
     if any(result.interpreted for result in results):
         lines.append(INTERPRETED_LEGEND)
+    lines += beside_legend([result.beside for result in results if result.is_timed])
     return lines + note_legend(results)
 
 
@@ -390,6 +409,7 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         peak_memory_bytes=max((job.peak_memory_bytes or 0 for job in passed), default=0) or None,
         build_ms=max((job.build_ms or 0.0 for job in passed), default=0.0) or None,
         hardware=first.hardware,
+        beside=summed_up([job.beside for job in timed]),
     )
 
 
@@ -419,6 +439,7 @@ _COLUMNS: tuple[RowColumn[SolutionResult], ...] = (
         lambda line: speedup_text(line.speedup, line.speedup_interval),
         is_number=True,
     ),
+    *beside_columns(lambda line: line.beside),
     RowColumn("of speed of light", lambda line: sol_text(line.sol_fraction), is_number=True),
     RowColumn(
         "peak memory",

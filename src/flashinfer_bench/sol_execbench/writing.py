@@ -189,6 +189,7 @@ def _definition(definition: Definition) -> SolDefinition:
             },
             **tensors,
             "reference": definition.reference,
+            "custom_inputs_entrypoint": definition.custom_inputs_entrypoint,
         },
     )
 
@@ -244,6 +245,8 @@ def _workload(
             spec = definition.inputs[name]
             family = family_of(definition) or definition.op_type
             theirs = drawn_there(name, shape_of[name], str(spec.dtype), spec.description, family)
+            if source.layout is not None:
+                raise UsageError(f"input {name!r} is {source.layout}, as nothing is there")
             if source.distribution not in (None, theirs):
                 raise UsageError(f"input {name!r} has a distribution, which has no form there")
             inputs[name] = {"type": "random"}
@@ -262,6 +265,15 @@ def _workload(
             inputs[name] = {"type": "safetensors", "path": path, "tensor_key": source.tensor_key}
         else:
             inputs[name] = source.to_dict()
+    kinds = {each["type"] for each in inputs.values()}
+    if (
+        "custom" in kinds
+    ):  # there all inputs that a workload lists are custom, or none; others are random
+        if kinds - {"custom", "random"}:
+            raise UsageError(
+                "some of its inputs are custom, others given: there it is one or the other"
+            )
+        inputs = {name: each for name, each in inputs.items() if each["type"] == "custom"}
     rules = BenchmarkConfig.default().resolve_eval_config(definition, workload)
     is_summed = judge_name(definition) == "summed"
     tolerance = {

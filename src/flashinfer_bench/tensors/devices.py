@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import torch
 
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.tensors.machine import processor_name
+from flashinfer_bench.tensors.other_hardware import REFUSALS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Device(Protocol):
@@ -29,6 +33,10 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Wait until all work on the device is done."""
+        ...
+
+    def pace(self) -> Callable[[], None]:
+        """Give what waits, each time it is called, until the device is no more than two such times behind."""
         ...
 
     def seed_generators(self, seed: int) -> None:
@@ -80,6 +88,10 @@ class Cpu:
     def synchronize(self) -> None:
         """Do nothing: a CPU kernel is done when it returns."""
 
+    def pace(self) -> Callable[[], None]:
+        """Wait for nothing: a CPU kernel is done when it returns."""
+        return self.synchronize
+
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generator of the CPU."""
         for generator in self._generators:
@@ -119,6 +131,8 @@ class Cuda:
     FIXED_ATTRIBUTES = ("torch_device", "_generators")
 
     def __init__(self, index: int) -> None:
+        if torch.version.hip is not None:
+            raise DeviceError(f"this torch is for ROCm {torch.version.hip}: {REFUSALS['rocm']}")
         if index >= torch.cuda.device_count():
             raise DeviceError(f"there is no cuda:{index}; {torch.cuda.device_count()} found")
         self.torch_device = torch.device("cuda", index)
@@ -139,6 +153,18 @@ class Cuda:
     def synchronize(self) -> None:
         """Wait for every stream."""
         torch.cuda.synchronize(self.torch_device)
+
+    def pace(self) -> Callable[[], None]:
+        """Record an event each time, and wait for the one before the last."""
+        events: list[Any] = [torch.cuda.Event() for _ in range(2)]  # type: ignore[no-untyped-call]  # untyped
+
+        def wait() -> None:
+            oldest = events.pop(0)
+            oldest.synchronize()
+            oldest.record()
+            events.append(oldest)
+
+        return wait
 
     def seed_generators(self, seed: int) -> None:
         """Seed torch's generators of the CPU and of this card."""

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.data.distributions import Normal
+from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
-from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, usual
+from flashinfer_bench.tensors.input_changes import apply_change
+from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, strides_of, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.data.distributions import Distribution
-    from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
+    from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
 
 Argument = torch.Tensor | bool | int | float | None
@@ -32,7 +34,7 @@ _WITHOUT_POOL = frozenset({"scalar", "absent"})
 class InputMaker:
     """Makes the inputs of one workload, trial by trial and call by call."""
 
-    FIXED_ATTRIBUTES = ("_plans", "_changing", "_device", "_files")
+    FIXED_ATTRIBUTES = ("_plans", "_changing", "_device", "_files", "_generated")
 
     def __init__(
         self,
@@ -40,8 +42,18 @@ class InputMaker:
         device: torch.device,
         *,
         files: Mapping[str, torch.Tensor] | None = None,
+        generated: Sequence[Mapping[str, torch.Tensor]] = (),
     ) -> None:
+        """Make nothing yet; `generated` are the variants of what the definition's function makes."""
         self._plans = tuple(plans)
+        made = [plan for plan in self._plans if plan.source == "generated"]
+        if made and not generated:
+            raise DatasetError(
+                f"input {made[0].tensor.name!r} is made by the definition's function, which only a run calls"
+            )
+        self._generated = tuple(generated)
+        self._varies_by_call = all(plan.role == "dynamic" for plan in made) and len(generated) > 1
+        self._variant = 0
         self._changing = tuple(_changing(self._plans))
         self._device = device
         self._files = dict(files or {})
@@ -52,6 +64,7 @@ class InputMaker:
     def open_trial(self, seed: int) -> None:
         """Draw the pools and fixed inputs of a trial."""
         self._pools, self._scalars = [], []
+        self._variant = _derived(seed, -1) % max(1, len(self._generated))
         for index, plan in enumerate(self._plans):
             generator = torch.Generator(device=self._device).manual_seed(_derived(seed, index))
             self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else None)
@@ -78,11 +91,18 @@ class InputMaker:
         self._sets = []
 
     def prepare(
-        self, seed: int, count: int, *, family: str | None = None, is_repeated: bool = False
+        self,
+        seed: int,
+        count: int,
+        *,
+        family: str | None = None,
+        is_repeated: bool = False,
+        change: InputChange | None = None,
     ) -> list[list[Argument]]:
         """Fill `count` sets of inputs; the same buffers serve every call.
 
-        With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike.
+        With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike. A
+        `change` is made at the end.
         """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
@@ -93,7 +113,17 @@ class InputMaker:
             self._fill(arguments, choices)
             if family is not None:
                 self._make_unusual(family, arguments)
+            if change is not None:
+                apply_change(change, arguments, self._others(change))
         return self._sets[:count]
+
+    def _others(self, change: InputChange) -> list[Argument]:
+        """Make the inputs of a second call, in buffers of their own."""
+        if change.kind != "spliced":
+            return []
+        others = self._allocate()
+        self._fill(others, random.Random(change.seed))  # noqa: S311  # as above
+        return others
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
         for plan, argument in zip(self._plans, arguments, strict=True):
@@ -109,11 +139,16 @@ class InputMaker:
             elif plan.role == "static" and self._sets:
                 arguments.append(self._sets[0][index])
             else:
-                arguments.append(
-                    torch.empty(plan.tensor.torch_shape, dtype=pool.dtype, device=self._device)
-                )
+                arguments.append(self._empty(plan, pool.dtype))
         self._refresh_static(arguments)
         return arguments
+
+    def _empty(self, plan: InputPlan, dtype: torch.dtype) -> torch.Tensor:
+        shape = plan.tensor.torch_shape
+        if plan.layout is None:
+            return torch.empty(shape, dtype=dtype, device=self._device)
+        strides = strides_of(shape, plan.layout)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
 
     def _refresh_static(self, arguments: list[Argument]) -> None:
         for index, plan in enumerate(self._plans):
@@ -124,11 +159,17 @@ class InputMaker:
                 argument.copy_(pool)
 
     def _fill(self, arguments: list[Argument], choices: random.Random) -> None:
+        if self._varies_by_call:
+            self._take_variant(choices.randrange(len(self._generated)))
         for index, distribution in self._changing:
             pool, argument = self._pools[index], arguments[index]
             assert pool is not None
             assert isinstance(argument, torch.Tensor)
-            if distribution is not None:
+            if distribution is not None and not argument.is_contiguous():
+                content = torch.empty_like(argument, memory_format=torch.contiguous_format)
+                input_generation.fill(distribution, pool, content, choices)
+                argument.copy_(content)
+            elif distribution is not None:
                 input_generation.fill(distribution, pool, argument, choices)
             elif self._plans[index].is_scaled:
                 input_generation.scale(pool, argument, choices)
@@ -137,9 +178,17 @@ class InputMaker:
             else:
                 argument.copy_(pool)
 
+    def _take_variant(self, variant: int) -> None:
+        """Have generated inputs come from one call of the function: they belong together."""
+        for index, plan in enumerate(self._plans):
+            if plan.source == "generated":
+                self._pools[index] = self._generated[variant][plan.tensor.name].to(self._device)
+
     def _draw(self, plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
         if plan.source == "file":
             return self._files[plan.tensor.name].to(self._device)
+        if plan.source == "generated":
+            return self._generated[self._variant][plan.tensor.name].to(self._device)
         wanted = (_distribution(plan), plan.tensor.torch_shape, torch_dtype(plan.tensor.dtype))
         if plan.source == "window":
             return input_generation.draw_pool(*wanted, generator)

@@ -19,6 +19,7 @@ from flashinfer_bench.data.distributions import (
     Probabilities,
     SequenceLengths,
 )
+from flashinfer_bench.data.workload import CustomInput, Strided
 from flashinfer_bench.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -75,18 +76,39 @@ class TensorPlan(msgspec.Struct, frozen=True):
         return (self.element_count * ELEMENT_BITS[self.dtype] + 7) // 8
 
 
+def strides_of(shape: Sequence[int], layout: Strided | None) -> tuple[int, ...]:
+    """Give the strides, in elements, of a tensor that lies so.
+
+    `padded`: each row over the last dimension is followed by half a row, at least one element, of which nothing is
+    read; a vector has every second element. `transposed`: the last two dimensions are swapped in memory.
+
+    >>> strides_of((3, 8), "padded"), strides_of((5,), "padded"), strides_of((3, 8), "transposed")
+    ((12, 1), (2,), (1, 3))
+    """
+    if layout == "padded" and len(shape) == 1:
+        return (2,)
+    lengths = [max(1, length) for length in shape]
+    if layout == "transposed":
+        lengths[-2:] = lengths[:-3:-1]
+    if layout == "padded":
+        lengths[-1] += (lengths[-1] + 1) // 2
+    strides = [math.prod(lengths[number + 1 :]) for number in range(len(lengths))]
+    if layout == "transposed":
+        strides[-2:] = strides[:-3:-1]
+    return tuple(strides)
+
+
 class InputPlan(msgspec.Struct, frozen=True):
     """One input of a call, and where its content comes from.
 
-    `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from
-    a safetensors file, the same in every call, times another factor where it is scaled, or its rows in another
-    order where it is permuted. `scalar`: a Python
-    number; `None` for one that is drawn once a trial. `absent`: None. Without a distribution the dtype says what
-    is drawn.
+    `window`: other content in every call, from a pool of the trial. `draw`: drawn once a trial. `file`: from a
+    safetensors file, the same in every call, times another factor where it is scaled, or its rows in another order
+    where it is permuted. `scalar`: a Python number; `None` for one that is drawn once a trial. `generated`: by the
+    definition's function. `absent`: None. Without a distribution the dtype says what is drawn.
     """
 
     tensor: TensorPlan
-    source: Literal["window", "draw", "file", "scalar", "absent"]
+    source: Literal["window", "draw", "file", "scalar", "generated", "absent"]
     role: Literal["dynamic", "metadata", "static"] = "dynamic"
     value: bool | int | float | None = None
     distribution: PlannedDistribution | None = None
@@ -94,8 +116,28 @@ class InputPlan(msgspec.Struct, frozen=True):
     tensor_key: str = ""
     is_scaled: bool = False
     is_permuted: bool = False
+    is_generated_scalar: bool = False
+    """Whether a scalar is what the definition's function makes; the judge puts its value here."""
+    layout: Strided | None = None
+    """How the tensor lies in memory; contiguous where None."""
     is_mutated: bool = False
     """Whether the call writes into it: its content after the call is one more output, behind those declared."""
+
+
+NOT_CHANGED = -1
+
+
+class InputChange(msgspec.Struct, frozen=True):
+    """What becomes of the inputs of a call before it runs.
+
+    `permuted`: entries along a dimension in an order that follows from `seed`. `spliced`: their second half is that
+    of the call with `seed`. `scaled`: times two. `dims`: which dimension of each input, in call order; -1 for those
+    that stay; any other number for those that are scaled.
+    """
+
+    kind: Literal["permuted", "spliced", "scaled"]
+    dims: tuple[int, ...]
+    seed: int = 0
 
 
 def mutated_of(plans: Sequence[InputPlan], arguments: Sequence[Any]) -> list[Any]:
@@ -178,6 +220,8 @@ def _plan_present(
                 is_scaled=given.scaled and spec.role == "dynamic",
                 is_permuted=given.permuted and spec.role == "dynamic",
             )
+        case CustomInput():
+            return _plan_custom(definition, workload, tensor, is_scalar=shape is None)
         case RandomInput():
             drawn = _distribution(definition, workload, tensor, given, is_scalar=shape is None)
             if shape is None:
@@ -189,7 +233,34 @@ def _plan_present(
                 or isinstance(drawn, IndexPointers | SequenceLengths)
             )
             source: Literal["draw", "window"] = "draw" if is_constant else "window"
-            return InputPlan(tensor, source, spec.role, distribution=drawn)
+            layout = _layout(definition, workload, tensor, given)
+            return InputPlan(tensor, source, spec.role, distribution=drawn, layout=layout)
+
+
+def _layout(
+    definition: Definition, workload: Workload, tensor: TensorPlan, given: RandomInput
+) -> Strided | None:
+    least = {"padded": 1, "transposed": 2, None: 0}[given.layout]
+    if len(tensor.shape) < least or (given.layout and tensor.dtype == PACKED_DTYPE):
+        raise DatasetError(
+            f"workload {workload.uuid} of {definition.name}: input {tensor.name!r} is {tensor.dtype} of "
+            f"{len(tensor.shape)} dimensions, which cannot be {given.layout}"
+        )
+    return given.layout
+
+
+def _plan_custom(
+    definition: Definition, workload: Workload, tensor: TensorPlan, *, is_scalar: bool
+) -> InputPlan:
+    role = definition.inputs[tensor.name].role
+    if definition.custom_inputs_entrypoint is None:
+        raise DatasetError(
+            f"workload {workload.uuid} of {definition.name}: input {tensor.name!r} is custom, and the definition "
+            "names no function that makes inputs (custom_inputs_entrypoint)"
+        )
+    if is_scalar:
+        return InputPlan(tensor, "scalar", role, is_generated_scalar=True)
+    return InputPlan(tensor, "generated", role)
 
 
 def _distribution(

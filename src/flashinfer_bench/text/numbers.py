@@ -17,6 +17,7 @@ ONE_PAIR_LEGEND = "( ): 95% interval within one pair of processes; [ ] of `ab` a
 _SIGNIFICANT_DIGITS = 3
 _MOST_DIGITS = 4
 _UNITS = (("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
+_ENERGY_UNITS = (("µJ", 1e-3), ("mJ", 1.0), ("J", 1e3))
 _LEAST_PERCENT = 0.005
 _SECONDS_PER_MINUTE = 60
 _SECONDS_PER_HOUR = 3600
@@ -139,6 +140,22 @@ def size_text(size_bytes: int | None) -> str:
         return f"{size_bytes} B"
     power = min(4, int(math.log10(size_bytes)) // 3)
     return f"{size_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+def energy_text(energy_mj: float, interval_mj: Interval | None = None) -> str:
+    """Write an energy of so many millijoules, with the interval where there is one.
+
+    >>> energy_text(0.3456), energy_text(1234.5, (1200.0, 1300.0))
+    ('346 µJ', '1.23 J (1.20, 1.30)')
+    """
+    unit, size_mj = next(
+        (each for each in _ENERGY_UNITS[:-1] if energy_mj < 1000 * each[1]), _ENERGY_UNITS[-1]
+    )
+    scaled = None if interval_mj is None else (interval_mj[0] / size_mj, interval_mj[1] / size_mj)
+    written = f"{rounded(energy_mj / size_mj, scaled)} {unit}"
+    if scaled is None:
+        return written
+    return f"{written} ({rounded(scaled[0], scaled)}, {rounded(scaled[1], scaled)})"
 
 
 def _unit(latency_ms: float) -> tuple[str, float]:

@@ -19,20 +19,25 @@ from flashinfer_bench.bench.protocol import (
     Inspected,
     Kept,
     QuickChecked,
+    Repeated,
     Returned,
 )
 
 HONEST: tuple[msgspec.Struct, ...] = (
-    Returned(3, 1000, 1, 900),
+    Returned(3, 1000, 1, 900, 2),
     Committed(3, None, (1,)),
     Inspected(3, None, shares_buffers=False, strided_elements=8),
     Kept(3, b"print", 4096),
+    Repeated(3, 1000, 4),
 )
 FIGURES = (
     (Returned, "id"),
     (Returned, "elapsed_ns"),
     (Returned, "count"),
     (Returned, "host_ns"),
+    (Returned, "launches"),
+    (Repeated, "elapsed_ns"),
+    (Repeated, "count"),
     (Inspected, "strided_elements"),
     (Kept, "peak_memory_bytes"),
 )

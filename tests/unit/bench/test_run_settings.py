@@ -28,7 +28,7 @@ def another(known: KnownSetting) -> Any:
         return not known.default
     if known.plain_type == dict[str, Any]:
         return {"mine": 1}
-    return {"clock": "wall", "cache": "cold"}.get(known.name, 1)
+    return {"clock": "wall", "cache": "cold", "launch": "graph"}.get(known.name, 1)
 
 
 def test_every_model_has_exactly_the_settings_of_the_list() -> None:

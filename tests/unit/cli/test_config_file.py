@@ -26,6 +26,7 @@ IN_THE_FILE: dict[str, Any] = {
     "seed": 5, "arch": "sm_90", "clock": "wall", "cache": "cold", "label": "nightly",
     "use_isolated_runner": True, "audit": False, "profile_baseline": False, "strict": True,
     "strict_hardware": True, "sandbox": "off", "max_precision_ratio": 8.0,
+    "launch": "graph", "lock_clocks": True, "energy": True,
 }  # fmt: skip
 """What has an option of `run`, none of it the default."""
 FILE_ONLY = {
@@ -44,11 +45,11 @@ GIVEN: dict[str, tuple[list[str], Any]] = {
     "threads": (["--threads", "1"], 1), "seed": (["--seed", "0"], 0), "arch": (["--arch", "sm_80"], "sm_80"),
     "clock": (["--clock", "auto"], "auto"), "cache": (["--cache", "hot"], "hot"),
     "label": (["--label", "mine"], "mine"), "sandbox": (["--sandbox", "process"], "process"),
-    "max_precision_ratio": (["--max-precision-ratio", "2"], 2.0),
+    "max_precision_ratio": (["--max-precision-ratio", "2"], 2.0), "launch": (["--launch", "stream"], "stream"),
 }  # fmt: skip
 FLAGS = {
     "use_isolated_runner": "--isolated", "audit": "--no-audit", "profile_baseline": "--no-profile-baseline",
-    "strict": "--strict", "strict_hardware": "--strict-hardware",
+    "strict": "--strict", "strict_hardware": "--strict-hardware", "lock_clocks": "--lock-clocks", "energy": "--energy",
 }  # fmt: skip
 """Flags can only say what the file says here; the default of each is the other way."""
 NOT_SETTINGS = {

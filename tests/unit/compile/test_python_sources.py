@@ -196,6 +196,30 @@ def test_a_dependency_that_is_not_installed_is_named_with_the_line_to_type(tmp_p
         built(solution(main=RUN, dependencies=needs), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("numpy>=999", r"needs numpy>=999, and \d[\w.]+ is installed: pip install 'numpy>=999'"),
+        ("yaml>=999", r"needs yaml>=999, and \d[\w.]+ is installed"),
+        ("no such package", "needs no such package, which is no requirement as pip reads them"),
+    ],
+)
+def test_a_dependency_in_another_version_is_named_with_the_one_that_is_here(
+    line: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolchainMissingError, match=says):
+        built(solution(main=RUN, dependencies=(line,)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line", ["numpy>=1", "no-such-package; sys_platform == 'win32'", "json>=3"]
+)
+def test_a_dependency_that_this_machine_has_is_no_hindrance(line: str, tmp_path: Path) -> None:
+    runnable = built(solution(main=RUN, dependencies=(line,)), tmp_path)
+
+    assert runnable(1) == 2
+
+
 def test_a_dependency_may_be_named_as_it_is_imported_or_as_it_is_installed(tmp_path: Path) -> None:
     runnable = built(solution(main=RUN, dependencies=("yaml", "PyYAML")), tmp_path)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.bench.candidate.graphs import CallGraphs, replayed
 from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
 from flashinfer_bench.bench.channel import Channel
 from flashinfer_bench.bench.protocol import (
@@ -30,6 +31,7 @@ from flashinfer_bench.bench.protocol import (
     Finished,
     FromCandidate,
     Go,
+    GraphsRecorded,
     Inspect,
     Inspected,
     Keep,
@@ -41,10 +43,14 @@ from flashinfer_bench.bench.protocol import (
     Prepare,
     QuickChecked,
     Raised,
+    RecordGraphs,
+    Repeat,
+    Repeated,
     Returned,
     RunPhase,
     Spin,
     ToCandidate,
+    UseCache,
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
@@ -53,10 +59,12 @@ from flashinfer_bench.compile.builder import compile_ahead
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
+from flashinfer_bench.tensors import generated_inputs
 from flashinfer_bench.tensors import outputs as outgoing
 from flashinfer_bench.tensors.aliasing import aliases, lie_apart
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.machine import processors_for
 from flashinfer_bench.tensors.planned import mutated_of, untouched_of
@@ -69,6 +77,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
+_now_ns = time.perf_counter_ns  # bound before any solution is loaded
 _MOST_NAMED = 4
 _BALLAST_ELEMENTS = 1 << 16  # enough for torch to use all its threads
 _OUR_FILES = str(Path(__file__).parents[2])
@@ -80,9 +89,9 @@ def serve(sock: socket.socket) -> None:
     request = channel.receive()
     assert isinstance(request, Build)
     if request.only_compiles:
-        _compile(channel, request)
+        compile_only(channel, request)
         return
-    harness = _build(channel, request)
+    harness = build_harness(channel, request)
     if harness is None:
         return
     while True:
@@ -94,15 +103,16 @@ def serve(sock: socket.socket) -> None:
             return
 
 
-def _compile(channel: Channel[ToCandidate], request: Build) -> None:
-    """Do what compilers do of a build, on any cores; no device is opened."""
+def compile_only(channel: Channel[Any], request: Build) -> bool:
+    """Do what compilers do of a build, on any cores; no device is opened. Says how that went, and tells it."""
     solution = Solution.model_validate_json(request.solution)
     try:
         compile_ahead(solution, request.arch, Path(request.cache_root))
     except BuildError as error:
         channel.send(_failed(request, error))
-        return
+        return False
     channel.send(Built(request.id))
+    return True
 
 
 def _failed(request: Build, error: BuildError) -> BuildFailed:
@@ -110,7 +120,8 @@ def _failed(request: Build, error: BuildError) -> BuildFailed:
     return BuildFailed(request.id, _printable(str(error)), _printable(error.log), is_missing)
 
 
-def _build(channel: Channel[ToCandidate], request: Build) -> _Harness | None:
+def build_harness(channel: Channel[Any], request: Build) -> _Harness | None:
+    """Build a callable and say how that went; None where there is nothing to call."""
     torch.set_num_threads(request.threads)
     _keep_to_cores(request.threads)
     device = open_device(request.device)
@@ -146,22 +157,17 @@ def _answer(
         match request:
             case OpenWorkload():
                 return harness.open_workload(request, channel.take_descriptors())
-            case OpenTrial(id=id_, seed=seed):
-                harness.open_trial(seed)
-                return Done(id_)
-            case RunPhase(id=id_, phase=phase):
-                harness.run_phase(phase)
-                return Done(id_)
-            case OpenBlock(id=id_, host_ns=host_ns):
-                harness.open_block(host_ns)
-                return Done(id_)
-            case Prepare(id=id_):
-                harness.prepare(request)
-                return Done(id_)
+            case OpenTrial() | RunPhase() | OpenBlock() | UseCache() | Prepare():
+                _get_ready(harness, request)
+                return Done(request.id)
+            case RecordGraphs():
+                return harness.record_graphs(request)
             case Go(id=id_):
                 return harness.go(id_, channel)
             case Spin():
                 return harness.spin(request, channel)
+            case Repeat():
+                return harness.repeat(request)
             case Inspect(id=id_):
                 return harness.inspect(id_)
             case Keep():
@@ -169,7 +175,23 @@ def _answer(
             case Build(id=id_):
                 return Raised(id_, "a candidate builds once")
     except BaseException as error:  # noqa: BLE001  # a solution may raise anything; this is the boundary
-        return Raised(request.id, _told(error))
+        return Raised(request.id, told(error))
+
+
+def _get_ready(
+    harness: _Harness, request: OpenTrial | RunPhase | OpenBlock | UseCache | Prepare
+) -> None:
+    match request:
+        case OpenTrial(seed=seed):
+            harness.open_trial(seed)
+        case RunPhase(phase=phase):
+            harness.run_phase(phase)
+        case OpenBlock(host_ns=host_ns):
+            harness.open_block(host_ns)
+        case UseCache(is_cold=is_cold):
+            harness.use_cache(is_cold=is_cold)
+        case Prepare():
+            harness.prepare(request)
 
 
 class _Harness:
@@ -178,7 +200,7 @@ class _Harness:
     FIXED_ATTRIBUTES = (
         *("_integrity", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
         *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
-        *("_returned", "_inputs"),
+        *("_returned", "_inputs", "_graphs"),
     )
 
     def __init__(
@@ -205,6 +227,7 @@ class _Harness:
         self._base_bytes: int | None = None
         self._unclear: list[list[Any]] = []
         self._in_order: _InOrder | None = None
+        self._graphs: CallGraphs | None = None
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
         self._spin = spin_call(device.torch_device)
 
@@ -216,7 +239,10 @@ class _Harness:
         self._returned = request.outputs[: request.returned]
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
-        self._maker = InputMaker(request.inputs, self._device.torch_device, files=files)
+        made = generated_inputs.read(rest[-1], request.inputs) if request.has_generated else ()
+        self._maker = InputMaker(
+            request.inputs, self._device.torch_device, files=files, generated=made
+        )
         self._shared = outgoing.SharedOutputs(
             shared, request.outputs, request.slot_count, self._device.torch_device
         )
@@ -224,15 +250,27 @@ class _Harness:
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
         self._in_order = None
-        parts = [self, self._maker, self._shared, self._device, self._clock]
-        self._integrity.include([*parts, *vars(self._clock).values()], plans=self._plans)
+        device = self._device.torch_device
+        self._graphs = CallGraphs(device, _as_list) if request.replays_graphs else None
+        self._include_parts()
         for descriptor in descriptors:
             os.close(descriptor)
         return Done(request.id)
 
+    def _include_parts(self) -> None:
+        parts = [self, self._maker, self._shared, self._device, self._clock, self._graphs]
+        self._integrity.include([*parts, *vars(self._clock).values()], plans=self._plans)
+
+    def use_cache(self, *, is_cold: bool) -> None:
+        """Have the clock evict caches before each sample, or leave them alone."""
+        self._integrity.damage()  # before what is looked at changes
+        self._clock.use_cache(is_cold=is_cold)
+        self._include_parts()
+
     def open_trial(self, seed: int) -> None:
         """Draw fresh pools, and copy what the solution's own phases will be given."""
         assert self._maker is not None
+        self._forget_graphs()
         self._maker.open_trial(seed)
         self._state = ()
         if self._prepare is not None:
@@ -259,16 +297,31 @@ class _Harness:
         assert self._maker is not None
         if host_ns is not None:
             self._clock.begin(host_ns)
+        self._forget_graphs()
         self._maker.forget_buffers()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._device.give_memory_back()
+
+    def _forget_graphs(self) -> None:
+        if self._graphs is not None:
+            self._graphs.forget()
+
+    def record_graphs(self, request: RecordGraphs) -> GraphsRecorded:
+        """Record calls that the next samples will replay; what they are given is of no other use."""
+        assert self._graphs is not None
+        self.prepare(Prepare(request.id, request.seed, request.count))
+        return GraphsRecorded(request.id, self._graphs.record(self._call, self._calls))
 
     def prepare(self, request: Prepare) -> None:
         assert self._maker is not None
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
-            seed, count, family=request.family, is_repeated=is_repeated
+            seed,
+            count,
+            family=request.family,
+            is_repeated=is_repeated,
+            change=request.change,
         )
         self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:
@@ -287,28 +340,60 @@ class _Harness:
         """Run the prepared calls, say so at once, commit what they gave back, then check it quickly."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
         in_order = self._in_order
+        call, calls = self._what_is_timed()
         try:
             elapsed_ns, results = self._clock.time_ns(
-                in_order or self._call, self._calls, lambda: channel.send(Finished(id_))
+                call, calls, lambda: channel.send(Finished(id_))
             )
-            channel.send(Returned(id_, elapsed_ns, len(self._calls), self._clock.host_ns))
+            count, clock = len(self._calls), self._clock
+            channel.send(Returned(id_, elapsed_ns, count, clock.host_ns, clock.launches))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)
             ]
             fault, held = self._commit(
-                self._with_written(sets),
-                self._with_written(in_order.take() if in_order else sets),
+                self._with_written(sets), self._with_written(self._ordered(sets))
             )
             channel.send(Committed(id_, fault, self._missing(sets)))
         finally:
             gc.enable()
         self._bring(held)
-        if in_order is None and not self._takes_outputs and _has_other_strides(sets):
+        is_direct = in_order is None and self._graphs is None
+        if is_direct and not self._takes_outputs and _has_other_strides(sets):
             self._in_order = _InOrder(self._call)
         is_clear = self._takes_outputs or self._lie_apart(sets)
         self._unclear = [] if is_clear else sets
         return QuickChecked(id_, is_clear)
+
+    def _what_is_timed(self) -> tuple[Callable[..., Any], Sequence[Sequence[Any]]]:
+        """Give the prepared calls: the solution's own code, or replays of what it recorded."""
+        if self._graphs is None:
+            return self._in_order or self._call, self._calls
+        return replayed, [(each,) for each in self._graphs.first(len(self._calls))]
+
+    def _ordered(self, sets: list[list[Any]]) -> list[list[Any]]:
+        """Give the outputs of the sample, put in order where they lay in other strides."""
+        if self._takes_outputs:
+            return sets
+        if self._graphs is not None:
+            return [each.in_order for each in self._graphs.first(len(sets))]
+        return sets if self._in_order is None else self._in_order.take()
+
+    def use_exact_outputs(self) -> None:
+        """Give the next call outputs of their size and no more, for a sanitizer to see the first byte beyond."""
+        device = self._device.torch_device
+        self._output_sets = [
+            [
+                torch.empty(plan.torch_shape, dtype=torch_dtype(plan.dtype), device=device)
+                for plan in self._returned
+            ]
+        ]
+
+    def call_untimed(self) -> None:
+        """Run the prepared calls, and wait for the device."""
+        for arguments in self._calls:
+            self._call(*arguments)
+        self._device.synchronize()
 
     def spin(self, request: Spin, channel: Channel[ToCandidate]) -> QuickChecked:
         """Do all that `go` does, around something that only keeps processors busy."""
@@ -324,6 +409,21 @@ class _Harness:
         channel.send(Committed(request.id, fault))
         self._bring(held)
         return QuickChecked(request.id, is_clear=True)
+
+    def repeat(self, request: Repeat) -> Repeated:
+        """Run the prepared calls again and again; on a card never more than two rounds ahead of it."""
+        call, calls = self._what_is_timed()
+        pace = self._device.pace()
+        count, started_ns = 0, _now_ns()
+        while _now_ns() - started_ns < request.duration_ns or not count:
+            for arguments in calls:
+                call(*arguments)
+            count += len(calls)
+            pace()
+        self._device.synchronize()
+        if self._in_order is not None:
+            self._in_order.take()
+        return Repeated(request.id, max(1, _now_ns() - started_ns), count)
 
     def _commit(
         self, sets: Sequence[Sequence[Any]], in_order: Sequence[Sequence[Any]]
@@ -489,12 +589,12 @@ def _as_list(result: object) -> list[Any]:
     return [result]
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """Return the traceback without this package's frames."""
-    told = traceback.TracebackException.from_exception(error)
-    frames = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FILES)]
-    told.stack = traceback.StackSummary.from_list(frames)
-    return _printable("".join(told.format()))
+    whole = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in whole.stack if not frame.filename.startswith(_OUR_FILES)]
+    whole.stack = traceback.StackSummary.from_list(frames)
+    return _printable("".join(whole.format()))
 
 
 def _printable(text: str) -> str:

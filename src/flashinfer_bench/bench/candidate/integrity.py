@@ -31,6 +31,7 @@ _MODULES = (
     "flashinfer_bench.bench.timing.cupti",
     "flashinfer_bench.bench.timing.device_work",
     "flashinfer_bench.bench.timing.wall",
+    "flashinfer_bench.bench.candidate.graphs",
     "flashinfer_bench.bench.candidate.harness",
     "flashinfer_bench.tensors.aliasing",
     "flashinfer_bench.tensors.devices",
@@ -59,6 +60,7 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     ),
     (torch.cuda, ("Event", "default_generators", "synchronize", "_sleep")),
     (torch.cuda.Event, ("elapsed_time", "query", "record")),
+    (torch.cuda.CUDAGraph, ("replay",)),
     (
         torch.Tensor,
         (

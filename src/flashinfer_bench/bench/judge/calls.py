@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Kind = Literal[
-    "timed", "repeated", "unusual", "untimed", "batch", "control", "timed_again", "discarded"
+    "timed",
+    "repeated",
+    "unusual",
+    "untimed",
+    "batch",
+    "control",
+    "timed_again",
+    "property",
+    "twice",
+    "generated",
+    "discarded",
 ]
 MOST_OF_A_BLOCK = 1_000_000
 """Samples; no block has as many."""
@@ -18,6 +28,9 @@ _PLACES: dict[Kind, tuple[int, int]] = {
     "batch": (-1_000_000, -1),
     "control": (-2_000_000, -1),
     "timed_again": (-3_000_000 - MOST_OF_A_BLOCK, -1),
+    "property": (-6_000_000, -1),
+    "twice": (-7_000_000, -1),
+    "generated": (-8_000_000, -1),
     "discarded": (1 << 40, 1),
 }
 """Where the numbers of a kind begin, and which way they go: no two kinds meet, so no two calls get the same inputs."""
@@ -28,8 +41,10 @@ class CallId(NamedTuple):
 
     `timed`: those of the schedule; number 0 opens the trial and is always checked, then come the warm-up calls.
     `repeated`: on the same inputs, for judges that look at several outputs together. `unusual`: one for each family
-    of unusual inputs. `untimed`: between blocks. `batch`: for the judge's own clock. `control`: of trusted processes.
-    `timed_again`: for blocks that did not count. `discarded`: inputs that are made and not used.
+    of unusual inputs. `untimed`: between blocks. `batch`: for the judge's own clock. `control`: of trusted
+    processes. `timed_again`: for blocks that did not count. `property`: whose changed inputs must change the
+    outputs in a known way. `twice`: whether the same inputs give the same bits. `generated`: what the definition's
+    function for inputs draws by. `discarded`: inputs that are made and not used.
     """
 
     kind: Kind

@@ -13,6 +13,7 @@ from flashinfer_bench.bench.judge.calls import FIRST, CallId
 from flashinfer_bench.bench.judge.diagnosing import WrongSample, diagnosis_of
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.oracle import ReferenceFailedError
+from flashinfer_bench.bench.judge.property_checks import copied, property_checks
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Misshapen, TimedOut
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import Case, JudgedCall, JudgeVerdict, Tolerance
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.config import ResolvedEvalConfig
     from flashinfer_bench.bench.judge.oracle import Oracle, UnusualDraw
     from flashinfer_bench.bench.judge.participant import KeptSample, Participant
+    from flashinfer_bench.bench.judge.property_checks import PropertyCheck
     from flashinfer_bench.bench.outcomes import Decision, JobNote
     from flashinfer_bench.judging.case import Outputs
+    from flashinfer_bench.tensors.planned import InputChange
 
 _REPEATED = CallId("repeated", 0)
+_TWICE = CallId("twice", 0)
 _LONGEST_SAID = 300
 _LONGEST_LOOK_S = 30.0  # the parent waits two minutes longer than candidates may take
 
@@ -81,7 +85,7 @@ class Checker:
                 return
         until_s = time.monotonic() + _LONGEST_LOOK_S
         for asked in suspects:
-            if asked.family is None and time.monotonic() < until_s:
+            if asked.family is None and asked.change is None and time.monotonic() < until_s:
                 count = 1 if asked.repeat is not None else asked.count  # repeated ones are alike
                 self._oracle.require_legal(asked.trial, asked.call.seed_number, count)
 
@@ -172,6 +176,72 @@ class Checker:
             said = f"failed: {fault}"[:_LONGEST_SAID]
             participant.findings.unusual[family] = said
             participant.findings.unusual_faults[family] = said
+
+    def check_repeatable(self, participant: Participant, trial: int, *, most: int) -> None:
+        """Run two calls on the same inputs, and note whether they give the same bits."""
+        if not self._judge.needs_expected:  # it samples
+            return
+        count = 2 if most > 1 and not participant.findings.shares_buffers else 1
+        printed: list[bytes] = []
+        while len(printed) < 2:  # noqa: PLR2004
+            slots = tuple(range(count))
+            sample = participant.sample(trial, _TWICE, count, slots=slots, repeat=0)
+            if sample.has_lost_outputs:
+                count = 1
+                continue
+            printed += [fingerprint(outputs) for outputs in sample.outputs]
+        participant.findings.is_repeatable = printed[0] == printed[1]
+
+    def check_properties(self, participant: Participant, trial: int) -> None:
+        """Hold the definition's properties against a participant; the reference must have them first."""
+        if not self._judge.needs_expected:
+            return
+        definition, axes = self._oracle.definition, self._oracle.axes
+        for check in property_checks(definition, axes, self._oracle, trial):
+            self._require_of_reference(check, trial)
+
+            def outputs_of(call: CallId, change: InputChange | None = None) -> Outputs:
+                taken = participant.sample(trial, call, count=1, slots=(0,), change=change)
+                return taken.outputs[0]
+
+            first = outputs_of(check.first)
+            second = outputs_of(check.second) if check.needs_second else ()
+            changed = outputs_of(check.first, check.change)
+            number = check.first.seed_number
+            arguments = self._oracle.inputs_of(trial, number, change=check.change)[0]
+            verdict = check.verdict(
+                self._judge,
+                self._tolerance,
+                arguments,
+                first=first,
+                second=second,
+                changed=changed,
+            )
+            if not verdict.is_accepted:
+                said = " ".join(verdict.explanation.split())
+                participant.findings.report("broken_property", f"{check.label}: {said}")
+
+    def _require_of_reference(self, check: PropertyCheck, trial: int) -> None:
+        subject = check.label, self._judge, self._tolerance
+        if subject in self._oracle.sound_properties:
+            return
+        oracle = self._oracle
+
+        def outputs_of(call: CallId, change: InputChange | None = None) -> list[torch.Tensor]:
+            return copied(oracle.run(oracle.inputs_of(trial, call.seed_number, change=change)[0]))
+
+        first = outputs_of(check.first)
+        second = outputs_of(check.second) if check.needs_second else []
+        changed = outputs_of(check.first, check.change)
+        arguments = oracle.inputs_of(trial, check.first.seed_number, change=check.change)[0]
+        verdict = check.verdict(
+            self._judge, self._tolerance, arguments, first=first, second=second, changed=changed
+        )
+        if not verdict.is_accepted:
+            raise ReferenceFailedError(
+                f"the reference does not have the declared property, {check.label}: {verdict.explanation}"
+            )
+        oracle.sound_properties.add(subject)
 
     def _try(self, participant: Participant, draw: UnusualDraw, call: CallId) -> str | None:
         """Say what is wrong with one family; only a process that ends, or hangs, ends the job."""

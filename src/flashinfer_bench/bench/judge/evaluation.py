@@ -14,7 +14,7 @@ import os
 import statistics
 import time
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,11 +23,12 @@ from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.checking import Checker
+from flashinfer_bench.bench.judge.energy import MOST_CALLS, measure_energy
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.bench.judge.participant import Participant
 from flashinfer_bench.bench.judge.schedule import Schedule
-from flashinfer_bench.bench.judge.timings import median_of_known
+from flashinfer_bench.bench.judge.timings import Timings, median_of_known
 from flashinfer_bench.bench.outcomes import (
     JobNote,
     MachineConditions,
@@ -38,8 +39,8 @@ from flashinfer_bench.bench.outcomes import (
 )
 from flashinfer_bench.bench.protocol import (
     Done,
-    OpenBlock,
     OpenWorkload,
+    UseCache,
 )
 from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, order_of_turns
 from flashinfer_bench.stats.blocks import block_ratios
@@ -55,15 +56,42 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.schedule import TimedBlock
     from flashinfer_bench.bench.judge.timings import Reported
     from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
-    from flashinfer_bench.bench.outcomes import Decision, Roofline
+    from flashinfer_bench.bench.outcomes import Decision, Energy, Roofline
     from flashinfer_bench.bench.protocol import RunJob
     from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
+    from flashinfer_bench.tensors.energy import EnergyCounter
 
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES, _BATCH_MEMORY_ON_A_CARD = 256 << 20, 1 << 30
 _MEMORY_SHARE = 0.9
 _HIDDEN_CALLS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """What was timed with caches in one state: all there is, but where hot ones are timed after cold ones."""
+
+    schedule: Schedule
+    monitor: Monitor | None
+    timings: dict[int, Timings]
+    """By the participant's identity."""
+    forgotten: int
+
+    def samples_of(self, participants: Sequence[Participant]) -> tuple[Samples, ...]:
+        """Give what counts of these participants' samples."""
+        return tuple(
+            Samples(
+                each.link.name,
+                is_reference=each.link.is_reference,
+                blocks_ns=tuple(timings.blocks_ns),
+                calls_per_sample=self.schedule.calls_per_sample,
+                host_ns=median_of_known(timings.host_ns),
+                launches=median_of_known(timings.launches),
+            )
+            for each in participants
+            for timings in (self.timings[id(each)],)
+        )
 
 
 class JobEvaluation:
@@ -81,8 +109,11 @@ class JobEvaluation:
         roofline: WorkloadRoofline,
         cores: int,
         tell: Callable[[int], None] = lambda _: None,
+        counter: EnergyCounter | str = "no counter was looked for",
     ) -> None:
         self._job = job
+        self._counter = counter
+        self._energy: Energy | None = None
         self._tell = tell
         self._conditions = conditions
         self._roofline = roofline
@@ -91,11 +122,6 @@ class JobEvaluation:
         self._oracle = oracle
         self._device = device
         self._checker = Checker(oracle, self._settings)
-        self._auditing = Auditing(
-            is_on=self._rules.is_audited,
-            iterations=self._settings.iterations,
-            num_trials=self._settings.num_trials,
-        )
         self._input_bytes = sum(plan.tensor.size_bytes for plan in oracle.inputs)
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
@@ -106,7 +132,19 @@ class JobEvaluation:
         self._monitor: Monitor | None = None
         self._cores = cores
         self._forgotten = 0
-        self._schedule = Schedule(
+        self._is_cold, self._first_trial = self._rules.is_cold, 0
+        self._cold: _Half | None = None
+        self._auditing, self._schedule = self._make_auditing(), self._make_schedule()
+
+    def _make_auditing(self) -> Auditing:
+        return Auditing(
+            is_on=self._rules.is_audited,
+            iterations=self._settings.iterations,
+            num_trials=self._settings.num_trials,
+        )
+
+    def _make_schedule(self) -> Schedule:
+        return Schedule(
             self._settings,
             timeout_s=self._rules.timeout_seconds,
             calls_per_sample=self._rules.calls_per_sample,
@@ -116,8 +154,8 @@ class JobEvaluation:
 
     @property
     def num_trials(self) -> int:
-        """How many trials there are."""
-        return self._settings.num_trials
+        """How many trials there are: as many again where hot caches are timed after cold ones."""
+        return self._settings.num_trials * (2 if self._rules.is_hot_too else 1)
 
     def run(self) -> Decision:
         """Run every trial and say how it ended."""
@@ -137,7 +175,9 @@ class JobEvaluation:
             participant for participant in self._participants if participant.link.is_timed
         ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
-        for trial in range(self._settings.num_trials):
+        for trial in range(self.num_trials):
+            if trial == self._settings.num_trials:
+                self._leave_caches_alone(trial)
             for participant in self._participants:
                 participant.open_trial(trial)
             for participant in self._judged():
@@ -150,10 +190,36 @@ class JobEvaluation:
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._checker.check_unusual(participant, self._settings.num_trials - 1)
+                self._check_untimed(participant, self.num_trials - 1)
             elif self._rules.is_audited:
                 self._checker.diagnose(participant)
+        participant = next(self._judged())
+        if self._settings.energy and participant.findings.is_good:
+            most = min(MOST_CALLS, self._slot_count)
+            last = self.num_trials - 1
+            self._energy = measure_energy(participant, last, self._counter, count=most)
         return self._result()
+
+    def _check_untimed(self, participant: Participant, trial: int) -> None:
+        """Look at what timed calls do not show: the same bits twice, declared properties, unusual inputs."""
+        self._checker.check_repeatable(participant, trial, most=self._slot_count)
+        self._checker.check_properties(participant, trial)
+        self._checker.check_unusual(participant, trial)
+
+    def _leave_caches_alone(self, trial: int) -> None:
+        """Put away what was timed on cold caches, and begin anew on hot ones: the same schedule, the same rules."""
+        self._cold = self._half()
+        self._is_cold, self._first_trial, self._forgotten = False, trial, 0
+        self._auditing, self._schedule = self._make_auditing(), self._make_schedule()
+        self._monitor = self._make_monitor() if self._rules.is_audited else None
+        for participant in self._participants:
+            participant.timings = Timings()
+            link = participant.link
+            link.ask(UseCache(link.new_id(), is_cold=False), Done)
+
+    def _half(self) -> _Half:
+        timings = {id(each): each.timings for each in self._participants}
+        return _Half(self._schedule, self._monitor, timings, self._forgotten)
 
     # ---------------------------------------------------------------- opening
 
@@ -171,6 +237,7 @@ class JobEvaluation:
     def _require_memory(self) -> None:
         """Skip what would not fit: pools and buffers in each process, and copies to compare."""
         per_process = (1 + self._slot_count) * self._input_bytes + 2 * self._output_bytes
+        per_process += self._oracle.generated_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
@@ -179,6 +246,7 @@ class JobEvaluation:
             raise JobEndedError(Skipped(reason))
 
     def _open(self, link: Link) -> Participant:
+        made = self._oracle.generated_memory()
         descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
         request = OpenWorkload(
             link.new_id(),
@@ -189,9 +257,16 @@ class JobEvaluation:
             has_files=bool(self._files),
             has_output_buffers=any(each.takes_outputs for each in self._links),
             least_outputs=self._checker.least_outputs,
+            has_generated=made is not None,
+            replays_graphs=self._replays_graphs(link),
         )
         try:
-            link.ask(request, Done, [descriptor, *self._files])
+            more = () if made is None else (made,)
+            link.ask(request, Done, [descriptor, *self._files, *more])
+            if self._rules.is_hot_too:
+                link.ask(
+                    UseCache(link.new_id(), is_cold=True), Done
+                )  # the last job left them alone
             shared = SharedOutputs(
                 descriptor, self._oracle.outputs, self._slot_count, self._device.torch_device
             )
@@ -209,7 +284,12 @@ class JobEvaluation:
             self._device.total_bytes(),
             is_told_late=self._rules.is_told_late,
             prepares_twice=self._rules.prepares_twice,
+            replays_graphs=self._replays_graphs(link),
         )
+
+    def _replays_graphs(self, link: Link) -> bool:
+        """Tell whether a participant's samples are replays; a reference that is only a control runs its own code."""
+        return self._settings.launch == "graph" and link.is_timed
 
     def _judged(self) -> Iterator[Participant]:
         return (participant for participant in self._timed if not participant.link.is_reference)
@@ -228,7 +308,7 @@ class JobEvaluation:
             trials=self._settings.num_trials,
             cores=self._cores,
             on_cpu=self._device.torch_device.type == "cpu",
-            is_cold=self._rules.is_cold,
+            is_cold=self._is_cold,
         )
 
     # ---------------------------------------------------------------- timing
@@ -237,10 +317,10 @@ class JobEvaluation:
         schedule = self._schedule
         for participant in self._timed:
             self._warm_up(participant, trial)
-        if trial == 0:
+        if trial == self._first_trial:
             self._choose_calls_per_sample(trial)
             self._settle_clocks()
-        schedule.open_trial(trial, now_s=time.monotonic())
+        schedule.open_trial(trial - self._first_trial, now_s=time.monotonic())
         is_over = False
         while not is_over:
             block = schedule.next_block([each.timings.warm_up_ns for each in self._timed])
@@ -300,12 +380,12 @@ class JobEvaluation:
         reported: list[Reported] = []
         for run in range(self._settings.warmup_runs):
             count = self._schedule.calls_per_sample
-            if trial == 0:
+            if trial == self._first_trial:
                 count = 2 if run == 1 and self._slot_count > 1 else 1
             sample = participant.sample(trial, CallId("timed", 1 + run), count)
             reported.append(sample.reported)
             participant.findings.shares_buffers |= sample.shares_buffers
-        if trial == 0:
+        if trial == self._first_trial:
             participant.timings.warmed_up(reported)
 
     def _choose_calls_per_sample(self, trial: int) -> None:
@@ -326,7 +406,7 @@ class JobEvaluation:
             return
         batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
         for participant in self._participants:
-            participant.link.ask(OpenBlock(participant.link.new_id(), batch * longest_ns), Done)
+            participant.open_block(batch * longest_ns)
 
     def _start_over(self) -> None:
         """Forget all blocks: their samples had too few calls."""
@@ -340,12 +420,12 @@ class JobEvaluation:
     def _warms_up_within_a_sample(self) -> bool:
         """Tell whether only the first call of a sample would find cold caches: others share inputs with it."""
         is_shared = any(plan.role == "static" for plan in self._oracle.inputs)
-        return self._rules.is_cold and (is_shared or self._device.torch_device.type == "cpu")
+        return self._is_cold and (is_shared or self._device.torch_device.type == "cpu")
 
     def _open_block(self, participant: Participant, trial: int, block: TimedBlock) -> None:
         """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else."""
         if block.moves:
-            participant.link.ask(OpenBlock(participant.link.new_id()), Done)
+            participant.open_block()
         for call in block.untimed:
             participant.sample(trial, call, self._schedule.calls_per_sample)
 
@@ -409,39 +489,36 @@ class JobEvaluation:
                     is_disturbed=self._conditions.is_noisy,
                 )
         (participant, *others) = self._judged()
+        first, *hot = self._halves()
+        timings, monitor = first.timings[id(participant)], first.monitor
         return Passed(
             errors=participant.findings.errors(),
-            samples=tuple(
-                Samples(
-                    each.link.name,
-                    is_reference=each.link.is_reference,
-                    blocks_ns=tuple(each.timings.blocks_ns),
-                    calls_per_sample=self._schedule.calls_per_sample,
-                    host_ns=median_of_known(each.timings.host_ns),
-                )
-                for each in self._timed
-            ),
+            samples=first.samples_of(self._timed),
+            hot_samples=hot[0].samples_of(self._timed) if hot else (),
             notes=tuple(participant.findings.notes()),
             task_notes=self._task_notes(),
             bytes_moved=sum(plan.tensor.size_bytes for plan in self._oracle.inputs)
             + sum(plan.size_bytes for plan in self._oracle.outputs),
-            roofline=self._roofline_of(participant),
-            unaccounted_ns=None
-            if self._monitor is None
-            else self._monitor.unaccounted_ns(participant),
+            roofline=self._roofline_of(timings),
+            unaccounted_ns=None if monitor is None else monitor.unaccounted_ns(participant),
             machine=MachineConditions(
                 self._conditions.discarded,
                 self._conditions.ranges,
-                self._conditions.disturbed(len(participant.timings.blocks_ns)),
-                self._forgotten,
+                self._conditions.disturbed(len(timings.blocks_ns)),
+                first.forgotten,
             ),
             peak_memory_bytes=participant.peak_bytes,
-            prepare_ms=median_of_known(participant.timings.phases_ms.get("prepare", ())),
-            plan_ms=median_of_known(participant.timings.phases_ms.get("plan", ())),
+            prepare_ms=median_of_known(timings.phases_ms.get("prepare", ())),
+            plan_ms=median_of_known(timings.phases_ms.get("plan", ())),
             opponent_errors=others[0].findings.errors() if others else None,
-            stopping_rule=self._schedule.rule,
-            stopped_by=self._schedule.stopped_by or "iterations",
+            stopping_rule=first.schedule.rule,
+            stopped_by=first.schedule.stopped_by or "iterations",
+            energy=self._energy,
         )
+
+    def _halves(self) -> list[_Half]:
+        """Give what was timed, cold caches first where there are both."""
+        return [*([] if self._cold is None else [self._cold]), self._half()]
 
     def _task_notes(self) -> tuple[JobNote, ...] | None:
         if not self._rules.is_audited:
@@ -453,17 +530,17 @@ class JobEvaluation:
         """Yield what speaks against a participant that was right: what was seen of it, and what no device can do."""
         if not self._rules.is_audited:
             return
-        if self._monitor is not None:
-            yield from (
-                JobNote(each.code, each.evidence) for each in self._monitor.suspicions(participant)
-            )
-        evidence = self._roofline.disbelief(participant.timings.latency_ns)
-        if evidence is not None:
-            yield JobNote("implausible", evidence)
+        for half in self._halves():
+            if half.monitor is not None:
+                found = half.monitor.suspicions(participant)
+                yield from (JobNote(each.code, each.evidence) for each in found)
+            evidence = self._roofline.disbelief(half.timings[id(participant)].latency_ns)
+            if evidence is not None:
+                yield JobNote("implausible", evidence)
 
-    def _roofline_of(self, participant: Participant) -> Roofline | None:
+    def _roofline_of(self, timings: Timings) -> Roofline | None:
         try:
-            return self._roofline.share(participant.timings.latency_ns)
+            return self._roofline.share(timings.latency_ns)
         except torch.OutOfMemoryError:  # the ceilings take a gigabyte to measure
             return None
 

@@ -25,6 +25,8 @@ class Findings:
     shares_buffers: bool = False
     """Whether outputs of different calls lie in the same memory."""
     strided_elements: int = 0
+    is_repeatable: bool | None = None
+    """Whether the same inputs gave the same bits twice; None where nobody looked."""
     unusual: dict[str, str] = field(default_factory=dict)
     """What each family of unusual inputs did."""
     diagnosis: dict[str, Any] | None = None
@@ -54,7 +56,12 @@ class Findings:
         if self.diagnosis is not None:
             extra |= {KEY: self.diagnosis}
         return Errors(
-            found.max_absolute, found.max_relative, found.matched_ratio, self.precision, extra
+            found.max_absolute,
+            found.max_relative,
+            found.matched_ratio,
+            self.precision,
+            extra,
+            self.is_repeatable,
         )
 
     def notes(self) -> Iterator[JobNote]:

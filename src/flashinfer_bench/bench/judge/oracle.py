@@ -6,16 +6,23 @@ import contextlib
 import signal
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from flashinfer_bench.bench.judge import precise
+from flashinfer_bench.bench.judge.calls import CallId
+from flashinfer_bench.bench.judge.input_generator import (
+    GeneratedMemory,
+    InputGenerator,
+    with_scalars,
+)
 from flashinfer_bench.bench.seeds import call_seed, pools_seed, subject_of
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import RandomInput
-from flashinfer_bench.errors import BenchError, BuildError
+from flashinfer_bench.errors import BenchError, BuildError, DatasetError
 from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import FAMILIES_WITH_TIES, InputMaker
@@ -25,14 +32,16 @@ from flashinfer_bench.tensors.planned import WINDOWED_DTYPES, mutated_of, plan_i
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from flashinfer_bench.bench.outcomes import JobNote
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
     from flashinfer_bench.tensors.devices import Device
+    from flashinfer_bench.tensors.planned import InputChange
 
+GENERATED = CallId("generated", 0)
+_OUR_FILES = str(Path(__file__).parents[2])
 _GATE_FACTOR = 10.0  # the reference must agree with itself ten times better than solutions must
 _UNUSUAL_FACTOR = 4.0  # and on unusual inputs so much closer to its own float64 run
 _NUDGED_FACTOR = 2.0  # and so much closer when its inputs are off in their last bits
@@ -81,6 +90,7 @@ class Oracle:
         cache_root: Path,
     ) -> None:
         self.definition = definition
+        self.axes = dict(workload.axes)
         self._device = device
         self._subject = subject_of(definition.name, workload.uuid)
         self.remedy = _remedy(definition, workload)
@@ -90,13 +100,16 @@ class Oracle:
             self.inputs = plan_inputs(definition, workload)
             self.outputs = plan_outputs(definition, workload)
             solution, signature = reference_solution(definition), definition.signature()
-            self._reference = build(solution, signature, cache_root=cache_root).callable
+            runnable = build(solution, signature, cache_root=cache_root)
+            self._reference = runnable.callable
         except BuildError as error:
             raise ReferenceFailedError(f"{error}\n{error.log}") from error
         except BenchError as error:
             raise ReferenceFailedError(str(error)) from error
-        stored = {} if files is None else tensors_from_descriptor(files, self.inputs)
-        self._maker = InputMaker(self.inputs, device.torch_device, files=stored)
+        self._stored = {} if files is None else tensors_from_descriptor(files, self.inputs)
+        self._generator = InputGenerator.of(definition, workload, runnable, self.inputs)
+        self._made: GeneratedMemory | None = None
+        self._maker = self._new_maker()
         self._trial = -1
         self._first_outputs: dict[int, list[torch.Tensor]] = {}
         self._precise: list[torch.Tensor] | None = None
@@ -107,6 +120,8 @@ class Oracle:
         """Families nobody can be judged on, and why: for this workload, whatever the key."""
         self.limit_s: float | None = None
         """How long one call of the reference may take, in Python code at least."""
+        self.sound_properties: set[object] = set()
+        """Properties that the reference has, by judge and tolerance: for this workload, whatever the key."""
         self.task_notes: dict[object, tuple[JobNote, ...] | None] = {}
         """How the task is weak, by judge and tolerance: for this workload, whatever the key."""
 
@@ -119,16 +134,61 @@ class Oracle:
         self._first_outputs.clear()
         self._unusual.clear()
         self._precise, self._has_tried_precise = None, False
+        self._forget_generated()
+
+    def generated_memory(self) -> int | None:
+        """Give a descriptor of what the definition's function made for this key; None where it makes nothing."""
+        self._require_maker()
+        return None if self._made is None else self._made.descriptor
+
+    @property
+    def generated_bytes(self) -> int:
+        """What a process keeps of that."""
+        return 0 if self._generator is None else self._generator.size_bytes
+
+    def _new_maker(self) -> InputMaker | None:
+        """Make inputs as soon as the definition's function was called, where it has one."""
+        if self._generator is not None and self._made is None:
+            return None
+        made = () if self._made is None else self._made.variants
+        return InputMaker(
+            self.inputs, self._device.torch_device, files=self._stored, generated=made
+        )
+
+    def _require_maker(self) -> InputMaker:
+        if self._maker is None:
+            assert self._generator is not None
+            seed = self.call_seed(0, GENERATED.seed_number)
+            made = self._held(
+                lambda: self._generator_called(seed), "the definition's function for inputs"
+            )
+            self._made = GeneratedMemory.of(made, self.inputs)
+            self.inputs = with_scalars(self.inputs, made[0])
+            self._maker = self._new_maker()
+            self._trial = -1
+        assert self._maker is not None
+        return self._maker
+
+    def _generator_called(self, seed: int) -> list[dict[str, Any]]:
+        assert self._generator is not None
+        return self._generator.variants(seed, self._device)
+
+    def _forget_generated(self) -> None:
+        if self._generator is not None:
+            self._made = None
+            self._maker = None
 
     @contextlib.contextmanager
     def under_key(self, key: int) -> Iterator[None]:
         """Draw by another key for a while; what was made from the job's own is kept."""
         own_key, own_outputs = self._key, self._first_outputs
         self._key, self._trial, self._first_outputs = key, -1, {}
+        self._forget_generated()
         try:
             yield
         finally:
             self._key, self._trial, self._first_outputs = own_key, -1, own_outputs
+            self._forget_generated()
 
     @property
     def size_bytes(self) -> int:
@@ -151,13 +211,21 @@ class Oracle:
         return call_seed(self._key, self._subject, trial, call)
 
     def inputs_of(
-        self, trial: int, call: int, count: int = 1, *, family: str | None = None
+        self,
+        trial: int,
+        call: int,
+        count: int = 1,
+        *,
+        family: str | None = None,
+        change: InputChange | None = None,
     ) -> list[list[Any]]:
         """Make the input sets of a sample again; valid until the next time this is called."""
+        maker = self._require_maker()
         if trial != self._trial:
-            self._maker.open_trial(self.trial_seed(trial))
+            maker.open_trial(self.trial_seed(trial))
             self._trial = trial
-        return self._maker.prepare(self.call_seed(trial, call), count, family=family)
+        seed = self.call_seed(trial, call)
+        return maker.prepare(seed, count, family=family, change=change)
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""
@@ -181,17 +249,33 @@ class Oracle:
     def run(self, arguments: Sequence[Any], *, seed: int = 0) -> list[torch.Tensor]:
         """Run the reference; what it raises or returns wrong is the dataset's fault, but for want of memory."""
         self._device.seed_generators(seed)
+        own: list[Any] = []
+
+        def called() -> Any:
+            own.extend(self._with_own_mutated(arguments))
+            return self._reference(*own)
+
+        result = self._held(called, "the reference", self.remedy)
+        produced = list(result) if isinstance(result, tuple | list) else [result]
+        self._require_returned(produced)
+        return [*produced, *mutated_of(self.inputs, own)]
+
+    def _held(self, call: Callable[[], Any], who: str, remedy: str = "") -> Any:
+        """Call somebody's code; what it raises, or how long it takes, is the dataset's fault."""
         try:
-            own = self._with_own_mutated(arguments)
             with _interrupted_after(self.limit_s):
-                result = self._reference(*own)
+                result = call()
                 self._device.synchronize()
         except _OverdueError as overdue:
-            where = "".join(traceback.format_tb(overdue.__traceback__)[1:-1])
+            frames = traceback.extract_tb(overdue.__traceback__)[:-1]
+            theirs = [each for each in frames if not each.filename.startswith(_OUR_FILES)]
+            where = "".join(traceback.format_list(theirs))
             raise ReferenceFailedError(
-                f"the reference did not return within {self.limit_s:g} s (--timeout)\n"
+                f"{who} did not return within {self.limit_s:g} s (--timeout)\n"
                 f"it was here (the last call is the last line):\n{where}"
             ) from None
+        except DatasetError as error:
+            raise ReferenceFailedError(f"{who} {error.message}") from error
         except (
             Exception,
             SystemExit,
@@ -199,10 +283,8 @@ class Oracle:
             if isinstance(error, torch.OutOfMemoryError) or is_about_memory(repr(error)):
                 raise torch.OutOfMemoryError(str(error)) from error
             told = "".join(traceback.format_exception(error, limit=-3))
-            raise ReferenceFailedError(f"the reference raised\n{told}{self.remedy}") from error
-        produced = list(result) if isinstance(result, tuple | list) else [result]
-        self._require_returned(produced)
-        return [*produced, *mutated_of(self.inputs, own)]
+            raise ReferenceFailedError(f"{who} raised\n{told}{remedy}") from error
+        return result
 
     def run_altered(
         self, function: Callable[..., Any] | None, arguments: Sequence[Any], *, limit_s: float

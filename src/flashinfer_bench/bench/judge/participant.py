@@ -11,20 +11,25 @@ from flashinfer_bench.bench.judge.calls import FIRST, CallId
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.timings import Reported, Timings
-from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Misshapen
+from flashinfer_bench.bench.outcomes import Crashed, DatasetFault, Misshapen, Skipped
 from flashinfer_bench.bench.protocol import (
     Committed,
     Done,
     Finished,
     Go,
+    GraphsRecorded,
     Inspect,
     Inspected,
     Keep,
     Kept,
+    OpenBlock,
     OpenTrial,
     OutputFault,
     Prepare,
     QuickChecked,
+    RecordGraphs,
+    Repeat,
+    Repeated,
     Returned,
     RunPhase,
     Spin,
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.tensors.outputs import SharedOutputs
+    from flashinfer_bench.tensors.planned import InputChange
 
     # Chooses calls of a sample by its claimed time, in nanoseconds.
     SlotsOf = Callable[[int], tuple[int, ...]]
@@ -71,6 +77,7 @@ class Sample:
 
     elapsed_ns: int
     host_ns: int | None
+    launches: int | None
     shares_buffers: bool
     observed: Observed
     slots: tuple[int, ...]
@@ -93,7 +100,8 @@ class Sample:
         """What it says a call took."""
         count = self.observed.count
         host_ns = None if self.host_ns is None else self.host_ns / count
-        return Reported(self.elapsed_ns / count, host_ns)
+        launches = None if self.launches is None else self.launches / count
+        return Reported(self.elapsed_ns / count, host_ns, launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,7 @@ class Asked:
     count: int = 1
     repeat: int | None = None
     family: str | None = None
+    change: InputChange | None = None
 
 
 @dataclass
@@ -139,10 +148,14 @@ class Participant:
     """The samples of this trial, the newest last."""
     discarded: int = 0
     """Inputs that were made and not used."""
+    replays_graphs: bool = False
+    recorded: int = 0
+    """Slots whose call it has recorded as a graph, where its samples are replays."""
 
     def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
         self.asked = [Asked(trial, FIRST)]  # its own phases see inputs of every call
+        self.recorded = 0  # what its phases return is part of its calls
         seed = self.oracle.trial_seed(trial)
         self.link.ask(OpenTrial(self.link.new_id(), seed), Done)
         for phase in self.link.phases:
@@ -162,29 +175,77 @@ class Participant:
         spin: tuple[int, bool] | None = None,
         repeat: int | None = None,
         family: str | None = None,
+        change: InputChange | None = None,
     ) -> Sample:
         """Have inputs prepared and a sample run. It is dropped unless `keep` is called before the next one.
 
         `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
         taken; they are copied the moment they are committed. `pause_s`: how long to wait between `prepared` and
         `go`. `spin`: a trusted candidate is to keep busy instead of running its calls, for so many nanoseconds, on
-        one core or on all. `repeat`, `family`: as in `Prepare`.
+        one core or on all. `repeat`, `family`, `change`: as in `Prepare`.
         """
         seed = self.oracle.call_seed(trial, call.seed_number)
-        self.asked.append(Asked(trial, call, count, repeat, family))
+        if self.replays_graphs and spin is None:
+            self._have_recorded(trial, count)
+        self.asked.append(Asked(trial, call, count, repeat, family, change))
         if self.prepares_twice:
             self.settle()
-            self.discarded += 1
-            unused = CallId("discarded", self.discarded)
-            other = self.oracle.call_seed(trial, unused.seed_number)
+            other = self.oracle.call_seed(trial, self._unused().seed_number)
             self.link.ask(Prepare(self.link.new_id(), other, count), Done)
-        request = Prepare(self.link.new_id(), seed, count, repeat, family)
+        request = Prepare(self.link.new_id(), seed, count, repeat, family, change)
         idle_ns, asked_ns = self.link.cpu.read_ns(), self.link.now_ns()
         self.link.ask(request, Done)
         preparing_ns = self.link.now_ns() - asked_ns
         prepared_ns = self.link.cpu.read_ns()
         preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
         return self._run(count, preparing, slots=slots, pause_s=pause_s, spin=spin)
+
+    def repeat(
+        self, trial: int, count: int, *, duration_ns: int, meanwhile: Callable[[], None]
+    ) -> Repeated:
+        """Have `count` calls run again and again for so long, and do something meanwhile."""
+        if self.replays_graphs:
+            self._have_recorded(trial, count)
+        call = self._unused()
+        self.asked.append(Asked(trial, call, count))
+        seed = self.oracle.call_seed(trial, call.seed_number)
+        self.link.ask(Prepare(self.link.new_id(), seed, count), Done)
+        order = Repeat(self.link.new_id(), duration_ns)
+        self.link.tell(order)
+        meanwhile()
+        return self.link.hear(order, Repeated)
+
+    def open_block(self, host_ns: float | None = None) -> None:
+        """Have it move to other pages; graphs know only the old ones."""
+        self.link.ask(OpenBlock(self.link.new_id(), host_ns), Done)
+        self.recorded = 0
+
+    def _have_recorded(self, trial: int, count: int) -> None:
+        """Have calls recorded as graphs, before anybody knows which inputs they will be replayed on."""
+        if count <= self.recorded:
+            return
+        call = self._unused()
+        self.asked.append(Asked(trial, call, count))
+        seed = self.oracle.call_seed(trial, call.seed_number)
+        request = RecordGraphs(self.link.new_id(), seed, count)
+        fault = self.link.ask(request, GraphsRecorded).fault
+        if fault is not None:
+            raise JobEndedError(self._not_recorded(fault))
+        self.recorded = count
+
+    def _not_recorded(self, fault: str) -> Crashed | Skipped:
+        if not self.link.is_reference:
+            explanation = f"a call cannot be recorded as a CUDA graph (--launch graph): {fault}"
+            return Crashed(explanation, participant=self.link.name)
+        return Skipped(
+            f"a call of the reference cannot be recorded as a CUDA graph (--launch graph): {fault}; "
+            "--no-profile-baseline times the solution alone"
+        )
+
+    def _unused(self) -> CallId:
+        """Name a call whose inputs no sample has."""
+        self.discarded += 1
+        return CallId("discarded", self.discarded)
 
     def settle(self) -> None:
         """Wait until the process computes nothing, 20 ms at most: it knows no inputs yet that it could work on."""
@@ -242,6 +303,7 @@ class Participant:
         sample = Sample(
             returned.elapsed_ns,
             returned.host_ns,
+            returned.launches,
             inspected.shares_buffers,
             observed,
             slots,
@@ -278,6 +340,9 @@ class Participant:
             evidence = (
                 "calls are said to have kept the host, which no clock of a processor measures"
             )
+            self.findings.report("tampered_harness", evidence)
+        if returned.launches is not None and self.device.type == "cpu":
+            evidence = "calls are said to have launched work, which no clock of a processor counts"
             self.findings.report("tampered_harness", evidence)
         if any(number < self.least_outputs for number in committed.missing):
             self.findings.report(

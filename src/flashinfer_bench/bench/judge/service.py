@@ -49,6 +49,7 @@ from flashinfer_bench.tensors.ceiling_probe import measure
 from flashinfer_bench.tensors.ceilings import Remembered
 from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
 from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.energy import EnergyCounter, gpu_energy, package_energy
 from flashinfer_bench.tensors.machine import processors_for
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ class _Bench:
                 case Open():
                     return
 
+    def _energy_counter(self) -> EnergyCounter | str:
+        if self._device.cuda is not None:
+            return gpu_energy(self._device.uuid)
+        return package_energy()
+
     def _measure(self) -> Ceilings:
         return measure(self._device.torch_device)
 
@@ -183,6 +189,7 @@ class _Bench:
             conditions=conditions,
             roofline=roofline,
             cores=self._cores,
+            counter=self._energy_counter(),
             tell=lambda trial: self._channel.send(
                 TrialBegins(job.id, trial, evaluation.num_trials)
             ),

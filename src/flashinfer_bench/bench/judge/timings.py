@@ -20,6 +20,8 @@ class Reported:
     call_ns: float
     host_ns: float | None = None
     """How long a call kept the host, where that is not what was timed."""
+    launches: float | None = None
+    """How many pieces of work a call gave the device, where that is counted."""
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Timings:
 
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     host_ns: list[float | None] = field(default_factory=list)
+    launches: list[float | None] = field(default_factory=list)
     warm_up_ns: float = math.inf
     """What a call took in warm-up."""
     phases_ms: dict[Phase, list[float]] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class Timings:
         """Take in a block."""
         self.blocks_ns.append(tuple(each.call_ns for each in reported))
         self.host_ns += [each.host_ns for each in reported]
+        self.launches += [each.launches for each in reported]
 
     def forget_block(self) -> None:
         """Let the samples of the last block not count."""

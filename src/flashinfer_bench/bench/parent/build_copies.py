@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _DRAFT = ".copying-"
 _LOCKS = "build_locks"
+_RECIPE = "build.ninja"
+"""It says where results go by their whole paths: whoever needs it writes it anew, in the folder it is for."""
+_NUMBERS = 64
 _MOST_BYTES, _MOST_FILES, _DEEPEST = 4 << 30, 50_000, 30
 """More than this is not copied: what is missing is built again by each process."""
 _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
@@ -69,11 +72,14 @@ class BuildCopy:
 def take(cache_root: Path, solution: Solution) -> BuildCopy:
     """Make a copy of what is kept of a solution's builds, in a folder that no other process has.
 
-    The lowest free number is taken: compilers that note where their files lie find them there again.
+    A solution has a number of its own, which it gets unless that is taken: compilers that note where their files lie
+    find them there again.
     """
     parent = cache_root / "processes"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for number in itertools.count():
+    store = solution_folder(cache_root, solution)
+    own = int(store.name, 16) % _NUMBERS
+    for number in itertools.count(own):
         lock = FileLock(parent / f"{number}.lock")
         try:
             lock.acquire(timeout=0)
@@ -81,7 +87,6 @@ def take(cache_root: Path, solution: Solution) -> BuildCopy:
             continue
         root = parent / str(number)
         shutil.rmtree(root, ignore_errors=True)  # of a benchmark that was killed
-        store = solution_folder(cache_root, solution)
         folder = solution_folder(root, solution)
         folder.mkdir(mode=0o700, parents=True)
         merge(store, folder)
@@ -223,5 +228,5 @@ def _inner(descriptor: int, name: str) -> Iterator[int]:
 
 
 def _is_passing(name: str) -> bool:
-    """Tell what is of no use to another process: locks, and what is only being made."""
-    return name == _LOCKS or name.startswith((_DRAFT, IN_PROGRESS))
+    """Tell what is of no use to another process: locks, recipes, and what is only being made."""
+    return name in {_LOCKS, _RECIPE} or name.startswith((_DRAFT, IN_PROGRESS))

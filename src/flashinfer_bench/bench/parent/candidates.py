@@ -21,6 +21,7 @@ from flashinfer_bench.bench.protocol import (
     Connect,
     Disconnect,
     FromCandidate,
+    FromExamined,
     Raised,
 )
 from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.build_copies import BuildCopy
     from flashinfer_bench.bench.parent.launcher import Launcher, Worker
-    from flashinfer_bench.bench.protocol import Phase
-    from flashinfer_bench.bench.sandbox.policy import Level
-    from flashinfer_bench.data import Definition, Solution
+    from flashinfer_bench.bench.protocol import Phase, Wrapping
+    from flashinfer_bench.bench.sandbox.policy import Level, Missing
+    from flashinfer_bench.data import Definition, Solution, Workload
 
 END_NOTICE_S = 2.0
 """So long it may take until the fork server says that a process ended whose channel is closed."""
@@ -67,6 +68,16 @@ class PendingBuild:
     builds: BuildCopy | None
     began_s: float
     deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tooling:
+    """How a process is started for a tool to look at it."""
+
+    wrapping: Wrapping | None = None
+    """The program that starts it; a fork of the server where there is none."""
+    lifted: tuple[Missing, ...] = ()
+    opens_device_first: bool = False
 
 
 class Slot:
@@ -148,7 +159,7 @@ class Candidates:
 
         `arch`: what GPU code is compiled for, where that is not the device's own.
         """
-        arguments = () if arch is None else _arguments(solution, job)
+        arguments = () if arch is None else arguments_of(solution, job.definition, job.workload)
         pending = self.begin(
             solution, job.definition, is_trusted=is_trusted, arch=arch, arguments=arguments
         )
@@ -171,17 +182,24 @@ class Candidates:
         arch: str | None,
         arguments: tuple[InputPlan, ...] = (),
         only_compiles: bool = False,
+        tooling: Tooling | None = None,
     ) -> PendingBuild:
-        """Start a process and have it build; its deadline runs from now on."""
+        """Start a process and have it build; its deadline runs from now on. With `tooling`, for a tool to look at."""
         builds = None if is_trusted else self._copy_builds(solution)
         policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
             self.level,
             self._device,
             build_folder="" if builds is None else str(builds.folder),
             hidden=self.hidden,
+            lifted=tooling.lifted if tooling else (),
+            opens_device_first=tooling is not None and tooling.opens_device_first,
         )
         worker = self._launcher.spawn(
-            "candidate", FromCandidate, is_trusted=is_trusted, policy=policy
+            "examined" if tooling else "candidate",
+            FromExamined if tooling else FromCandidate,
+            is_trusted=is_trusted,
+            policy=policy,
+            wrapping=tooling.wrapping if tooling else None,
         )
         self.note_sandbox(worker, is_trusted=is_trusted)
         request = Build(
@@ -318,12 +336,14 @@ def _phases(solution: Solution) -> tuple[Phase, ...]:
     return tuple(phase for phase, symbol in named.items() if symbol)
 
 
-def _arguments(solution: Solution, job: Job) -> tuple[InputPlan, ...]:
+def arguments_of(
+    solution: Solution, definition: Definition, workload: Workload
+) -> tuple[InputPlan, ...]:
     """Describe a call of the solution; nothing where the workload is at fault, which shows later."""
     try:
-        inputs = plan_inputs(job.definition, job.workload)
+        inputs = plan_inputs(definition, workload)
     except DatasetError:
         return ()
-    outputs = plan_returned(job.definition, job.workload)
+    outputs = plan_returned(definition, workload)
     into = outputs if solution.spec.destination_passing_style else ()
     return (*inputs, *(InputPlan(plan, "draw") for plan in into))

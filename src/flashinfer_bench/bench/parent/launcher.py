@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flashinfer_bench.bench.parent.children_clock import ChildrenClock
-    from flashinfer_bench.bench.protocol import Role
+    from flashinfer_bench.bench.protocol import Role, Wrapping
     from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
 
 _START_DEADLINE_S = 180.0
@@ -220,10 +220,11 @@ class Launcher:
         *,
         is_trusted: bool,
         policy: SandboxPolicy,
+        wrapping: Wrapping | None = None,
     ) -> Worker:
         """Start a worker that answers on a channel of `receives`, shut in before it reads anything.
 
-        The folders of a policy that are not named are the worker's scratch folder.
+        The folders of a policy that are not named are the worker's scratch folder. With `wrapping`, a tool starts it.
         """
         request_id = self.new_id()
         scratch = self._folder / f"{role}-{request_id}"
@@ -236,7 +237,13 @@ class Launcher:
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
             spawned: Spawned | NotSpawned = self._ask_server(
-                Spawn(request_id, role, is_trusted, self._placed(policy, scratch)),
+                Spawn(
+                    request_id,
+                    role,
+                    is_trusted,
+                    self._placed(policy, scratch),
+                    wrapping.placed(str(scratch)) if wrapping else None,
+                ),
                 (Spawned, NotSpawned),
                 descriptors=[theirs.fileno(), writer],
                 deadline_s=_SPAWN_DEADLINE_S,

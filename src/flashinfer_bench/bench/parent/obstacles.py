@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.compile.architectures import Gpu
 from flashinfer_bench.compile.builder import require_toolchain
 from flashinfer_bench.compile.cuda import needs_nvcc
+from flashinfer_bench.compile.dependencies import find_libraries, require_dependencies
 from flashinfer_bench.errors import ToolchainMissingError
 
 if TYPE_CHECKING:
@@ -22,6 +23,18 @@ def missing_toolchain(solution: Solution, *, arch: str | None) -> str | None:
     """Say what a solution needs and this machine lacks; None when all of it is here."""
     try:
         require_toolchain(solution, arch)
+    except ToolchainMissingError as error:
+        return str(error)
+    return None
+
+
+def missing_dependency(solution: Solution) -> str | None:
+    """Say which package or library of `dependencies` is not here, or not in such a version; asked before a build."""
+    try:
+        if solution.spec.language in _COMPILED:
+            find_libraries(solution)
+        else:
+            require_dependencies(solution)
     except ToolchainMissingError as error:
         return str(error)
     return None

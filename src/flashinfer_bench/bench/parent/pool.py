@@ -33,6 +33,7 @@ from flashinfer_bench.bench.sandbox.policy import Sandbox
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import UsageError, WorkerError
 from flashinfer_bench.tensors import machine
+from flashinfer_bench.tensors.other_hardware import refusal_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,8 @@ def device_names(wanted: str) -> tuple[str, ...]:
     names = tuple("cuda:0" if word == "cuda" else word for word in words)
     for name in names:
         kind, _, index = name.partition(":")
+        if refusal := refusal_of(name):
+            raise UsageError(f"device {name!r}: {refusal}")
         if (kind, index) != ("cpu", "") and not (kind == "cuda" and index.isdecimal()):
             raise UsageError(f"no device {name!r}; use 'auto', 'cpu', 'cuda:0' or 'cuda:0,cuda:1'")
     if not names or len(set(names)) != len(names):
@@ -307,9 +310,7 @@ class _DeviceOwner:
                 os.write(self._stop_writer, b"x")
         if self._thread is not None:
             self._thread.join(_STOP_DEADLINE_S)
-        if self._launcher is not None:
-            self._launcher.close()
-            self._launcher = self._session = None
+        self._end_session()
         for descriptor in {self._stop_reader, self._stop_writer} - {-1}:
             os.close(descriptor)
         self._stop_reader = self._stop_writer = -1
@@ -405,6 +406,8 @@ class _DeviceOwner:
         return self._session
 
     def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
         if self._launcher is not None:
             self._launcher.close()
         self._launcher = self._session = None

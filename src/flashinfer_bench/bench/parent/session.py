@@ -52,7 +52,9 @@ from flashinfer_bench.bench.parent.candidates import (
     Slot,
     subject_of,
 )
+from flashinfer_bench.bench.parent.clock_lock import ClockLock
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
+from flashinfer_bench.bench.parent.obstacles import missing_dependency
 from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.parent.weak_tasks import WeakTasks
 from flashinfer_bench.bench.protocol import (
@@ -163,6 +165,7 @@ class Session:
         self._ceilings_file = cache_root
         self._knows_ceilings = False
         self._weak_tasks: WeakTasks | None = None
+        self._clock_lock: ClockLock | None = None
         self._own_arch: str | None = None
         self._compiled: set[str] = set()
 
@@ -203,7 +206,17 @@ class Session:
         self._knows_ceilings = False
         self._weak_tasks = WeakTasks(self._cache_root, opened)
         self._own_arch = opened.arch
+        if self._config.lock_clocks and opened.cuda is not None:
+            self._clock_lock = self._clock_lock or ClockLock(opened.uuid)
+            locked_mhz = self._clock_lock.clock_mhz
+            opened = msgspec.structs.replace(opened, locked_clock_mhz=locked_mhz)
         return opened
+
+    def close(self) -> None:
+        """Give back what outlives workers: the card's clocks."""
+        if self._clock_lock is not None:
+            self._clock_lock.release()
+            self._clock_lock = None
 
     def _have_ceilings(self) -> None:
         """Tell a new judge how fast the device is, or have it measure: before a reference can touch the figures."""
@@ -310,11 +323,17 @@ class Session:
         return started if isinstance(started, CandidateProcess) else attributed_to_dataset(started)
 
     def _start(self, solution: Solution, job: Job) -> CandidateProcess | Outcome:
-        """Start a solution's process, after a rehearsal where it is due; not of what is known not to build."""
+        """Start a solution's process, after a rehearsal where it is due; not of what is known not to build.
+
+        What it depends on is looked for first: none of its code runs where something is missing.
+        """
         failure = self._known_failure(solution, self._config.arch or self._own_arch)
         if failure is not None:
             self._candidates.sandbox = failure.sandbox
             return failure.outcome
+        lack = missing_dependency(solution)
+        if lack is not None:
+            return Skipped(lack)
         refused = self._refused_by_triton(solution, job)
         if refused is not None:
             return refused
@@ -415,6 +434,9 @@ class Session:
         found = self._completed(decision, participants.candidate)
         if isinstance(found, Suspect):
             return found
+        if job.config.launch == "graph" and isinstance(found, Crashed | Skipped):
+            self.end_candidate()  # a recording that broke off leaves torch's allocator as it was in it
+            self._reference.drop()
         rules = request.judgement
         is_new = rules.is_audited and rules.task_notes is None and not has_files
         if isinstance(found, Passed) and is_new:
@@ -459,6 +481,7 @@ class Session:
                 timeout_seconds=self._config.timeout_seconds,
                 is_audited=self._config.audit and not is_rehearsal,
                 is_cold=config.is_cold_on(self._device.partition(":")[0]),
+                is_hot_too=config.cache == "both" and not is_rehearsal,
                 is_told_late=config.clock == "cupti",
                 prepares_twice=self.attempt.number > 1,
                 disturbed_repeats=self._config.disturbed_repeats,

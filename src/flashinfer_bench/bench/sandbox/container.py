@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from flashinfer_bench.bench.sandbox import allowlist
 
@@ -48,13 +45,9 @@ def missing_program() -> str | None:
     return None
 
 
-def command(
-    policy: SandboxPolicy, readable: Sequence[str], descriptors: Sequence[int]
-) -> list[str]:
-    """Write the command that runs a candidate in its container, on descriptors it inherits."""
+def command(policy: SandboxPolicy, readable: Sequence[str], worker: Sequence[str]) -> list[str]:
+    """Write the command that runs a worker's command in a container."""
     program = shutil.which(_PROGRAM) or _PROGRAM
-    worker = [sys.executable, "-P", "-m", "flashinfer_bench.bench.worker", "contained"]
-    about = msgspec.json.encode(policy).decode()
     return [
         program,
         *_NAMESPACES,
@@ -66,8 +59,6 @@ def command(
         *_writable(policy),
         *("--chdir", policy.scratch, "--"),
         *worker,
-        *map(str, descriptors),
-        about,
     ]
 
 

@@ -57,10 +57,13 @@ def enter(
     missing = [*_tried("limits", lambda: _limit(policy))]
     limits.end_with_parent()
     limits.hide_from_debuggers()
+    lifted = {each.measure for each in policy.lifted}
     if policy.level == "off":
         off: tuple[Measure, ...] = ("files", "network", "signals", "processes", "capabilities")
         return (*missing, *(Missing(each, _SWITCHED_OFF) for each in off))
-    missing += _tried("capabilities", capabilities.drop)
+    missing += policy.lifted
+    keeps_counters = "capabilities" in lifted
+    missing += _tried("capabilities", lambda: capabilities.drop(keeps_counters=keeps_counters))
     unlocked = [*_tried("files", lambda: _restrict_files(policy, readable, abi))]
     missing += unlocked
     missing += [Missing("processes", f"/proc can be read: {each.reason}") for each in unlocked]
@@ -107,7 +110,10 @@ def private_variables(policy: SandboxPolicy) -> dict[str, str]:
 
 def _limit(policy: SandboxPolicy) -> None:
     is_candidate, on_cpu = not policy.is_judge, not policy.device.startswith("cuda")
-    limits.limit_resources(limits_files=is_candidate, limits_memory=is_candidate and on_cpu)
+    has_memory = any(each.measure == "limits" for each in policy.lifted)
+    limits.limit_resources(
+        limits_files=is_candidate, limits_memory=is_candidate and on_cpu and not has_memory
+    )
 
 
 def _restrict_files(policy: SandboxPolicy, readable: Sequence[str], abi: int) -> None:

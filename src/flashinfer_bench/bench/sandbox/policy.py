@@ -12,6 +12,13 @@ Level = Literal["off", "process", "container"]
 Measure = Literal["files", "network", "signals", "processes", "capabilities", "limits"]
 
 
+class Missing(msgspec.Struct, frozen=True):
+    """A measure that is not in force, and why."""
+
+    measure: Measure
+    reason: str
+
+
 class SandboxPolicy(msgspec.Struct, frozen=True):
     """What the fork server must know to put a process into its sandbox before a line of anybody's code runs in it."""
 
@@ -25,13 +32,10 @@ class SandboxPolicy(msgspec.Struct, frozen=True):
     """What it must not read even where the folder around it is readable: datasets, others' builds."""
     is_judge: bool = False
     """The judge holds inputs and outputs of everybody: its memory and the size of its files have no limit."""
-
-
-class Missing(msgspec.Struct, frozen=True):
-    """A measure that is not in force, and why."""
-
-    measure: Measure
-    reason: str
+    lifted: tuple[Missing, ...] = ()
+    """Measures that a tool which looks at the process cannot work under, each with the reason."""
+    opens_device_first: bool = False
+    """Start CUDA before the measures are in force: a profiler's library connects to its program then."""
 
 
 class Sandbox(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ class CudaEvents:
     latency_kind: LatencyKind = "call"
     is_told_late = False
     host_ns: int | None = None
+    launches: int | None = None
     FIXED_ATTRIBUTES = ("_sweep", "_spin")
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
@@ -47,6 +48,11 @@ class CudaEvents:
     def begin(self, host_ns: float | None = None) -> None:
         """Settle the spin by how long these calls keep the host."""
         self._spin.begin(host_ns)
+
+    def use_cache(self, *, is_cold: bool) -> None:
+        """From now on evict caches before each sample, or do not."""
+        self._sweep = Sweep(self._device) if is_cold else None
+        self.is_cold = is_cold
 
     def get_ready(self) -> None:
         """Do nothing: nothing is left behind."""

@@ -57,6 +57,7 @@ class Cupti:
     latency_kind: LatencyKind = "device"
     is_told_late = True
     host_ns: int | None = None
+    launches: int | None = None
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
         self._cupti = _load()
@@ -73,6 +74,12 @@ class Cupti:
     def begin(self, host_ns: float | None = None) -> None:
         """Settle the spin by how long these calls keep the host."""
         self._spin.begin(host_ns)
+
+    def use_cache(self, *, is_cold: bool) -> None:
+        """From now on evict caches before each sample, or do not."""
+        self._sweep = Sweep(self._device) if is_cold else None
+        self.is_cold = is_cold
+        self._is_ready = False  # making a sweep leaves records
 
     def get_ready(self) -> None:
         """Take in the records of all kernels so far, those that made the inputs of a sample, and forget them."""
@@ -103,7 +110,9 @@ class Cupti:
         done()
         self._cupti.activity_flush_all(_FLUSH_ALL)
         self.host_ns = host_ns if is_hidden else None
-        return span_ns(self._activities, own=_OWN_KERNELS + self.is_cold), results
+        own = _OWN_KERNELS + self.is_cold
+        self.launches = len(after_own(self._activities, own=own))
+        return span_ns(self._activities, own=own), results
 
     def close(self) -> None:
         """Stop listening, so that another profiler may."""
@@ -127,19 +136,29 @@ class Cupti:
         ]
 
 
-def span_ns(activities: Sequence[Activity], *, own: int) -> int:
-    """Return the time from the first start to the last end of all but our `own` kernels, launched first.
+def after_own(activities: Sequence[Activity], *, own: int) -> list[Activity]:
+    """Give all but our `own` kernels, which were launched first; a graph's are all of one launch.
 
     Raises `ClockHeldError` when not even those were recorded.
+
+    >>> found = [Activity(1, 0, 2), Activity(2, 3, 500), Activity(3, 510, 530), Activity(3, 540, 550)]
+    >>> len(after_own(found, own=2))
+    2
+    """
+    launches = sorted({each.launch for each in activities})
+    if len(launches) < own:
+        raise ClockHeldError("not even our own kernels were recorded")
+    return [each for each in activities if each.launch > launches[own - 1]]
+
+
+def span_ns(activities: Sequence[Activity], *, own: int) -> int:
+    """Return the time from the first start to the last end of all but our `own` kernels; 0 where there is nothing.
 
     >>> found = [Activity(1, 0, 2), Activity(2, 3, 500), Activity(3, 510, 530), Activity(4, 540, 550)]
     >>> span_ns(found, own=2)
     40
     """
-    launches = sorted({each.launch for each in activities})
-    if len(launches) < own:
-        raise ClockHeldError("not even our own kernels were recorded")
-    timed = [each for each in activities if each.launch > launches[own - 1]]
+    timed = after_own(activities, own=own)
     if not timed:
         return 0
     return max(each.ended_ns for each in timed) - min(each.started_ns for each in timed)

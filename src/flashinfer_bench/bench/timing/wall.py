@@ -33,6 +33,9 @@ class Clock(Protocol):
     host_ns: int | None
     """How long the calls of the last sample kept the host, where that is not what is timed."""
 
+    launches: int | None
+    """How many pieces of work the calls of the last sample gave the device; None where nobody counts."""
+
     is_told_late: bool
     """Whether saying how long calls took takes longer the more they were."""
 
@@ -42,6 +45,10 @@ class Clock(Protocol):
         Within a session whatever a sample costs beside its calls is constant, and it is the same for all that
         begin one with the same number.
         """
+        ...
+
+    def use_cache(self, *, is_cold: bool) -> None:
+        """From now on evict caches before each sample, or do not."""
         ...
 
     def get_ready(self) -> None:
@@ -70,6 +77,7 @@ class WallClock:
     latency_kind: LatencyKind = "wall"
     is_told_late = False
     host_ns: int | None = None
+    launches: int | None = None
 
     def __init__(
         self,
@@ -77,12 +85,17 @@ class WallClock:
         evict: Callable[[], object] | None = None,
         settle: Callable[[], object] | None = None,
     ) -> None:
-        self._evict = evict
+        self._evictor = self._evict = evict
         self._settle = settle
         self.is_cold = evict is not None
 
     def begin(self, host_ns: float | None = None) -> None:
         """Do nothing: a sample costs nothing beside its calls."""
+
+    def use_cache(self, *, is_cold: bool) -> None:
+        """From now on evict caches before each sample, or do not; what evicts was given."""
+        self._evict = self._evictor if is_cold else None
+        self.is_cold = self._evict is not None
 
     def get_ready(self) -> None:
         """Do nothing: nothing is left behind."""

@@ -44,6 +44,7 @@ from flashinfer_bench.compile.cuda import find_toolkit
 from flashinfer_bench.data import settings
 from flashinfer_bench.errors import TORCH_INSTALL_LINES, BenchError
 from flashinfer_bench.tensors import machine, system
+from flashinfer_bench.tensors.other_hardware import REFUSALS, amd_gpus
 from flashinfer_bench.text.numbers import count_text
 
 _IMPORT_NAME = "flashinfer_bench"
@@ -130,6 +131,9 @@ def _devices() -> tuple[DeviceState, ...]:
     ]
     if len(found) == 1:
         found.append(DeviceState("cuda", "none found", None))
+    found += [DeviceState("rocm", name, REFUSALS["rocm"]) for name in amd_gpus()]
+    if sys.platform == "darwin":
+        found.append(DeviceState("metal", "Apple", REFUSALS["metal"]))
     return tuple(found)
 
 

@@ -362,6 +362,8 @@ def _clock_of(
     arguments: Sequence[object], device: str | None, clock: ClockChoice, cache: CacheChoice
 ) -> Clock:
     """Open the clock for these tensors; for the wall clock on a CPU torch is never loaded."""
+    if cache == "both":
+        raise UsageError("cache 'both' is for `run`; measure twice, with 'cold' and with 'hot'")
     found = {device} if device is not None else set(_cuda_devices(arguments))
     if len(found) > 1:
         raise UsageError(f"tensors of several devices: {', '.join(sorted(found))}")

@@ -35,6 +35,7 @@ from flashinfer_bench.bench.protocol import (
     Spawn,
     Spawned,
     ToServer,
+    Wrapping,
 )
 from flashinfer_bench.bench.sandbox import allowlist, container, limits
 from flashinfer_bench.bench.sandbox.policy import Missing
@@ -164,7 +165,7 @@ class _ForkServer:
         self._selector.register(self._pidfds[pid], selectors.EVENT_READ, pid)
         if request.is_trusted:
             self._trusted.add(pid)
-        if request.policy.level == "container":
+        if request.policy.level == "container" or request.wrapping is not None:
             self._contained.add(pid)
         report = _read_report(reader)
         if report is None:
@@ -212,14 +213,18 @@ def _become_worker(
     """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else."""
     _keep_only(channel, log, report)
     policy = request.policy
-    if policy.level != "container":
+    if policy.level != "container" and request.wrapping is None:
         startup.become(request.role, _CHANNEL, _REPORT, policy, readable)
+    wrapping = request.wrapping or Wrapping()
+    command = [*wrapping.command, *startup.command_of(request.role, policy, (_CHANNEL, _REPORT))]
     try:
         limits.end_with_parent()
         with contextlib.suppress(OSError):
             Path(policy.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = container.command(policy, readable, (_CHANNEL, _REPORT))
-        os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+        if policy.level == "container":
+            command = container.command(policy, readable, command)
+        environment = settings.environment_copy() | dict(wrapping.environment)
+        os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
         os._exit(1)
@@ -251,6 +256,10 @@ def _read_report(reader: int) -> tuple[Missing, ...] | None:
             if not data:
                 break
             said += data
+            with contextlib.suppress(
+                msgspec.DecodeError
+            ):  # a tool around the worker may hold the pipe open
+                return msgspec.msgpack.decode(said, type=tuple[Missing, ...])
     if not said:
         return None
     return msgspec.msgpack.decode(said, type=tuple[Missing, ...])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MODULES: dict[Role, str] = {
     "judge": "flashinfer_bench.bench.judge.service",
     "candidate": "flashinfer_bench.bench.candidate.harness",
+    "examined": "flashinfer_bench.bench.candidate.examined_process",
 }
 """What serves as what."""
 
@@ -37,11 +38,29 @@ FAILED = 70
 """The exit code of a worker that failed by a fault of ours."""
 
 
-def serve_contained(channel: int, report: int, about: bytes) -> NoReturn:
-    """Be a candidate in a container: the process is fresh, and torch is imported inside."""
+def serve_fresh(role: Role, channel: int, report: int, about: bytes) -> NoReturn:
+    """Be a worker in a container, or below a tool: the process is fresh, and torch is imported inside."""
     policy = msgspec.json.decode(about, type=SandboxPolicy)
     readable = allowlist.readable(settings.environment_copy())
-    become("candidate", channel, report, policy, readable)
+    if policy.opens_device_first:
+        _open_device(policy.device)
+    become(role, channel, report, policy, readable)
+
+
+def command_of(role: Role, policy: SandboxPolicy, descriptors: Sequence[int]) -> list[str]:
+    """Write the command of a fresh worker, on descriptors it inherits."""
+    about = msgspec.json.encode(policy).decode()
+    program = [sys.executable, "-P", "-m", "flashinfer_bench.bench.worker", "fresh"]
+    return [*program, role, *map(str, descriptors), about]
+
+
+def _open_device(device: str) -> None:
+    """Start CUDA, and whatever library of a tool waits for that."""
+    torch = importlib.import_module(
+        "torch"
+    )  # not before: the parent, which has no torch, knows this module
+    torch.zeros(1, device=device)
+    torch.cuda.synchronize(device)
 
 
 def become(

@@ -252,10 +252,20 @@ def _gqa_paged(
 
 def _gqa_ragged(definition: Definition) -> Baseline:
     heads, kv_heads, size = _sizes(definition, "num_qo_heads", "num_kv_heads", "head_dim")
+    return _ragged(definition, f"{heads}, {kv_heads}, {size}")
+
+
+def _mla_ragged(definition: Definition) -> Baseline:
+    """Latent attention before absorption: keys and values for each head, of two sizes."""
+    heads, query, value = _sizes(definition, "num_qo_heads", "head_dim_qk", "head_dim_vo")
+    return _ragged(definition, f"{heads}, {heads}, {query}, {value}")
+
+
+def _ragged(definition: Definition, sizes: str) -> Baseline:
     dtype = definition.inputs["q"].dtype
     planning = f"""    wrapper = _wrapper(kv_indptr.device)
     wrapper.plan(
-        qo_indptr, kv_indptr, {heads}, {kv_heads}, {size}, causal=True, sm_scale=1.0,
+        qo_indptr, kv_indptr, {sizes}, causal=True, sm_scale=1.0,
         {_TYPES.format(dtype=dtype)},
     )
     return wrapper
@@ -307,6 +317,67 @@ def _mla_paged(definition: Definition) -> Baseline:
     return made._replace(source=made.source.replace(marker, again + marker, 1))
 
 
+def _grouped_gemm(definition: Definition) -> Baseline:
+    """Rows of A lie group after group; each group has a matrix of its own, written as in `gemm`."""
+    dtype = definition.inputs["A"].dtype
+    if dtype not in ("float16", "bfloat16"):
+        raise NotCoveredError(f"A is {dtype}: SegmentGEMMWrapper is called for 16 bits only")
+    if len(definition.inputs["B"].shape or ()) != len(("groups", "N", "K")):
+        raise NotCoveredError("B is not groups of matrices, [groups, N, K]")
+    head = {"module": "flashinfer.gemm", "wrapper": "SegmentGEMMWrapper", "layout": ""}
+    source = (
+        _PAGES.format(**head)
+        + f"""def run({", ".join(definition.inputs)}):
+    return _wrapper(A.device).run(A, B, B.shape[0], True, seg_indptr=m_indptr.long())
+"""
+    )
+    return Baseline(source, "flashinfer.gemm.SegmentGEMMWrapper")
+
+
+_ROUTINGS = {
+    "default": 0, "renormalize": 1, "ds": 2, "llama4": 3, "renormalize_naive": 4, "topk": 5,
+}  # fmt: skip
+"""How names say the routing, and FlashInfer's `RoutingMethodType` of it."""
+
+
+def _fp8_experts(definition: Definition) -> Baseline:
+    """Route and compute experts of eight-bit weights with scales by block."""
+    found = re.match(_EXPERTS, definition.name)
+    assert found is not None
+    routing = _ROUTINGS.get(found["routing"])
+    if routing is None:
+        raise NotCoveredError(f"FlashInfer has no routing called {found['routing']}")
+    all_experts, own, inner = _sizes(
+        definition, "num_experts", "num_local_experts", "intermediate_size"
+    )
+    names = list(definition.inputs)
+    bias, scale = (
+        name if name in names else None for name in ("routing_bias", "routed_scaling_factor")
+    )
+    source = f"""from flashinfer.fused_moe import trtllm_fp8_block_scale_moe
+
+
+def run({", ".join(names)}):
+    return trtllm_fp8_block_scale_moe(
+        routing_logits, {bias}, hidden_states, hidden_states_scale,
+        gemm1_weights, gemm1_weights_scale, gemm2_weights, gemm2_weights_scale,
+        {all_experts}, {found["topk"]}, {found["groups"]}, {found["kept"]}, {inner},
+        local_expert_offset, {own}, {scale}, routing_method_type={routing},
+    )
+"""
+    description = "flashinfer.fused_moe.trtllm_fp8_block_scale_moe, for compute capability 10"
+    return Baseline(source, description)
+
+
+_EXPERTS = (
+    r"moe_fp8_block_scale_(?P<routing>\w+)_routing_topk(?P<topk>\d+)"
+    r"(?:_ng(?P<groups>\d+)_kg(?P<kept>\d+))?_e\d+_h\d+_i\d+$"
+)
+_EXPERT_INPUTS = (
+    "routing_logits", "hidden_states", "hidden_states_scale", "gemm1_weights",
+    "gemm1_weights_scale", "gemm2_weights", "gemm2_weights_scale", "local_expert_offset",
+)  # fmt: skip
+_RAGGED = ("q", "k", "v", "qo_indptr", "kv_indptr", "sm_scale")
 _ATTENTION = ("q", "k_cache", "v_cache", "kv_indptr", "kv_indices", "sm_scale")
 _LATENT = ("q_nope", "q_pe", "ckv_cache", "kpe_cache", "kv_indptr", "kv_indices", "sm_scale")
 _FAMILIES: tuple[tuple[str, tuple[str, ...], Callable[[Definition], Baseline]], ...] = (
@@ -317,12 +388,11 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...], Callable[[Definition], Baseline]], 
     (r"top_(k|p|k_top_p)_sampling_from_probs_v\d+$", ("probs",), _sampling),
     (r"gqa_paged_decode_", _ATTENTION, _gqa_paged_decode),
     (r"gqa_paged_prefill_causal_", (*_ATTENTION, "qo_indptr"), _gqa_paged_prefill),
-    (
-        r"gqa_ragged_prefill_causal_",
-        ("q", "k", "v", "qo_indptr", "kv_indptr", "sm_scale"),
-        _gqa_ragged,
-    ),
+    (r"gqa_ragged_prefill_causal_", _RAGGED, _gqa_ragged),
     (r"mla_paged_decode_", _LATENT, _mla_paged),
     (r"mla_paged_prefill_causal_", (*_LATENT, "qo_indptr"), _mla_paged),
+    (r"mla_ragged_prefill_causal_", _RAGGED, _mla_ragged),
+    (r"grouped_gemm_", ("A", "B", "m_indptr"), _grouped_gemm),
+    (_EXPERTS, _EXPERT_INPUTS, _fp8_experts),
 )
 """Names of published definitions, inputs they must have, and what calls the library for them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -91,23 +92,45 @@ def definition(**options: Any) -> None:
     examples=[
         "flashinfer-bench new solution --definition rmsnorm_h4096 --language cpp --local my_dataset",
         "flashinfer-bench new solution fast --definition rmsnorm_h4096 --language triton --author me",
+        "flashinfer-bench new solution fast --definition rmsnorm_h4096 --from kernel.cpp --local my_dataset",
     ],
 )
 @click.argument("name", required=False)
 @click.option("--definition", required=True, metavar="NAME", help="What it is to implement.")
 @click.option(
-    "--language", required=True, type=click.Choice(LANGUAGES), help="What it is written in."
+    "--language",
+    type=click.Choice(LANGUAGES),
+    help="What it is written in; with --from that is told by the file.",
+)
+@click.option(
+    "--from",
+    "kernel",
+    metavar="FILE",
+    help="Keep a kernel file, as `check` takes it, instead of one that returns zeros.",
+)
+@click.option(
+    "--entry-point",
+    metavar="FUNCTION",
+    help="With --from: the function to call.  [default: as `check` finds it]",
 )
 @click.option("--author", default="me", show_default=True, metavar="NAME", help="Who writes it.")
 @_dataset_option
 @json_option
 @log_level_option
 def solution(  # noqa: PLR0917  # options arrive by name
-    name: str | None, definition: str, language: str, author: str, local: str | None, as_json: bool
+    name: str | None,
+    definition: str,
+    language: str | None,
+    kernel: str | None,
+    entry_point: str | None,
+    author: str,
+    local: str | None,
+    as_json: bool,
 ) -> None:
     """Make a solution to fill in: a folder with a `solution.toml` and a source file.
 
-    It builds and runs as it is, and returns zeros: `check` says how far off it is.
+    It builds and runs as it is, and returns zeros: `check` says how far off it is. With --from it is a kernel
+    that you have: the file, and headers it includes from its folder.
     """
     from flashinfer_bench.data import unpack  # noqa: PLC0415  # pydantic
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
@@ -115,9 +138,19 @@ def solution(  # noqa: PLR0917  # options arrive by name
     trace_set = load_dataset([local] if local else [])
     root = dataset_paths([local] if local else [])[0]
     found = find_definition(trace_set, definition)
-    made = _solution(
-        found, language, author, _free_name(trace_set, name, f"{definition}_{language}")
-    )
+    if kernel is not None:
+        made = _kept(
+            trace_set, found, Path(kernel), _KeptKernel(name, author, language, entry_point)
+        )
+    elif language is None or entry_point is not None:
+        raise UsageError(
+            "--entry-point is for --from FILE; leave it out"
+            if language
+            else "say what it is written in with --language, or name a kernel with --from FILE"
+        )
+    else:
+        free = _free_name(trace_set, name, f"{definition}_{language}")
+        made = _solution(found, language, author, free)
     folder = unpack(made, Layout(root).solution_file(made, found.op_type).with_suffix(""))
     entry = folder / made.spec.entry_point.partition("::")[0]
     words = ["check", str(folder), *(["--local", local] if local else [])]
@@ -129,12 +162,35 @@ def solution(  # noqa: PLR0917  # options arrive by name
         (
             heading(f"solution {made.name} by {author}"),
             paragraph(
-                f"fill in   {entry}",
+                f"{'source ' if kernel else 'fill in'}   {entry}",
                 f"settings  {folder / 'solution.toml'}",
                 f"then      flashinfer-bench {shlex.join(words)}",
             ),
         )
     )
+
+
+class _KeptKernel(NamedTuple):
+    """What was said of a kernel that is kept."""
+
+    name: str | None
+    author: str
+    language: str | None
+    entry_point: str | None
+
+
+def _kept(trace_set: TraceSet, definition: Definition, file: Path, said: _KeptKernel) -> Solution:
+    """Make a solution of a kernel file; it is for the devices that its language runs on."""
+    from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from  # noqa: PLC0415
+
+    if not file.is_file():
+        raise UsageError(f"--from {file}: no such file")
+    made = solution_from(file, definition, Hints(said.language, said.entry_point))
+    language = made.spec.language.value
+    hardware = {"cpp": ["cpu"], "cuda": ["cuda"]}.get(language, ["cpu", "cuda"])
+    name = _free_name(trace_set, said.name, f"{definition.name}_{language}")
+    spec = made.spec.model_copy(update={"target_hardware": hardware})
+    return made.model_copy(update={"name": name, "author": said.author, "spec": spec})
 
 
 def _solution(definition: Definition, language: str, author: str, name: str) -> Solution:

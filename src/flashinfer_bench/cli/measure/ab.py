@@ -33,7 +33,10 @@ _HELPS = {
     "timeout_seconds": "How long each may take for a workload in a round.",
 }
 _STOPPING = ("until_interval", "time_budget_seconds")
-_OTHERS = ("threads", "seed", "timeout_seconds", "arch", "clock", "cache", "sandbox")
+_OTHERS = (
+    *("threads", "seed", "timeout_seconds", "arch"),
+    *("clock", "cache", "launch", "lock_clocks", "sandbox"),
+)
 _THRESHOLD = 0.02
 _POSITIVE = click.IntRange(min=1)
 
@@ -168,6 +171,8 @@ def _config(options: AbOptions) -> BenchmarkConfig:
     from flashinfer_bench.bench import BenchmarkConfig  # noqa: PLC0415  # pydantic
 
     settings = {name: each for name, each in options.settings.items() if name not in _STOPPING}
+    if settings.get("cache") == "both":
+        raise UsageError("ab compares times of one kind: run it twice, with --cache cold and hot")
     return BenchmarkConfig.default(num_trials=1, profile_baseline=False, **settings)
 
 

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.datasets import find_definition, load_dataset
+from flashinfer_bench.cli.measure.edges import try_edges
 from flashinfer_bench.cli.measure.integration import ask
 from flashinfer_bench.cli.measure.kept_logs import keep_logs
 from flashinfer_bench.cli.measure.kernel_files import (
@@ -39,8 +40,9 @@ from flashinfer_bench.cli.options import (
 )
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import DeviceError, UsageError
 from flashinfer_bench.report.check import CheckReport, check_page
+from flashinfer_bench.report.edges import edges_page
 from flashinfer_bench.report.integration import integration_page
 from flashinfer_bench.report.jobs import for_document
 from flashinfer_bench.report.run import faults_for_document, job_counts
@@ -60,7 +62,10 @@ _QUICK: dict[str, Any] = {
     "timeout_seconds": 20,
     "build_timeout_seconds": 120,
 }
-_OTHERS = ("rtol", "atol", "seed", "threads", "arch", "clock", "cache", "sandbox")
+_OTHERS = (
+    *("rtol", "atol", "seed", "threads", "arch"),
+    *("clock", "cache", "launch", "lock_clocks", "energy", "sandbox"),
+)
 _TIMEOUT = "TIMEOUT"
 _MOST_FILES = 2
 
@@ -80,6 +85,7 @@ class CheckOptions:
     fail_fast: bool
     keep_going: bool
     integration: bool
+    edges: bool
     compiler: str
     as_json: bool
 
@@ -93,6 +99,7 @@ class CheckOptions:
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --timeout 5s --seed 1 --fail-fast",
         "flashinfer-bench check reference.py kernel.py",
         "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --integration",
+        "flashinfer-bench check kernel.py --definition rmsnorm_h4096 --edges",
     ],
 )
 @click.argument("files", nargs=-1, required=True, metavar="[REFERENCE] KERNEL")
@@ -108,6 +115,11 @@ class CheckOptions:
     "--integration",
     is_flag=True,
     help="Ask instead whether the kernel goes into compiled models and CUDA graphs; it runs without a sandbox.",
+)
+@click.option(
+    "--edges",
+    is_flag=True,
+    help="Try lengths of 0, 1, primes and one past a tile, and strided inputs instead; names the smallest that fails.",
 )
 @click.option(
     "--compiler",
@@ -131,7 +143,7 @@ def check(**options: Any) -> None:
     (`get_inputs()` or `example_inputs()`), or a KernelBench problem (`Model`), whose candidate is `ModelNew`;
     then this is `kernelbench eval`.
 
-    Exits with 1 when a workload did not pass, or with `--integration` when the kernel is refused.
+    Exits with 1 when a workload or an edge case did not pass, or with `--integration` when the kernel is refused.
     """
     files: tuple[str, ...] = options.pop("files")
     if len(files) > _MOST_FILES:
@@ -188,6 +200,8 @@ def _check(options: CheckOptions) -> int:
     if options.integration:
         return _integration(trace_set, solution, options)
     config = _config(options)
+    if options.edges:
+        return _edges(trace_set, definition, solution, options)
     benchmark = Benchmark(
         scratch_set(trace_set, definition, solution), config, device=options.device
     )
@@ -229,6 +243,30 @@ def _integration(trace_set: TraceSet, solution: Solution, options: CheckOptions)
         screen.show_json({"schema_version": 1, "integration": report}, exit_code)
     else:
         screen.show(integration_page(report))
+    return exit_code
+
+
+def _edges(
+    trace_set: TraceSet, definition: Definition, solution: Solution, options: CheckOptions
+) -> int:
+    """Run the suite of edge cases; a case at which the reference fails, too, is no fault of the kernel."""
+    report, collected = try_edges(
+        trace_set,
+        definition,
+        solution,
+        kernel=options.kernel,
+        device=options.device,
+        config=_config(options),
+        retell=partial(with_paths, kernel=Path(options.kernel), solution=solution),
+        view=partial(_view, options=options),
+    )
+    is_lost = collected.has_lost_a_device or not report.results
+    exit_code = DeviceError.exit_code if is_lost else int(not report.accepted)
+    if options.as_json:
+        screen.show_json({"schema_version": 1, "edges": report}, exit_code)
+    else:
+        screen.show(edges_page(report))
+    warn_missing_measures(collected.missing_measures)
     return exit_code
 
 

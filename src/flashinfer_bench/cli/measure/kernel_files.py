@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.scaffolding.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.errors import DatasetError, UsageError
+from flashinfer_bench.tensors.other_hardware import refusal_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,6 +142,8 @@ def _read(path: Path) -> str:
 
 def _language_of(path: Path, text: str) -> str:
     language = LANGUAGES_BY_SUFFIX.get(path.suffix)
+    if refusal := refusal_of_file(str(path)):
+        raise UsageError(f"cannot compile {path}: {refusal}")
     if language is None:
         known = ", ".join(LANGUAGES_BY_SUFFIX)
         raise UsageError(f"cannot tell the language of {path}: its suffix is none of {known}")

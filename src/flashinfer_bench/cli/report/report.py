@@ -11,6 +11,7 @@ from flashinfer_bench.cli.report.history import history
 from flashinfer_bench.cli.report.html import html
 from flashinfer_bench.cli.report.merge import merge
 from flashinfer_bench.cli.report.model import model
+from flashinfer_bench.cli.report.pareto import pareto
 from flashinfer_bench.cli.report.summary import summary
 from flashinfer_bench.cli.report.visualize import visualize
 
@@ -30,5 +31,5 @@ def report() -> None:
     """
 
 
-for _command in (best, compare, history, html, merge, model, summary, visualize):
+for _command in (best, compare, history, html, merge, model, pareto, summary, visualize):
     report.add_command(_command)

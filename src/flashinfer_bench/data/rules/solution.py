@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.requirements import InvalidRequirement, Requirement
+
+from flashinfer_bench.data.build_options import joined, without_architecture
 from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.layout import parts
 from flashinfer_bench.data.rules.python_source import functions_of, takes
@@ -121,6 +124,29 @@ def folders_hold_sources_only(dataset: Snapshot) -> Iterator[RuleFault]:
     for document, solution in _readable(dataset):
         for remark in document.remarks:
             yield RuleFault(remark, document.path, None, solution.definition)
+
+
+@rule("SOL-14", Level.WARNING, "write it as for pip: `numba>=0.60`")
+def dependencies_are_requirements(dataset: Snapshot) -> Iterator[RuleFault]:
+    """Dependencies are requirements as pip reads them; what is none is found on no machine."""
+    for document, solution in _readable(dataset):
+        for line in solution.spec.dependencies:
+            try:
+                Requirement(line)
+            except InvalidRequirement:
+                message = f"dependency {line!r} is no requirement"
+                yield RuleFault(message, document.path, None, solution.definition)
+
+
+@rule("SOL-15", Level.INFO, "leave it out; `--arch` says what a run compiles for")
+def architectures_are_left_to_the_device(dataset: Snapshot) -> Iterator[RuleFault]:
+    """No build option names an architecture: the device's own is compiled for."""
+    for document, solution in _readable(dataset):
+        options = solution.spec.compile_options
+        given = [] if options is None else joined("cuda_cflags", options.cuda_cflags)
+        for option in sorted({*given} - {*without_architecture(given)}):
+            message = f"{option} is left out of a build"
+            yield RuleFault(message, document.path, None, solution.definition)
 
 
 def _readable(dataset: Snapshot) -> Iterator[tuple[Document[Solution], Solution]]:

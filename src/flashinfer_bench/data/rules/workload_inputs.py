@@ -11,7 +11,7 @@ from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.safetensors_header import Header, StoredTensor, read_header
 from flashinfer_bench.data.rules.workload import fault_of, inputs_of, placed_lines
 from flashinfer_bench.data.wording import did_you_mean, listed
-from flashinfer_bench.data.workload import RandomInput, SafetensorsInput
+from flashinfer_bench.data.workload import CustomInput, RandomInput, SafetensorsInput
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.text.numbers import count_text
 
@@ -35,6 +35,15 @@ class _Stored(NamedTuple):
     name: str
     spec: TensorSpec
     source: SafetensorsInput
+
+
+@rule("WKL-34", Level.ERROR, "name the function with `custom_inputs_entrypoint`")
+def custom_inputs_have_a_function(dataset: Snapshot) -> Iterator[RuleFault]:
+    """Every input of type `custom` is made by a function that the definition names."""
+    for document, definition, workload in placed_lines(dataset):
+        for name, source in workload.inputs.items():
+            if isinstance(source, CustomInput) and definition.custom_inputs_entrypoint is None:
+                yield fault_of(document, f"input {name!r} is custom, and no function makes it")
 
 
 @rule("WKL-14", Level.ERROR, "add the file, or correct the path, which is relative to the dataset")

@@ -248,11 +248,14 @@ def _unlike(old: TraceRow, new: TraceRow) -> str:
     if None not in {old.is_cold, new.is_cold} and old.is_cold != new.is_cold:
         names = {True: "cold", False: "hot", None: ""}
         return f"timed differently: {names[old.is_cold]} against {names[new.is_cold]} caches"
+    if old.launch != new.launch:
+        ways = {None: "calls launched by their own code", "graph": "replays of CUDA graphs"}
+        return f"timed differently: {ways.get(old.launch)} against {ways.get(new.launch)}"
     return ""
 
 
 def _about_reference(row: TraceRow) -> tuple[object, ...]:
     return (
         row.hardware, row.definition, row.definition_hash, row.libs.get("torch"), row.threads,
-        row.latency_kind, row.is_cold,
+        row.latency_kind, row.is_cold, row.launch,
     )  # fmt: skip

@@ -96,7 +96,7 @@ def conditions(row: TraceRow) -> tuple[object, ...]:
     """Name what must be equal for traces of one code to say the same thing."""
     return (
         row.solution_hash, row.definition_hash, row.config_hash, row.threads, row.latency_kind,
-        row.is_cold, tuple(sorted(row.libs.items())),
+        row.is_cold, row.launch, tuple(sorted(row.libs.items())),
     )  # fmt: skip
 
 

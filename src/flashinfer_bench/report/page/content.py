@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.report.beside import beside_facts, beside_latency
 from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.page.names import slug
 from flashinfer_bench.report.standing import Standing, of_present_code, standing
@@ -34,6 +35,12 @@ class RecordedJob:
     def performance(self) -> Performance | None:
         """How fast it was; None unless it passed."""
         return self.evaluation.performance
+
+    @property
+    def beside(self) -> str:
+        """What was measured beside its latency, in words."""
+        facts = beside_facts(beside_latency(self.performance))
+        return ", ".join(f"{name} {text}" for name, text in facts.items())
 
     @property
     def violations(self) -> tuple[tuple[str, str], ...]:

@@ -21,6 +21,7 @@ from flashinfer_bench.bench.protocol import (
     Done,
     Finished,
     Go,
+    GraphsRecorded,
     Inspect,
     Inspected,
     Judgement,
@@ -29,6 +30,9 @@ from flashinfer_bench.bench.protocol import (
     ParticipantPlan,
     Prepare,
     QuickChecked,
+    RecordGraphs,
+    Repeat,
+    Repeated,
     Returned,
     RunJob,
     Spin,
@@ -129,6 +133,8 @@ class FakeLink:
     """By how much later the answer to its n-th spin is heard."""
     ring: int | None = None
     """In how many buffers its outputs lie by turns; None: each in its own."""
+    unrecordable: str | None = None
+    """Why its calls cannot be recorded as graphs."""
     asked: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -172,6 +178,12 @@ class FakeLink:
             case Inspect():
                 return Inspected(
                     request.id, None, shares_buffers=self.overwritten > 0, strided_elements=0
+                )
+            case RecordGraphs():
+                return GraphsRecorded(request.id, self.unrecordable)
+            case Repeat():
+                return Repeated(
+                    request.id, request.duration_ns, request.duration_ns // self.numbers.call_ns
                 )
             case Keep():
                 return Kept(request.id, fingerprint(INPUTS), 1 << 20)
@@ -220,6 +232,8 @@ class FakeOracle:
     def __init__(self) -> None:
         workload = Workload(axes={"n": 4}, inputs={"x": {"type": "random"}})
         self.definition = INCREMENT
+        self.axes = dict(workload.axes)
+        self.sound_properties = set[object]()
         self.inputs = plan_inputs(INCREMENT, workload)
         self.outputs = plan_outputs(INCREMENT, workload)
         self.task_notes = _Known()
@@ -245,6 +259,11 @@ class FakeOracle:
 
     def require_legal(self, trial: int, call: int, count: int) -> None:
         self.legal.append((trial, call, count))
+
+    generated_bytes = 0
+
+    def generated_memory(self) -> None:
+        return None
 
     def precision(self, *_: Any) -> None:
         return None
@@ -318,6 +337,7 @@ def evaluate(
     roofline: Roofline | None = None,
     conditions: Conditions | None = None,
     shared: type[FakeShared] = FakeShared,
+    counter: Any = "no counter in this test",
     monkeypatch: Any,
 ) -> Decision:
     """Run one job of these participants."""
@@ -341,6 +361,7 @@ def evaluate(
         conditions=conditions or Conditions(Undisturbed(), 0),
         roofline=around[2],
         cores=cores,
+        counter=counter,
     )
     try:
         return made.run()

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.parent import build_copies
 from flashinfer_bench.bench.parent.build_copies import Rehearsals, merge
-from flashinfer_bench.compile.cache import solution_folder
 from tests.flow.kernels import HONEST, solution
 
 if TYPE_CHECKING:
@@ -40,10 +39,33 @@ def test_two_processes_of_the_same_code_share_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_left_by_a_killed_benchmark_is_emptied(tmp_path: Path) -> None:
-    left = solution_folder(tmp_path / "processes" / "0", SOLUTION)
-    left.mkdir(parents=True)
-    (left / "notes").write_text("old")
+    taken = build_copies.take(tmp_path, SOLUTION)
+    taken.discard()
+    taken.folder.mkdir(parents=True)
+    (taken.folder / "notes").write_text("old")
     assert list(build_copies.take(tmp_path, SOLUTION).folder.iterdir()) == []
+
+
+def test_a_solution_gets_its_folder_back_while_others_have_theirs(tmp_path: Path) -> None:
+    mine = build_copies.take(tmp_path, SOLUTION)
+    mine.discard()
+    others = [build_copies.take(tmp_path, solution(HONEST + "\n" * n)) for n in range(1, 4)]
+    assert build_copies.take(tmp_path, SOLUTION).root == mine.root
+    assert len({each.root for each in (mine, *others)}) == 4
+
+
+def test_recipes_that_name_another_processs_folder_stay_behind(tmp_path: Path) -> None:
+    """FlashInfer writes such a file only where there is none; with an old one it would build into another folder."""
+    first = build_copies.take(tmp_path, SOLUTION)
+    place = first.folder / "home" / ".cache" / "flashinfer" / "norm"
+    place.mkdir(parents=True)
+    (place / "norm.so").write_text("built")
+    (place / "build.ninja").write_text(f"build {place}/norm.so: link norm.o")
+    first.keep()
+    second = build_copies.take(tmp_path, SOLUTION)
+    copied = second.folder / place.relative_to(first.folder)
+    assert second.root != first.root
+    assert [each.name for each in copied.iterdir()] == ["norm.so"]
 
 
 def test_links_are_copied_as_links_and_never_followed(tmp_path: Path) -> None:

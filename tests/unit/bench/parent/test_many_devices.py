@@ -52,6 +52,9 @@ class FakeSession:
     def open(self) -> object:
         return msgspec.structs.replace(OPENED, lock_name=self._device.replace(":", "-"))
 
+    def close(self) -> None:
+        pass
+
     def run(self, job: Job) -> Outcome:
         self._do(self._device, job)
         return passed()

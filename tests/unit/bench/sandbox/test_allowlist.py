@@ -142,7 +142,7 @@ def test_what_is_hidden_is_covered_in_a_container_and_what_is_readable_in_it_is_
     inside.mkdir(parents=True)
     policy = SandboxPolicy("container", "cpu", "/s", "/b", (str(hidden),))
 
-    command = container.command(policy, [str(tmp_path), str(inside)], (3, 4))
+    command = container.command(policy, [str(tmp_path), str(inside)], ["worker"])
 
     covered = command.index(str(hidden))
     assert command[covered - 1] == "--tmpfs"

@@ -211,6 +211,13 @@ CASES: dict[str, Callable[[Dataset], None]] = {
     "SOL-11": _added(f"{ALICE}/main.py", "def run(x, alpha:\n"),
     "SOL-12": _added(f"{ALICE}/main.py", "def run(x):\n    return x.sum(-1)\n"),
     "SOL-13": _added(f"{ALICE}/kernel.so", b"\x7fELF\x00\xff"),
+    "WKL-34": _in_workload(lambda workload: workload["inputs"].update(x={"type": "custom"})),
+    "SOL-14": _replaced(TOML, "dependencies = []", 'dependencies = ["no such package"]'),
+    "SOL-15": _replaced(
+        TOML,
+        'language = "python"\n',
+        'language = "cuda"\ncompile_options = {cuda_cflags = ["-arch=sm_90"]}\n',
+    ),
     "TRC-01": _second_definition(reference="def run(x, alpha):\n    return x.amax(-1)\n"),
     "TRC-02": _appended(TRACES, '{"definition": 3}\n'),
     "TRC-04": _in_line(TRACES, lambda line: line.update(evaluation=None)),

@@ -1,0 +1,1 @@
+"""Commands of the contract for training loops."""

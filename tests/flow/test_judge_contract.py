@@ -1,0 +1,159 @@
+"""The contract for training loops: what kernels of every kind are worth, and when there is no verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flashinfer_bench.bench import BenchmarkConfig
+from flashinfer_bench.cli.document_schemas import document_schema
+from flashinfer_bench.errors import UsageError
+from flashinfer_bench.rl import JudgeBudget, KernelJudge
+from flashinfer_bench.rl.feedback import MOST_BYTES
+from tests.commands import call
+from tests.flow.kernels import HONEST, QUICK, dataset, write_dataset
+from tests.golden.test_document_schemas import faults
+
+SIZES = (1000, 2000, 3000, 4000, 5000)
+WRONG = "def run(x):\n    return x + 2\n"
+UNBUILDABLE = "def run(x:\n"
+CHEATING = "def run(x):\n    y = x + 1\n    x.zero_()\n    return y\n"
+SLOW = "import time\n\ndef run(x):\n    time.sleep(0.003)\n    return x + 1\n"
+
+
+@pytest.fixture(scope="module")
+def judging() -> Iterator[KernelJudge]:
+    made = KernelJudge(dataset(sizes=SIZES), device="cpu", config=BenchmarkConfig.default(**QUICK))
+    with made as judge:
+        yield judge
+
+
+def test_kernels_of_every_kind_are_told_apart(judging: KernelJudge) -> None:
+    codes = [HONEST, WRONG, UNBUILDABLE, CHEATING, SLOW]
+
+    honest, wrong, unbuilt, cheating, slow = judging.judge_all(codes, "increment")
+
+    assert (honest.built, honest.right, honest.tried) == (True, True, honest.total)
+    assert honest.reward is not None
+    assert 0.5 < honest.reward <= 1
+    assert (wrong.built, wrong.right, wrong.reward) == (True, False, 0.1)
+    assert (unbuilt.built, unbuilt.reward, unbuilt.tried) == (False, 0.0, 1)
+    assert cheating.reward == -1.0
+    assert cheating.violations
+    assert slow.tried == 1
+    assert slow.stopped is not None
+    assert slow.stopped.startswith("on the first workload it is slower")
+    assert slow.reward is not None
+    assert 0.1 < slow.reward < honest.reward
+
+
+def test_equal_content_is_judged_once_whatever_its_file_is_called(
+    judging: KernelJudge, tmp_path: Path
+) -> None:
+    source = f"{HONEST}# again\n"
+    files = [tmp_path / "one.py", tmp_path / "another.py"]
+    for file in files:
+        file.write_text(source)
+
+    first, second, third = judging.judge_all([source, *files], "increment")
+
+    assert [each.is_duplicate for each in (first, second, third)] == [False, True, True]
+    assert first.reward == second.reward == third.reward
+    assert first.cost.device_seconds > 0
+    assert first.cost.builds > 0
+    assert (second.cost.device_seconds, second.cost.builds) == (0, 0)
+
+
+def test_nothing_of_a_sealed_workload_is_told(judging: KernelJudge) -> None:
+    verdict = judging.judge(
+        "def run(x):\n    raise ValueError(f'size {len(x)}')\n", "increment", "test"
+    )
+
+    assert verdict.reward == 0.1
+    assert verdict.workloads == ()
+    assert "size" not in verdict.feedback
+    assert "n=" not in verdict.feedback
+
+
+def test_feedback_names_the_fault_and_is_bounded(judging: KernelJudge) -> None:
+    noisy = "def run(x):\n    raise ValueError('long ' + 'é' * 90000)\n"
+
+    verdict = judging.judge(noisy, "increment")
+
+    assert "ValueError" in verdict.feedback
+    assert len(verdict.feedback.encode()) <= MOST_BYTES
+
+
+def test_a_spent_budget_is_no_verdict_where_the_kernel_is_not_slower(judging: KernelJudge) -> None:
+    verdict = judging.judge(
+        f"{HONEST}# budget\n", "increment", budget=JudgeBudget(device_seconds=1e-9)
+    )
+
+    assert verdict.cause == "budget" or verdict.stopped is not None
+    assert (verdict.reward is None) == (verdict.cause == "budget")
+
+
+@pytest.mark.parametrize(("name", "said"), [("tset", "did you mean 'test'"), ("", "no split")])
+def test_an_unknown_split_is_a_usage_error(judging: KernelJudge, name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        judging.judge(HONEST, "increment", name)
+
+
+def test_killed_servers_are_no_verdict_and_the_next_kernel_is_judged() -> None:
+    """The process that starts workers is killed again and again while a kernel is judged."""
+    source = "import time\n\ndef run(x):\n    time.sleep(0.05)\n    return x + 1\n"
+    is_over = threading.Event()
+    before = {each.pid for each in psutil.Process().children()}
+
+    def kill_servers() -> None:
+        while not is_over.wait(0.2):
+            for child in psutil.Process().children():
+                if child.pid not in before:
+                    os.kill(child.pid, signal.SIGKILL)
+
+    config = BenchmarkConfig.default(**QUICK)
+    with KernelJudge(dataset(sizes=SIZES), device="cpu", config=config) as judge:
+        killer = threading.Thread(target=kill_servers)
+        killer.start()
+        lost = judge.judge(source, "increment")
+        is_over.set()
+        killer.join()
+        later = judge.judge(HONEST, "increment")
+
+    assert (lost.reward, lost.cause) == (None, "worker"), lost
+    assert later.right
+
+
+def test_a_lost_device_is_no_verdict() -> None:
+    held = dataset(sizes=SIZES)
+
+    with KernelJudge(held, device="cuda:99") as judge:
+        lost = judge.judge(HONEST, "increment")
+
+    assert (lost.reward, lost.cause) == (None, "device")
+    assert lost.no_verdict is not None
+    assert "cuda:99" in lost.no_verdict
+
+
+def test_the_command_prints_a_document_that_its_schema_describes(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "ds", sizes=SIZES)
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG)
+
+    done = call(
+        *("judge", file, "--definition", "increment", "--local", root),
+        *("--device", "cpu", "--json"),
+    )
+
+    document = json.loads(done.stdout)
+    schema = document_schema("judge")
+    assert done.returncode == 1, done.stderr
+    assert document["verdicts"][0]["reward"] == 0.1
+    assert list(faults(document, schema, schema, "")) == []

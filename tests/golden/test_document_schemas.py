@@ -96,6 +96,15 @@ def test_failures_of_a_replay_are_what_its_schema_says() -> None:
     ]
 
 
+def test_a_failure_with_a_diagnosis_is_what_its_schema_says() -> None:
+    schema = document_schema("check")
+    document = json.loads((RECORDED / "check-cause.json").read_text())
+
+    assert list(faults(document, schema, schema, "check")) == []
+    (job,) = document["check"]["jobs"]
+    assert job["failure"]["diagnosis"]["causes"][0]["code"] == "dropped_last_block"
+
+
 def test_the_checker_finds_faults() -> None:
     schema = document_schema("check")
     document = json.loads((RECORDED / "check.json").read_text())

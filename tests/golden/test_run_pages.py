@@ -11,8 +11,19 @@ import pytest
 from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.measure.run import document
 from flashinfer_bench.data import TraceSet
+from flashinfer_bench.judging.diagnosis import (
+    CAUSES,
+    AxisPattern,
+    Diagnosis,
+    ErrorBin,
+    RepeatedCall,
+    SuspectedCause,
+    WrongRegion,
+    WrongValues,
+)
 from flashinfer_bench.report.check import CheckReport, check_page
 from flashinfer_bench.report.edges import EdgeReport, EdgeResult, edges_page
+from flashinfer_bench.report.failures import failure_of
 from flashinfer_bench.report.integration import (
     IntegrationReport,
     IntegrationStep,
@@ -99,6 +110,21 @@ def test_a_check_shows_logs_of_failures_once_and_violations_apart(
     compare(name, page_text(check_page(_check_report(definition, found))))
 
 
+def test_a_check_says_what_is_suspected_first(
+    jobs: tuple[JobResult, ...], compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "trial 0, call 0: output 'y': 44 of 300 elements differ\n"
+    bad = next(job for job in jobs if job.definition == "gemm_n8" and not job.is_passed)
+    failure = failure_of("INCORRECT_NUMERICAL", log, (), DIAGNOSIS)
+    bad = replace(bad, status="INCORRECT_NUMERICAL", log=log, failure=failure)
+    report = _check_report("gemm_n8", (bad,))
+
+    compare("check-page-cause.txt", page_text(check_page(report)))
+    counts = job_counts((bad,), (), ())
+    screen.show_json({"schema_version": 1, "exit_code": 1, "counts": counts, "check": report})
+    compare("check-cause.json", capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("name", ["run", "check"])
 def test_a_document_is_what_it_was(
     name: str, jobs: tuple[JobResult, ...], compare: Compare, capsys: pytest.CaptureFixture[str]
@@ -154,6 +180,42 @@ def test_the_smallest_failing_edge_case_is_named(
 
     compare("edges.json", capsys.readouterr().out)
     compare("edges-page.txt", page_text(edges_page(report)))
+
+
+DIAGNOSIS = Diagnosis(
+    values=WrongValues(
+        output="y",
+        shape=(300,),
+        dtype="float32",
+        place="trial 0, call 0",
+        elements=300,
+        wrong=44,
+        unwritten=44,
+        zeros=0,
+        nans=44,
+        infinities=0,
+        region=WrongRegion(
+            "last", "the last 44 of 300 along n", (AxisPattern("n", 300, "last", 44, 256, 300),)
+        ),
+        histogram=(ErrorBin(0.0, 256),),
+        correlation=1.0,
+        relative_rms=0.0,
+        factor=None,
+        factor_spread=None,
+        repeated=RepeatedCall(0),
+    ),
+    causes=(
+        SuspectedCause(
+            "dropped_last_block",
+            0.97,
+            "the last 44 of 300 along n: never written",
+            CAUSES["dropped_last_block"].look_at,
+            {"blank_share": 1.0},
+        ),
+    ),
+    tried=0,
+    left_out=0,
+)
 
 
 def _check_report(definition: str, jobs: tuple[JobResult, ...]) -> CheckReport:

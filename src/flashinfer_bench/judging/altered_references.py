@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import CodeType
 
 _REDUCTIONS = frozenset(
     {"sum", "mean", "max", "amax", "min", "amin", "logsumexp", "softmax", "log_softmax", "norm", "var", "std",
@@ -253,6 +255,10 @@ class _Writer:
             yield _Change("narrow_accumulation", 0.7, receiver)
             for narrow in _NARROW:
                 yield _Change("narrow_accumulation", 0.75, _called("_through", node, narrow))
+        yield from self._layouts(node, name, receiver)
+
+    def _layouts(self, node: ast.Call, name: str, receiver: ast.expr | None) -> Iterator[_Change]:
+        """Repeat, take apart or count otherwise; or swap the operands of a product."""
         if name == "repeat_interleave" and receiver is not None:
             yield _Change("wrong_head", 0.95, _renamed(node, "_tiled", is_helper=True))
         if name == "chunk" and receiver is not None:
@@ -593,7 +599,8 @@ def _through(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
 
 def _normal_cdf(tensor: torch.Tensor) -> torch.Tensor:
     """Give what GELU has where SiLU has the sigmoid."""
-    return torch.special.ndtr(tensor)
+    found: torch.Tensor = torch.special.ndtr(tensor)
+    return found
 
 
 def _quick_gelu(tensor: torch.Tensor) -> torch.Tensor:

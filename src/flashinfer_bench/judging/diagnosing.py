@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.judging.altered_references import Alteration, alterations
-from flashinfer_bench.judging.case import Outputs, Tolerance
 from flashinfer_bench.judging.cause_rules import (
     Symptoms,
     cause_of,
@@ -29,10 +28,12 @@ from flashinfer_bench.judging.wrong_values import WrongOutput, measured, wrong_e
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Definition
+    from flashinfer_bench.judging.case import Outputs, Tolerance
 
 _LEAST_EXPLAINED = 0.6
 _MOST_CAUSES = 4
 _MOST_SIZES = 3
+_A_PAIR = 2
 
 RunOther = Callable[[Callable[..., Any] | None, Sequence[Any]], "list[torch.Tensor] | None"]
 """Runs an altered reference, or the reference itself, on arguments; None where it does not give outputs."""
@@ -195,7 +196,7 @@ def _written_otherwise(call: WrongCall, wrong: dict[int, WrongOutput]) -> Iterat
             seen = f"{each.text}: that explains {share:.1%} of the wrong elements"
             evidence = {"as_if": each.text, "explained": round(share, 4)}
             yield cause_of(each.cause, _score(share, each.likely), seen, evidence)
-    if len(wrong) == 2 and len(call.expected) == 2:
+    if len(wrong) == len(call.expected) == _A_PAIR:
         yield from _swapped_outputs(call, wrong)
     if number < len(call.earlier) and call.earlier[number].shape == output.got.shape:
         share = explained_share(output, call.earlier[number], call.tolerance)

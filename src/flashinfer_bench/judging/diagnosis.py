@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KEY = "diagnosis"
 """Where a trace keeps it: a key of `correctness.extra`."""
@@ -207,3 +209,16 @@ def diagnosis_in(extra: Mapping[str, Any] | None) -> Diagnosis | None:
         return msgspec.convert(found, Diagnosis)
     except msgspec.ValidationError:
         return None
+
+
+def cause_lines(diagnosis: Diagnosis | None) -> list[str]:
+    """Say in two lines, at most, what is suspected first; nothing where nothing is.
+
+    >>> cause_lines(None)
+    []
+    """
+    if diagnosis is None or not diagnosis.causes:
+        return []
+    first = diagnosis.causes[0]
+    title = CAUSES[first.code].title if first.code in CAUSES else first.code
+    return [f"suspected: {title} ({first.code}): {first.seen}", f"look at: {first.look_at}"]

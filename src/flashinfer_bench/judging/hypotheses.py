@@ -6,14 +6,17 @@ Each hypothesis is a prediction: it is compared with what came back, element by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.judging.case import Tolerance
 from flashinfer_bench.judging.wrong_values import WrongOutput, wide, wrong_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from flashinfer_bench.judging.case import Tolerance
 
 _EXPLAINED = 0.005
 """Share of the error that may be left where a hypothesis explains an element."""
@@ -96,7 +99,8 @@ def predicted_outputs(output: WrongOutput) -> Iterator[PredictedOutput]:
                 cause = "wrong_head" if _is_heads(axis) else "off_by_one"
                 yield PredictedOutput(cause, text, 0.97, expected.roll(step, number))
         if size > _OF_A_MATRIX:
-            yield PredictedOutput("swapped_operands", f"in reverse order along {axis}", 0.85, expected.flip(number))  # fmt: skip
+            text = f"in reverse order along {axis}"
+            yield PredictedOutput("swapped_operands", text, 0.85, expected.flip(number))
         if size > _OF_A_MATRIX and size % 2 == 0:
             text = f"halves along {axis} are swapped"
             yield PredictedOutput("swapped_operands", text, 0.95, expected.roll(size // 2, number))
@@ -191,7 +195,10 @@ def _pairs_for_halves(
             ("pairs of neighbours where halves are meant", _to_halves, _to_pairs),
             ("halves where pairs of neighbours are meant", _to_pairs, _to_halves),
         ):
-            values = [there(each.value) if hit else each.value for each, hit in zip(inputs, taken, strict=True)]  # fmt: skip
+            values = [
+                there(each.value) if hit else each.value
+                for each, hit in zip(inputs, taken, strict=True)
+            ]
             yield AlteredInputs("wrong_stride", text, 0.95, values, back)
 
 
@@ -268,7 +275,8 @@ def _floats(named: NamedInput, value: torch.Tensor, kept_axes: set[str]) -> Iter
         for cut in _tails(size):
             short = value.clone()
             short.narrow(number, size - cut, cut).zero_()
-            yield "dropped_part_of_sum", f"the last {cut} of {size} along {axis} of {name} left out", 0.9, short  # fmt: skip
+            text = f"the last {cut} of {size} along {axis} of {name} left out"
+            yield "dropped_part_of_sum", text, 0.9, short
             if cut == 1:
                 short = value.clone()
                 short.narrow(number, 0, 1).zero_()
@@ -284,7 +292,7 @@ def _places(named: NamedInput, value: torch.Tensor) -> Iterator[_Reading]:
     """Another order, another start, another pitch, or one slice for all."""
     for number, axis in enumerate(named.axes):
         size = value.shape[number] if number < value.dim() else 1
-        if size < 2:
+        if size == 1:
             continue
         for step in (1, -1):
             way = "before" if step == 1 else "after"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from flashinfer_bench.judging.diagnosis import AxisPattern, WrongRegion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PERIODS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
 _DENSE = 0.3

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.judging.case import Tolerance
 from flashinfer_bench.judging.diagnosis import ErrorBin, RepeatedCall, WrongValues
 from flashinfer_bench.judging.wrong_places import region_of
 from flashinfer_bench.tensors.dtypes import dtype_name
 from flashinfer_bench.tensors.outputs import unwritten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flashinfer_bench.judging.case import Tolerance
 
 _RELATIVE_FLOOR = 1e-8  # as the judge's
 _MOST_ELEMENTS = 1 << 22

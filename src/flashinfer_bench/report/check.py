@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.judging.diagnosis import cause_lines
 from flashinfer_bench.report.beside import beside_columns, beside_legend
 from flashinfer_bench.report.jobs import INTERPRETED_LEGEND, note_legend, sol_text
 from flashinfer_bench.report.logs import log_lines
@@ -203,13 +204,13 @@ def _bits_blocks(jobs: Sequence[JobResult]) -> list[Block]:
 
 def _log_blocks(failed: Sequence[JobResult], log_file: str | None) -> list[Block]:
     """Show each log once, under the workloads that ended with it."""
-    axes_by_log: dict[str, list[str]] = {}
+    jobs_by_log: dict[str, list[JobResult]] = {}
     for job in failed:
-        axes_by_log.setdefault(job.log, []).append(axes_text(job.axes))
+        jobs_by_log.setdefault(job.log, []).append(job)
     blocks: list[Block] = []
-    for log, axes in axes_by_log.items():
-        blocks += [
-            heading(f"Failed with {'; '.join(axes)}"),
-            paragraph(*log_lines(log, whole=log_file)),
-        ]
+    for log, jobs in jobs_by_log.items():
+        blocks.append(heading(f"Failed with {'; '.join(axes_text(job.axes) for job in jobs)}"))
+        suspected = cause_lines(jobs[0].failure.diagnosis if jobs[0].failure else None)
+        blocks += [paragraph(*suspected, "")] if suspected else []
+        blocks.append(paragraph(*log_lines(log, whole=log_file)))
     return blocks

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.judging.diagnosis import Diagnosis
+from flashinfer_bench.judging.diagnosis import Diagnosis  # noqa: TC001  # documents are made from its types
 from flashinfer_bench.report.logs import headline, is_users_file, without_group_margin
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.judging.diagnosis import cause_lines, diagnosis_in
 from flashinfer_bench.report.logs import log_lines
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def feedback_of(
     lines += [f"stopped: {stopped}"] if stopped else []
     failed = next((e for t in traces if (e := t.evaluation) and e.status != "PASSED"), None)
     if failed is not None:
-        lines += ["", *log_lines(failed.log)]
+        extra = failed.correctness.extra if failed.correctness else None
+        lines += ["", *cause_lines(diagnosis_in(extra)), *log_lines(failed.log)]
     return shortened("\n".join(lines))
 
 

@@ -142,7 +142,7 @@ def run(logits, temperature):
         values={
             "logits": _drawn(type="normal", std=60.0),
             "temperature": {"type": "scalar", "value": 0.7},
-        },  # fmt: skip
+        },
         tolerance={"rtol": 1e-3, "atol": 1e-30},
     ),
     "gemm": _subject(
@@ -218,7 +218,7 @@ def run(q, k, v, lengths, sm_scale):
         values={
             "lengths": _drawn(type="integers", low=0, high=8),
             "sm_scale": {"type": "scalar", "value": 0.25},
-        },  # fmt: skip
+        },
         tolerance=_TIGHT,
     ),
     "rope": _subject(

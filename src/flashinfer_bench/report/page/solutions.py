@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.judging.diagnosis import cause_lines, diagnosis_in
 from flashinfer_bench.report.page.overview import minute
 from flashinfer_bench.report.page.sources import readable_log
 
@@ -47,6 +48,8 @@ class FailureGroup:
     jobs: tuple[RecordedJob, ...]
     left_out: str | None
     """Why they do not count."""
+    suspected: tuple[str, ...] = ()
+    """The first cause that is suspected of the first of them, in lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,11 @@ def jobs_by_hardware(content: Content, jobs: Sequence[RecordedJob]) -> list[Jobs
     return found
 
 
+def _extra(job: RecordedJob) -> dict[str, Any] | None:
+    correctness = job.evaluation.correctness
+    return correctness.extra if correctness else None
+
+
 def _failures(jobs: Sequence[RecordedJob], left_out: Mapping[int, str]) -> tuple[FailureGroup, ...]:
     groups: dict[tuple[str | None, str, str], list[RecordedJob]] = {}
     for place, job in enumerate(jobs):
@@ -174,6 +182,7 @@ def _failures(jobs: Sequence[RecordedJob], left_out: Mapping[int, str]) -> tuple
             tuple(dict.fromkeys(each for job in group for each in job.violations)),
             tuple(group),
             reason,
+            tuple(cause_lines(diagnosis_in(_extra(group[0])))),
         )
         for (reason, status, log), group in sorted(
             groups.items(), key=lambda each: each[0][0] or ""

@@ -1,0 +1,3 @@
+# cause: narrow_accumulation
+def run(A, B, bias):
+    return (A.half() @ B.half().T).float() + bias

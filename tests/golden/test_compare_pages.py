@@ -1,4 +1,4 @@
-"""What `report compare`, `report history` and `report summary --score` say about recorded traces.
+"""What `report compare`, `explain`, `report history` and `report summary --score` say about recorded traces.
 
 `runs` holds sixteen real runs of one solution, of which the last six ran slower code on purpose.
 """
@@ -28,6 +28,9 @@ COMMANDS = {
     "compare-hardware.txt": (0, ["report", "compare", *HARDWARE]),
     "compare-datasets.txt": (1, ["report", "compare", "dataset", "runs", "--fail-on", "missing"]),
     "compare-same.txt": (1, ["report", "compare", "runs", "runs", *GATES]),
+    "explain.txt": (0, ["explain", *SOLUTIONS]),
+    "explain.json": (0, ["explain", *SOLUTIONS, "--json"]),
+    "explain-runs.txt": (0, ["explain", *RUNS]),
     "history.txt": (0, ["report", "history", "rmsnorm_h4096_cpp", "--local", "runs"]),
     "history.json": (0, ["report", "history", "rmsnorm_h4096_cpp", "--local", "runs", "--json"]),
     "history-few.txt": (0, ["report", "history", "rmsnorm_h4096_pytorch", "--local", "runs"]),

@@ -42,6 +42,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "comparison": "report.compare.result:ComparisonReport",
         "gates": "report.compare.gates:list[GateResult]",
     },
+    "explain": {"explanation": "report.explaining:Explanation"},
     "summary": {"summary": "report.summary:Summary"},
     "best": {
         "by_hardware": "report.best:list[BestOf]",

@@ -29,6 +29,10 @@ COMMANDS = {
         "report.compare",
         "Say what became faster, slower, new, missing, wrong or right from OLD to NEW.",
     ),
+    "explain": CommandEntry(
+        "report.explain",
+        "Say where each of two solutions wins along the axes, and how they differ.",
+    ),
     "list": CommandEntry(
         "dataset.listing",
         "List the definitions, solutions, workloads or traces of a dataset.",
@@ -85,7 +89,7 @@ COMMANDS = {
 
 
 ORDER = (
-    *("run", "list", "show", "report", "compare", "export", "check", "ab", "profile"),
+    *("run", "list", "show", "report", "compare", "explain", "export", "check", "ab", "profile"),
     *("sanitize", "bench-model", "doctor", "judge", "attack-test", "replay", "trace"),
     *("serve", "worker", "submit", "tasks", "cancel", "tokens"),
     *(

@@ -1,7 +1,8 @@
 """Faulty kernels by the kind of fault, and the definitions they get wrong: which cause is suspected first?
 
-The first line of each kernel says the cause (`cause:`), its file name the definition. `written` holds those that the
-rules were made with, `unseen` those that were finished before the rules had seen any of them.
+The first line of each kernel says the cause (`cause:`), its file name the definition. `written` and `unseen` were there
+while the rules were made. `later` was written when they were finished, and no rule was changed for it. The group
+`earlier` are kernels of `broken_kernels` that are older than the rules.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
 from flashinfer_bench.judging.diagnosis import Diagnosis, diagnosis_in
 
 FOLDER = Path(__file__).parent
-GROUPS = ("written", "unseen")
+GROUPS = ("earlier", "later", "unseen", "written")
 _SETTINGS: dict[str, Any] = {
     "iterations": 2, "num_trials": 1, "warmup_runs": 1, "profile_baseline": False, "timeout_seconds": 20,
 }  # fmt: skip
@@ -44,10 +45,19 @@ class FaultyKernel:
 
 def kernels(group: str) -> Iterator[FaultyKernel]:
     """Give the kernels of a group."""
+    if group == "earlier":
+        for name, cause in EARLIER.items():
+            yield FaultyKernel(FOLDER.parent / "broken_kernels" / name, cause, SUBJECTS["scale"])
+        return
     for file in sorted((FOLDER / group).iterdir()):
         if file.suffix in {".py", ".cpp"}:
             (cause,) = re.findall(r"^(?:#|//) cause: (\w+)$", file.read_text(), re.MULTILINE)
             yield FaultyKernel(file, cause, SUBJECTS[file.stem.partition("__")[0]])
+
+
+def first_cause(diagnosis: Diagnosis | None) -> str:
+    """Name what is suspected first; a dash where nothing is."""
+    return diagnosis.causes[0].code if diagnosis and diagnosis.causes else "-"
 
 
 def diagnosed(benchmark: Benchmark, kernel: FaultyKernel) -> Diagnosis | None:
@@ -104,7 +114,28 @@ def _drawn(**distribution: Any) -> dict[str, Any]:
 
 _TIGHT = {"rtol": 1e-3, "atol": 1e-4}
 
+EARLIER = {
+    "cpp_element_type.cpp": "wrong_stride",
+    "cpp_last_tile.cpp": "dropped_last_block",
+    "cpp_nan.cpp": "overflow",
+    "python_last_tile.py": "dropped_last_block",
+    "python_nan.py": "overflow",
+    "python_parameters.py": "never_written",
+    "python_prints.py": "wrong_function",
+    "tilelang_values.py": "wrong_function",
+    "triton_last_tile.py": "dropped_last_block",
+}
+"""Broken kernels whose values are wrong, and the cause of each."""
+
 SUBJECTS = {
+    "scale": _subject(
+        "scale",
+        {"n": None},
+        {"x": (["n"], "float32"), "w": (["n"], "float32")},
+        {"y": (["n"], "float32")},
+        "def run(x, w):\n    return x * w\n",
+        sizes={"n": 300},
+    ),
     "rmsnorm": _subject(
         "rmsnorm",
         {"rows": None, "hidden": 300},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 
 from flashinfer_bench.data.build_options import joined, without_architecture
+from flashinfer_bench.data.near_duplicates import near_duplicates
 from flashinfer_bench.data.rules.finding import Level, RuleFault, rule
 from flashinfer_bench.data.rules.layout import parts
 from flashinfer_bench.data.rules.python_source import functions_of, takes
@@ -84,6 +85,16 @@ def solutions_differ(dataset: Snapshot) -> Iterator[RuleFault]:
         if other != solution.name:
             message = f"{solution.name!r} is the same code as {other!r}"
             yield RuleFault(message, document.path, None, solution.definition)
+
+
+@rule("SOL-16", Level.INFO, "say in `description` what is different, or keep one of them")
+def solutions_are_not_nearly_the_same(dataset: Snapshot) -> Iterator[RuleFault]:
+    """No two solutions of a definition differ in little but the names of variables."""
+    paths = {solution.name: document.path for document, solution in _readable(dataset)}
+    for definition, solutions in dataset.solutions_by_definition.items():
+        for each in near_duplicates(solutions):
+            message = f"{each.other!r} is {each.similarity:.0%} the same code as {each.one!r}"
+            yield RuleFault(message, paths.get(each.other, ""), None, definition)
 
 
 @rule("SOL-11", Level.WARNING, "correct the source, or `entry_point`")

@@ -29,7 +29,7 @@ from flashinfer_bench.data.solution import Solution
 from flashinfer_bench.errors import DatasetError, DatasetWarning, UsageError
 
 _NOT_SOURCES = frozenset({"__pycache__", "build", "node_modules"})
-_SOLUTION_KEYS = ("name", "definition", "author", "description")
+_SOLUTION_KEYS = ("name", "definition", "author", "description", "license")
 
 
 def pack(folder: Path | str) -> Solution:

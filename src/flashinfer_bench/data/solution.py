@@ -138,6 +138,8 @@ class Solution(Entity):
     """Its source files."""
     description: str | None = Field(None, exclude_if=is_none)
     """What is special about it."""
+    license: NonEmptyStr | None = Field(None, exclude_if=is_none)
+    """Under which licence it may be used, as an SPDX expression: `Apache-2.0`. It is no part of the hash."""
 
     @model_validator(mode="after")
     def _sources_fit_together(self) -> Solution:

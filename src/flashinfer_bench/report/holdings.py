@@ -123,6 +123,8 @@ class ShownSolution:
     definition: str
     author: str
     description: str | None
+    license: str | None
+    """An SPDX expression."""
     hash: str
     language: str
     entry_point: str
@@ -209,6 +211,7 @@ def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
         definition=solution.definition,
         author=solution.author,
         description=solution.description,
+        license=solution.license,
         hash=solution.hash(),
         language=spec.language.value,
         entry_point=spec.entry_point,

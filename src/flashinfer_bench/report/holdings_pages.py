@@ -128,6 +128,7 @@ def _solution_page(shown: ShownSolution) -> Page:
                 "definition": shown.definition,
                 "about": shown.description,
                 "author": shown.author,
+                "licence": shown.license,
                 "language": f"{shown.language}, for {', '.join(shown.target_hardware)}",
                 "entry point": f"{shown.entry_point}, {style[shown.calling_style]}",
                 "needs": ", ".join(shown.dependencies),

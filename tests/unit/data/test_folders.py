@@ -230,3 +230,15 @@ def test_a_source_too_large_is_refused_and_a_large_file_that_is_no_text_left_out
     build.write(folder / "long.py", "#" * (16 * 1024 * 1024) + "\n")
     with pytest.raises(DatasetError, match=r"long\.py: is 16\.0 MiB; .* up to 16 MiB: make it"):
         pack(folder)
+
+
+def test_a_licence_survives_packing_and_is_no_part_of_the_hash(build: Any, tmp_path: Path) -> None:
+    plain = pack(write_folder(build, tmp_path / "plain"))
+    toml = TOML.replace('author = "alice"', 'author = "alice"\nlicense = "Apache-2.0"')
+    licensed = pack(write_folder(build, tmp_path / "licensed", toml))
+
+    again = pack(unpack(licensed, tmp_path / "again"))
+
+    assert again.license == "Apache-2.0"
+    assert again.hash() == plain.hash()
+    assert "license" not in plain.to_dict()

@@ -27,7 +27,7 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
-GENERATED = {"attacks.md", "cli.md", "validation.md"}
+GENERATED = {"attacks.md", "causes.md", "cli.md", "validation.md"}
 WRITTEN = [
     *(page for page in PAGES if page.name not in GENERATED),
     *sorted((REPOSITORY / "docs/adr").glob("*.md")),

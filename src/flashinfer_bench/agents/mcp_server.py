@@ -17,6 +17,8 @@ except ImportError:
     raise MissingPackageError("mcp", extra="agents", needed_for="the MCP server") from None
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server import ServerRequestContext
 
     from flashinfer_bench.agents.toolbox import Toolbox
@@ -28,14 +30,16 @@ _INSTRUCTIONS = (
 )
 
 
-def make_mcp_server(toolbox: Toolbox, version: str) -> Server[Any]:
-    """Make a server of a toolbox; a cancelled call ends what it started."""
+def make_mcp_server(
+    toolbox_of: Callable[[ServerRequestContext[Any]], Toolbox], version: str, instructions: str
+) -> Server[Any]:
+    """Make a server of the toolbox that each request's sender has; a cancelled call ends what it started."""
 
     async def list_tools(
-        context: ServerRequestContext[Any],  # noqa: ARG001  # the library's signature
-        asked: messages.PaginatedRequestParams | None,  # noqa: ARG001
+        context: ServerRequestContext[Any],
+        asked: messages.PaginatedRequestParams | None,  # noqa: ARG001  # the library's signature
     ) -> messages.ListToolsResult:
-        return messages.ListToolsResult(tools=mcp_tools(toolbox))
+        return messages.ListToolsResult(tools=mcp_tools(toolbox_of(context)))
 
     async def call_tool(
         context: ServerRequestContext[Any], asked: messages.CallToolRequestParams
@@ -45,7 +49,7 @@ def make_mcp_server(toolbox: Toolbox, version: str) -> Server[Any]:
         async def tell(line: str) -> None:
             await context.session.report_progress(next(count), message=line)
 
-        found = await toolbox.call(asked.name, asked.arguments or {}, tell)
+        found = await toolbox_of(context).call(asked.name, asked.arguments or {}, tell)
         text = messages.TextContent(type="text", text=compact_text(found.content))
         return messages.CallToolResult(
             content=[text], structured_content=found.content, is_error=found.is_error
@@ -54,7 +58,7 @@ def make_mcp_server(toolbox: Toolbox, version: str) -> Server[Any]:
     return Server(
         "flashinfer-bench",
         version=version,
-        instructions=_INSTRUCTIONS,
+        instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -82,6 +86,6 @@ def run_stdio(toolbox: Toolbox, version: str) -> None:
 
 
 async def _serve_stdio(toolbox: Toolbox, version: str) -> None:
-    server = make_mcp_server(toolbox, version)
+    server = make_mcp_server(lambda _: toolbox, version, _INSTRUCTIONS)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -1,10 +1,11 @@
-"""Calls of tools on this machine: arguments become a command, its document becomes an answer within a budget."""
+"""Tools that are called: their documents become answers within a budget. Here they are commands of this machine."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -42,62 +43,35 @@ class ToolAnswer:
     is_error: bool = False
 
 
-class Toolbox(Protocol):
-    """Tools, wherever they work."""
+class Toolbox(ABC):
+    """Tools, wherever they work; `kernel_guide` and `more` are among all of them.
 
-    def schemas(self) -> list[ToolSchema]:
-        """Describe the tools."""
-        ...
-
-    def output_schema(self, name: str) -> dict[str, Any] | None:
-        """Give the schema of a tool's answers, where there is one."""
-        ...
-
-    def is_read_only(self, name: str) -> bool:
-        """Whether a tool leaves everything as it is."""
-        ...
-
-    async def call(self, name: str, arguments: dict[str, Any], tell: TellLine) -> ToolAnswer:
-        """Call a tool; whatever is wrong is an answer."""
-        ...
-
-
-def fault_answer(error: BaseException) -> ToolAnswer:
-    """Write an exception as the document that a command prints of it."""
-    fault = msgspec.to_builtins(fault_of(error))
-    document = {"schema_version": 1, "exit_code": fault["exit_code"], "error": fault}
-    return ToolAnswer(fitted(document, DEFAULT_BUDGET).document, is_error=True)
-
-
-class CommandToolbox:
-    """Tools that are commands of this machine, on a dataset.
-
-    Kernels given as code are files of `scratch`, so that later calls can name them.
+    An answer is a document cut to a budget of tokens; `answers` has those that were cut whole.
     """
 
-    def __init__(
-        self, datasets: Sequence[Path], scratch: Path, *, budget: int = DEFAULT_BUDGET
-    ) -> None:
-        self._tools = tools.command_tools()
-        self._datasets = tuple(str(each.resolve()) for each in datasets)
-        self._scratch = scratch
+    def __init__(self, answers: AnswerStore, budget: int) -> None:
+        self._answers = answers
         self._budget = budget
-        self._answers = AnswerStore()
-        self._numbers = itertools.count(1)
+
+    @abstractmethod
+    def own_schemas(self) -> list[ToolSchema]:
+        """Describe the tools, without those that all have."""
+
+    @abstractmethod
+    def output_schema(self, name: str) -> dict[str, Any] | None:
+        """Give the schema of a tool's answers, where there is one."""
+
+    @abstractmethod
+    def is_read_only(self, name: str) -> bool:
+        """Whether a tool leaves the dataset, and what others see, as it is."""
+
+    @abstractmethod
+    async def work(self, name: str, arguments: dict[str, Any], tell: TellLine) -> ToolAnswer:
+        """Do what a tool does, with arguments that are of its schema; give the whole document."""
 
     def schemas(self) -> list[ToolSchema]:
         """Describe the tools."""
-        return tools.all_tool_schemas(list(self._tools.values()))
-
-    def output_schema(self, name: str) -> dict[str, Any] | None:
-        """Give the schema of a tool's answers; `more` and the guide have none."""
-        found = self._tools.get(name)
-        return None if found is None else tools.output_schema(found)
-
-    def is_read_only(self, name: str) -> bool:
-        """Whether a tool leaves the dataset, and what others see, as it is."""
-        found = self._tools.get(name)
-        return found is None or found.is_read_only
+        return [*self.own_schemas(), *tools.SERVER_TOOLS]
 
     async def call(self, name: str, arguments: dict[str, Any], tell: TellLine) -> ToolAnswer:
         """Call a tool; whatever is wrong is an answer."""
@@ -122,32 +96,75 @@ class CommandToolbox:
         require_valid(arguments, schemas[name], name)
         budget = arguments.get(tools.BUDGET, self._budget)
         if name == tools.MORE:
-            return ToolAnswer(self._more(arguments, budget))
-        if name == tools.GUIDE:
-            return ToolAnswer(self._answer({"guide": guide(arguments["language"])}, budget))
-        return await self._run(self._tools[name], arguments, budget, tell)
+            part = self._answers.part(arguments["handle"], arguments.get("path", ""))
+            found = ToolAnswer(page_of(part, arguments.get("offset", 0), budget))
+        elif name == tools.GUIDE:
+            found = ToolAnswer({"guide": guide(arguments["language"])})
+        else:
+            found = await self.work(name, arguments, tell)
+        return replace(found, content=await self._fitting(found.content, budget))
 
-    async def _run(
-        self, tool: AgentTool, arguments: dict[str, Any], budget: int, tell: TellLine
-    ) -> ToolAnswer:
-        from flashinfer_bench.agents.command_runs import run_command  # noqa: PLC0415  # an extra
+    async def _fitting(self, document: dict[str, Any], budget: int) -> dict[str, Any]:
+        from anyio import to_thread  # noqa: PLC0415  # of an extra
 
-        found = await run_command(self._words(tool, arguments), on_line=tell)
-        return ToolAnswer(self._answer(found.document, budget), is_error=found.is_fault)
-
-    def _answer(self, document: dict[str, Any], budget: int) -> dict[str, Any]:
-        cut = fitted(document, budget)
-        answer: dict[str, Any] = answer_of(
-            cut, self._answers.keep(document) if cut.left_out else None
-        )
+        cut = await to_thread.run_sync(fitted, document, budget)  # a large one takes seconds
+        handle = self._answers.keep(document) if cut.left_out else None
+        answer: dict[str, Any] = answer_of(cut, handle)
         return answer
 
-    def _more(self, arguments: dict[str, Any], budget: int) -> dict[str, Any]:
-        part = self._answers.part(arguments["handle"], arguments.get("path", ""))
-        page = page_of(part, arguments.get("offset", 0), budget)
-        cut = fitted(page, budget)
-        found: dict[str, Any] = answer_of(cut, self._answers.keep(page) if cut.left_out else None)
-        return found
+
+def suffix_of(language: str) -> str:
+    """Give the suffix of a kernel's file.
+
+    >>> suffix_of("cuda"), suffix_of("triton")
+    ('.cu', '.py')
+    """
+    return _SUFFIXES.get(language, ".py")
+
+
+def fault_answer(error: BaseException) -> ToolAnswer:
+    """Write an exception as the document that a command prints of it."""
+    fault = msgspec.to_builtins(fault_of(error))
+    document = {"schema_version": 1, "exit_code": fault["exit_code"], "error": fault}
+    return ToolAnswer(fitted(document, DEFAULT_BUDGET).document, is_error=True)
+
+
+class CommandToolbox(Toolbox):
+    """Tools that are commands of this machine, on a dataset.
+
+    Kernels given as code are files of `scratch`, so that later calls can name them.
+    """
+
+    def __init__(
+        self, datasets: Sequence[Path], scratch: Path, *, budget: int = DEFAULT_BUDGET
+    ) -> None:
+        super().__init__(AnswerStore(), budget)
+        self._tools = tools.command_tools()
+        self._datasets = tuple(str(each.resolve()) for each in datasets)
+        self._scratch = scratch
+        self._numbers = itertools.count(1)
+
+    def own_schemas(self) -> list[ToolSchema]:
+        """Describe the tools, without those that all have."""
+        return tools.tool_schemas(list(self._tools.values()))
+
+    def output_schema(self, name: str) -> dict[str, Any] | None:
+        """Give the schema of a tool's answers; `more` and the guide have none."""
+        found = self._tools.get(name)
+        return None if found is None else tools.output_schema(found)
+
+    def is_read_only(self, name: str) -> bool:
+        """Whether a tool leaves the dataset, and what others see, as it is."""
+        found = self._tools.get(name)
+        return found is None or found.is_read_only
+
+    async def work(self, name: str, arguments: dict[str, Any], tell: TellLine) -> ToolAnswer:
+        """Run the command."""
+        from flashinfer_bench.agents.command_runs import run_command  # noqa: PLC0415  # an extra
+
+        words = self._words(self._tools[name], arguments)
+        found = await run_command(words, on_line=tell)
+        return ToolAnswer(found.document, is_error=found.is_fault)
 
     def _words(self, tool: AgentTool, arguments: dict[str, Any]) -> list[str]:
         """Write the command line."""
@@ -177,6 +194,6 @@ class CommandToolbox:
         if code is None:
             return path
         language = arguments.get("language", "python")
-        file = self._scratch / f"kernel_{next(self._numbers)}{_SUFFIXES.get(language, '.py')}"
+        file = self._scratch / f"kernel_{next(self._numbers)}{suffix_of(language)}"
         file.write_text(code, encoding="utf-8")
         return str(file)

@@ -253,13 +253,13 @@ def input_schema(tool: AgentTool) -> dict[str, Any]:
     kernel = _kernel_schema() if tool.kernel else {}
     return {
         "type": "object",
-        "properties": {**kernel, **own, BUDGET: _BUDGET_SCHEMA},
+        "properties": {**kernel, **own, BUDGET: BUDGET_SCHEMA},
         "required": [name for name in tool.required if name in own],
         "additionalProperties": False,
     }
 
 
-_BUDGET_SCHEMA = {
+BUDGET_SCHEMA = {
     "type": "integer",
     "minimum": LEAST_BUDGET,
     "maximum": _MOST_BUDGET,
@@ -295,7 +295,7 @@ def more_schema() -> dict[str, Any]:
                 "minimum": 0,
                 "description": "next_offset of the page before.",
             },
-            BUDGET: _BUDGET_SCHEMA,
+            BUDGET: BUDGET_SCHEMA,
         },
         "required": ["handle"],
         "additionalProperties": False,
@@ -308,7 +308,7 @@ def guide_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {
             "language": {"enum": list(LANGUAGES), "description": "What the kernel is written in."},
-            BUDGET: _BUDGET_SCHEMA,
+            BUDGET: BUDGET_SCHEMA,
         },
         "required": ["language"],
         "additionalProperties": False,
@@ -356,13 +356,21 @@ GUIDE_TEXT = (
 )
 
 
+SERVER_TOOLS = (
+    ToolSchema(GUIDE, GUIDE_TEXT, guide_schema()),
+    ToolSchema(MORE, MORE_TEXT, more_schema()),
+)
+"""What every server of tools answers itself."""
+
+
+def tool_schemas(tools: Sequence[AgentTool]) -> list[ToolSchema]:
+    """Describe commands as tools."""
+    return [ToolSchema(each.name, each.description, input_schema(each)) for each in tools]
+
+
 def all_tool_schemas(tools: Sequence[AgentTool]) -> list[ToolSchema]:
-    """Describe tools, and those of the server itself."""
-    return [
-        *(ToolSchema(each.name, each.description, input_schema(each)) for each in tools),
-        ToolSchema(GUIDE, GUIDE_TEXT, guide_schema()),
-        ToolSchema(MORE, MORE_TEXT, more_schema()),
-    ]
+    """Describe commands as tools, and what the server itself answers."""
+    return [*tool_schemas(tools), *SERVER_TOOLS]
 
 
 def as_openai(schema: ToolSchema) -> dict[str, Any]:

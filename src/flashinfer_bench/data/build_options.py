@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+WITH_OURS = "flags_of_ours"
+"""The key of a validation's context that takes every option: `profile` and `sanitize` add some to a solution's own."""
 _SHARED = (
     r"-D[A-Za-z_]\w*(=[^,\n]*)?|-U[A-Za-z_]\w*",
     r"-g[0-3]?|-ggdb[0-3]?|-w",

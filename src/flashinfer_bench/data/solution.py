@@ -66,7 +66,8 @@ class CompileOptions(Entity):
     @field_validator("cflags", "cuda_cflags", "ld_flags")
     @classmethod
     def _are_allowed(cls, options: list[str], info: ValidationInfo) -> list[str]:
-        found = build_options.fault(str(info.field_name), options)
+        is_ours = info.context is not None and info.context.get(build_options.WITH_OURS, False)
+        found = None if is_ours else build_options.fault(str(info.field_name), options)
         if found is not None:
             raise ValueError(found)
         return options

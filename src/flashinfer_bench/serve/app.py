@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable  # noqa: TC003  # FastAPI reads annotations
@@ -35,7 +34,9 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, StreamingResponse
     from starlette.concurrency import run_in_threadpool
+    from starlette.routing import Route
 
+    from flashinfer_bench.serve.agent_endpoint import MCP_PATH, AgentEndpoint
     from flashinfer_bench.serve.board_routes import board, refused_for_browsers
     from flashinfer_bench.serve.callers import (
         Asked,
@@ -47,6 +48,7 @@ try:
         TokenHeader,
         caller_of,
     )
+    from flashinfer_bench.serve.task_events import task_events
 except ImportError:
     raise MissingPackageError("fastapi", extra="service", needed_for="the service") from None
 
@@ -236,24 +238,13 @@ async def events(
 async def _stream(
     request: Request, service: Service, caller: Requester, task_id: str, after: int
 ) -> AsyncIterator[str]:
-    with service.changes.heard(task_id) as bell:
-        while not service.changes.is_over:
-            found, is_over = await run_in_threadpool(
-                service.queue.events, task_id, caller.sees, after
-            )
-            for row in found:
-                after = row["number"]
-                event = messages.TaskEvent(
-                    number=after,
-                    time_s=row["time_s"],
-                    kind=row["kind"],
-                    data=json.loads(row["data"]),
-                )
-                yield f"id: {after}\nevent: {event.kind}\ndata: {event.to_json()}\n\n"
-            if is_over or await request.is_disconnected():
-                return
-            if not await bell.wait(_LOOK_S):
-                yield ": still here\n\n"
+    async for event in task_events(service, caller, task_id, after):
+        if event is None:
+            yield ": still here\n\n"
+        else:
+            yield f"id: {event.number}\nevent: {event.kind}\ndata: {event.to_json()}\n\n"
+        if await request.is_disconnected():
+            return
 
 
 # How it goes
@@ -410,6 +401,7 @@ def make_app() -> FastAPI:
     for method, path, handler, options in ROUTES:
         made.add_api_route(path, handler, methods=[method], **options)
     made.include_router(board)
+    made.router.routes.append(Route(MCP_PATH, AgentEndpoint()))
     made.add_middleware(Guard)
     made.add_exception_handler(RefusedError, _refused)
     made.add_exception_handler(RequestValidationError, _invalid)

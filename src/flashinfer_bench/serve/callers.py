@@ -31,11 +31,16 @@ def _needs(scope: Scope, *others: Scope) -> Any:
 
     def caller(request: Request, service: Asked, authorization: TokenHeader = None) -> Requester:
         found = caller_of(request, service, authorization)
-        if not any(found.may(each) for each in (scope, *others)):
-            raise RefusedError(403, f"this needs a token with the scope {scope!r}")
+        require_scope(found, scope, *others)
         return found
 
     return Depends(caller)
+
+
+def require_scope(caller: Requester, scope: Scope, *others: Scope) -> None:
+    """Refuse who has neither a scope nor one of others that do as well."""
+    if not any(caller.may(each) for each in (scope, *others)):
+        raise RefusedError(403, f"this needs a token with the scope {scope!r}")
 
 
 def caller_of(request: Request, service: Service, authorization: str | None) -> Requester:

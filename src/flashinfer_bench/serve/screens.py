@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
-from flashinfer_bench.report.jobs import result_blocks
+from flashinfer_bench.errors import DeviceError, UsageError
+from flashinfer_bench.report.jobs import job_result, result_blocks
 from flashinfer_bench.report.logs import log_lines
 from flashinfer_bench.serve.states import ENDED
 from flashinfer_bench.text.numbers import count_text
@@ -15,7 +16,10 @@ from flashinfer_bench.text.tables import Column, heading, paragraph, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.data import Solution
+    from flashinfer_bench.errors import BenchError
     from flashinfer_bench.report.jobs import JobResult
+    from flashinfer_bench.serve.messages import TaskEvent, TaskLine, TaskState
     from flashinfer_bench.text.tables import Block, Page
 
 
@@ -55,6 +59,76 @@ class ListedTask:
     definition: str
     solution: str
     age_s: float
+
+
+def submission_report(state: TaskState, server: str, solution: Solution) -> SubmissionReport:
+    """Put together what became of a submission."""
+    return SubmissionReport(
+        server=server,
+        task=state.task_id,
+        status=state.status,
+        outcome=state.outcome,
+        definition=state.definition,
+        solution=state.solution,
+        cached=state.cached,
+        error=state.error,
+        jobs=tuple(
+            job_result(trace, solution, device="", is_saved=True) for trace in state.traces or ()
+        ),
+        not_run=tuple(NotRun(each.workload, each.reason) for each in state.left_out),
+    )
+
+
+def submission_failure(report: SubmissionReport) -> BenchError | None:
+    """Say why the service could not evaluate it; None where it could, or has not ended."""
+    if report.status != "failed":
+        return None
+    sentence = f"task {report.task} failed: {report.error}"
+    is_users = report.outcome in {"cancelled", "no_workloads"}
+    return UsageError(sentence) if is_users else DeviceError(sentence)
+
+
+def submission_exit_code(report: SubmissionReport) -> int:
+    """Give 0 where all workloads passed, 1 where one did not, and that of the failure where there is one."""
+    failure = submission_failure(report)
+    if failure is not None:
+        return failure.exit_code
+    return 1 if report.not_run or any(not job.is_passed for job in report.jobs) else 0
+
+
+def listed_tasks(tasks: Sequence[TaskLine], now_s: float) -> list[ListedTask]:
+    """Put together a list of tasks; `now_s` are seconds since 1970."""
+    return [
+        ListedTask(
+            task=each.task_id,
+            status=each.status,
+            outcome=each.outcome,
+            definition=each.definition,
+            solution=each.solution,
+            age_s=max(0.0, now_s - each.created_s),
+        )
+        for each in tasks
+    ]
+
+
+def event_line(event: TaskEvent) -> str:
+    """Say what happened in one line."""
+    data = event.data
+    match event.kind:
+        case "queued":
+            return f"queued, {data['place']} in the queue"
+        case "leased":
+            return f"taken by {data['hardware']}, attempt {data['attempt']}"
+        case "started":
+            return f"started {data['axes']}"
+        case "trial":
+            return f"trial {data['trial']} of {data['trials']}"
+        case "finished":
+            return f"{data['status'] or 'no trace'} {data['axes']}"
+        case "requeued" | "given_up":
+            return f"{event.kind.replace('_', ' ')}: {data['reason']}"
+        case _:
+            return event.kind
 
 
 def submission_page(report: SubmissionReport) -> Page:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from flashinfer_bench.bench.candidate.harness import build_harness, compile_only, told
+from flashinfer_bench.bench.candidate.harness import (
+    build_harness,
+    compile_only,
+    given_solution,
+    told,
+)
 from flashinfer_bench.bench.channel import Channel
 from flashinfer_bench.bench.protocol import (
     CALL_FILE,
@@ -36,7 +41,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.compile.compiler import BUILD_LOG
-from flashinfer_bench.data import Solution, settings
+from flashinfer_bench.data import settings
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import InputMaker
 
@@ -193,7 +198,7 @@ _TOOLS: dict[str, Callable[[Path], contextlib.AbstractContextManager[None]]] = {
 
 def _own_folder(build: Build) -> Path:
     """Give the one entry of the build cache that this process can see."""
-    solution = Solution.model_validate_json(build.solution)
+    solution = given_solution(build)
     return solution_folder(Path(build.cache_root), solution)
 
 

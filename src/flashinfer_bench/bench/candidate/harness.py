@@ -57,7 +57,7 @@ from flashinfer_bench.bench.timing.device_work import spin_call
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.builder import compile_ahead
 from flashinfer_bench.compile.targets import BuildTarget
-from flashinfer_bench.data import Signature, Solution
+from flashinfer_bench.data import Signature, Solution, build_options
 from flashinfer_bench.errors import BuildError, ToolchainMissingError
 from flashinfer_bench.tensors import generated_inputs
 from flashinfer_bench.tensors import outputs as outgoing
@@ -103,9 +103,14 @@ def serve(sock: socket.socket) -> None:
             return
 
 
+def given_solution(request: Build) -> Solution:
+    """Read what is to be built; the parent has checked its options, and may have added some of ours."""
+    return Solution.model_validate_json(request.solution, context={build_options.WITH_OURS: True})
+
+
 def compile_only(channel: Channel[Any], request: Build) -> bool:
     """Do what compilers do of a build, on any cores; no device is opened. Says how that went, and tells it."""
-    solution = Solution.model_validate_json(request.solution)
+    solution = given_solution(request)
     try:
         compile_ahead(solution, request.arch, Path(request.cache_root))
     except BuildError as error:
@@ -130,7 +135,7 @@ def build_harness(channel: Channel[Any], request: Build) -> _Harness | None:
     integrity.include([device, clock, *vars(clock).values()])
     try:
         runnable = build(
-            Solution.model_validate_json(request.solution),
+            given_solution(request),
             Signature.model_validate_json(request.signature),
             target=BuildTarget(request.device, request.arch, request.arguments),
             cache_root=Path(request.cache_root),

@@ -401,7 +401,7 @@ def with_flags(
 ) -> Solution:
     """Give the same code with more flags for its compilers: another build, under the same name."""
     own = solution.spec.compile_options
-    more = CompileOptions(
+    more = CompileOptions.model_construct(  # ours: some are none that a solution may name
         cflags=[*(own.cflags if own else ()), *compiler],
         cuda_cflags=[*(own.cuda_cflags if own else ()), *nvcc],
         ld_flags=[*(own.ld_flags if own else ()), *linker],

@@ -64,7 +64,9 @@ def list_(
     """
     kinds, folders = _told_apart(what)
     trace_set = load_dataset((*local, *folders))
-    found = holdings(trace_set, kinds or ("definitions",), _selected(trace_set, definitions))
+    found = holdings(
+        trace_set, kinds or ("definitions",), selected_definitions(trace_set, definitions)
+    )
     if as_json:
         screen.show_json({"schema_version": 1, "list": found})
     else:
@@ -120,7 +122,7 @@ def _told_apart(words: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return kinds, folders
 
 
-def _selected(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[Definition]:
+def selected_definitions(trace_set: TraceSet, patterns: tuple[str, ...]) -> list[Definition]:
     """Keep the definitions that a pattern names; one that names nothing is a mistake."""
     known = trace_set.definitions
     for pattern in patterns:
@@ -175,7 +177,7 @@ def _found(trace_set: TraceSet, name: str) -> Shown:
     solution = trace_set.get_solution(name)
     if solution is not None:
         return shown_solution(trace_set, solution)
-    found = _workloads(trace_set, name) or _traces(trace_set, name)
+    found = workloads_named(trace_set, name) or _traces(trace_set, name)
     if not found:
         raise UnknownNameError(
             "definition, solution, workload or trace",
@@ -187,7 +189,8 @@ def _found(trace_set: TraceSet, name: str) -> Shown:
     return found[0]
 
 
-def _workloads(trace_set: TraceSet, name: str) -> list[Shown]:
+def workloads_named(trace_set: TraceSet, name: str) -> list[Shown]:
+    """Find the workloads whose id is `name`, or begins with six characters or more of it."""
     exact: list[Shown] = []
     beginning: list[Shown] = []
     for definition in trace_set.definitions.values():

@@ -11,17 +11,23 @@ import click
 from flashinfer_bench.cli import log, screen
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import SECONDS, json_option, log_level_option
-from flashinfer_bench.errors import BenchError, DeviceError, UsageError
-from flashinfer_bench.report.jobs import for_document, job_line, job_result
+from flashinfer_bench.report.jobs import for_document, job_line
 from flashinfer_bench.serve.commands.connecting import server_options
-from flashinfer_bench.serve.commands.kernels import submitted_options, submitted_solution
-from flashinfer_bench.serve.screens import NotRun, SubmissionReport, submission_page
+from flashinfer_bench.serve.commands.kernels import submitted_options
+from flashinfer_bench.serve.kernel_submissions import submitted_solution
+from flashinfer_bench.serve.screens import (
+    event_line,
+    submission_exit_code,
+    submission_failure,
+    submission_page,
+    submission_report,
+)
 from flashinfer_bench.serve.states import ENDED
 
 if TYPE_CHECKING:
     from flashinfer_bench.data import Solution
     from flashinfer_bench.serve.client import ServiceClient
-    from flashinfer_bench.serve.messages import TaskEvent, TaskState
+    from flashinfer_bench.serve.messages import TaskState
 
 
 @click.command(
@@ -101,70 +107,24 @@ def _awaited(client: ServiceClient, task: str, most_s: float | None) -> TaskStat
         if state.waiting_for:
             log.warn(f"it waits for {state.waiting_for}")
         for event in client.events(task, most_s=until_s - time.monotonic()):
-            log.inform(_event_line(event))
+            log.inform(event_line(event))
             if time.monotonic() > until_s:
                 break
         state = client.wait(task, most_s=max(0.0, until_s - time.monotonic()))
     return state
 
 
-def _event_line(event: TaskEvent) -> str:
-    """Say what happened in one line."""
-    data = event.data
-    match event.kind:
-        case "queued":
-            return f"queued, {data['place']} in the queue"
-        case "leased":
-            return f"taken by {data['hardware']}, attempt {data['attempt']}"
-        case "started":
-            return f"started {data['axes']}"
-        case "trial":
-            return f"trial {data['trial']} of {data['trials']}"
-        case "finished":
-            return f"{data['status'] or 'no trace'} {data['axes']}"
-        case "requeued" | "given_up":
-            return f"{event.kind.replace('_', ' ')}: {data['reason']}"
-        case _:
-            return event.kind
-
-
 def _show(state: TaskState, server: str, solution: Solution, *, as_json: bool) -> None:
-    results = tuple(
-        job_result(trace, solution, device="", is_saved=True) for trace in state.traces or ()
-    )
-    report = SubmissionReport(
-        server=server,
-        task=state.task_id,
-        status=state.status,
-        outcome=state.outcome,
-        definition=state.definition,
-        solution=state.solution,
-        cached=state.cached,
-        error=state.error,
-        jobs=results,
-        not_run=tuple(NotRun(each.workload, each.reason) for each in state.left_out),
-    )
-    failure = _failure(report)
-    exit_code = failure.exit_code if failure is not None else _exit_code(report)
+    report = submission_report(state, server, solution)
+    failure = submission_failure(report)
+    exit_code = submission_exit_code(report)
     if as_json:
         told = replace(report, jobs=for_document(report.jobs))
         screen.show_json({"schema_version": 1, "submit": told}, exit_code)
     else:
-        for result in results:
+        for result in report.jobs:
             log.inform(job_line(result))
         screen.show(submission_page(report))
     if failure is not None:
         raise failure
     click.get_current_context().exit(exit_code)
-
-
-def _failure(report: SubmissionReport) -> BenchError | None:
-    if report.status != "failed":
-        return None
-    sentence = f"task {report.task} failed: {report.error}"
-    is_users = report.outcome in {"cancelled", "no_workloads"}
-    return UsageError(sentence) if is_users else DeviceError(sentence)
-
-
-def _exit_code(report: SubmissionReport) -> int:
-    return 1 if report.not_run or any(not job.is_passed for job in report.jobs) else 0

@@ -10,7 +10,7 @@ from flashinfer_bench.cli import screen
 from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.serve.commands.connecting import server_options
-from flashinfer_bench.serve.screens import ListedTask, tasks_page
+from flashinfer_bench.serve.screens import listed_tasks, tasks_page
 from flashinfer_bench.serve.states import STATES
 
 _MOST = 1000
@@ -53,18 +53,7 @@ def tasks(  # noqa: PLR0917  # click passes options by name
 
     with ServiceClient(server, token) as client:
         found = client.tasks(status=status, definition=definition, limit=limit).tasks
-    now_s = time.time()
-    listed = [
-        ListedTask(
-            task=each.task_id,
-            status=each.status,
-            outcome=each.outcome,
-            definition=each.definition,
-            solution=each.solution,
-            age_s=max(0.0, now_s - each.created_s),
-        )
-        for each in found
-    ]
+    listed = listed_tasks(found, time.time())
     if as_json:
         screen.show_json({"schema_version": 1, "tasks": listed})
     else:

@@ -11,8 +11,9 @@ from flashinfer_bench.cli.commands import Command
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.serve.commands.connecting import server_options
-from flashinfer_bench.serve.commands.kernels import submitted_options, submitted_solution
+from flashinfer_bench.serve.commands.kernels import submitted_options
 from flashinfer_bench.serve.contest.screens import board_page, entry_page
+from flashinfer_bench.serve.kernel_submissions import submitted_solution
 
 if TYPE_CHECKING:
     from flashinfer_bench.serve.contest.messages import ReviewState

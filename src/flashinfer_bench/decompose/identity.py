@@ -24,7 +24,6 @@ _DTYPES = {
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128",
     "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
 }  # fmt: skip
-_PUBLISHED = "bf16"
 _LARGEST_RANK = 5
 
 
@@ -132,10 +131,10 @@ def base_name(trace: OpTrace, node: Node, form: Form) -> str:
     return "_".join(filter(None, (snake(node.name), shape, _dtype(trace, form))))
 
 
-def with_dtype(trace: OpTrace, name: str, form: Form) -> str:
-    """Add the dtype to a published name, which stands for bfloat16."""
+def with_dtype(trace: OpTrace, name: str, form: Form, *, plain: str) -> str:
+    """Add the dtype to a published name, which without one stands for the dtype `plain`."""
     dtype = _dtype(trace, form)
-    return name if dtype == _PUBLISHED else f"{name}_{dtype}"
+    return name if dtype == _DTYPES[plain] else f"{name}_{dtype}"
 
 
 def snake(text: str) -> str:

@@ -121,8 +121,9 @@ def _called(trace: OpTrace, pieces: Sequence[Piece], wanted: Mapping[str, str]) 
     """Call pieces as published definitions are called, with the dtype where it is not theirs."""
     names = dict(wanted)
     for piece in pieces:
-        if piece.published is not None:
-            names[piece.identity] = with_dtype(trace, piece.published.name, piece.form)
+        known = piece.published
+        if known is not None:
+            names[piece.identity] = with_dtype(trace, known.name, piece.form, plain=known.dtype)
     return names
 
 

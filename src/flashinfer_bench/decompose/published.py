@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.decompose.forms import Form
     from flashinfer_bench.decompose.ir import Node, Op, OpTrace
 
-RMS_NORM, SILU_AND_MUL, ADD_NORM = "rms_norm", "silu_and_mul", "fused_add_rmsnorm"
+RMS_NORM, SILU_AND_MUL, ADD_NORM, GEMM = "rms_norm", "silu_and_mul", "fused_add_rmsnorm", "gemm"
 _LIGHT = frozenset({
     "to", "float", "type_as", "type", "bfloat16", "half", "pow", "square", "add", "mul", "div", "sqrt", "rsqrt",
     "reciprocal", "sigmoid", "silu", "exp", "neg",
@@ -31,6 +31,8 @@ _UNIT = {"bfloat16": 2**-8, "float16": 2**-11}
 """Relative error of one rounding."""
 _BEYOND_ROUNDING = 1.1
 """Sums in another order, and products of errors."""
+_NORM_ROWS = ("batch_size", "hidden_size")
+_ACTIVATED = ("num_tokens", "intermediate_size")
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,19 @@ class Published:
     """A piece as the published definition of its kind."""
 
     name: str
-    """Without the dtype, which is added where it is not bfloat16."""
+    """Without the dtype, which is added where it is not `dtype`."""
     op_type: str
     inputs: Mapping[str, str]
     """Values by the published names, in the published order."""
     outputs: Mapping[str, str]
     rows: str
     """What the axis of all dimensions but the last is called."""
-    widths: Mapping[int, str]
-    """What constant lengths are called."""
+    widths: Mapping[str, int]
+    """Constant lengths by the published names of their axes."""
+    shapes: Mapping[str, tuple[str, ...]]
+    """Axes of each tensor, by the tensor's published name."""
+    dtype: str = "bfloat16"
+    """What the plain name stands for."""
 
     def count(self, trace: OpTrace, values: Iterable[str]) -> int:
         """Count the rows of an instance, by its first input."""
@@ -73,6 +79,8 @@ def published(trace: OpTrace, node: Node, form: Form) -> Published | None:
     """Find the published form of a piece; none if it has none, or does not treat all rows alike."""
     if not all(_is_by_rows(op) for op in form.ops):
         return None
+    if len(form.ops) == 1 and key(form.ops[0].fn) == "linear":
+        return _gemm(trace, form)
     kinds = {*node.tags, f"idiom:{node.name}"}
     if ADD_NORM in node.tags:
         return _add_norm(trace, form)
@@ -94,7 +102,8 @@ def _rms_norm(trace: OpTrace, form: Form) -> Published | None:
         return None
     return Published(
         f"rmsnorm_h{width}", "rmsnorm", {"hidden_states": x, "weight": weight},
-        {"output": form.outputs[0]}, "batch_size", {width: "hidden_size"},
+        {"output": form.outputs[0]}, "batch_size", {"hidden_size": width},
+        {"hidden_states": _NORM_ROWS, "weight": _NORM_ROWS[1:], "output": _NORM_ROWS},
     )  # fmt: skip
 
 
@@ -111,7 +120,9 @@ def _add_norm(trace: OpTrace, form: Form) -> Published | None:
     residual, new = sorted(terms, key=lambda value: trace.maker(value) or -1)
     return Published(
         f"{ADD_NORM}_h{width}", ADD_NORM, {"hidden_states": new, "residual": residual, "weight": weight},
-        {"output": normal, "residual_out": total}, "batch_size", {width: "hidden_size"},
+        {"output": normal, "residual_out": total}, "batch_size", {"hidden_size": width},
+        {"hidden_states": _NORM_ROWS, "residual": _NORM_ROWS, "weight": _NORM_ROWS[1:],
+         "output": _NORM_ROWS, "residual_out": _NORM_ROWS},
     )  # fmt: skip
 
 
@@ -119,16 +130,36 @@ def _silu_and_mul(trace: OpTrace, form: Form) -> Published | None:
     width = _width(form, form.outputs[0]) if len(form.outputs) == 1 else None
     if width is None:
         return None
-    outputs, widths = {"output": form.outputs[0]}, {width: "intermediate_size"}
+    outputs, widths = {"output": form.outputs[0]}, {"intermediate_size": width}
+    shapes = {"output": _ACTIVATED}
     if len(form.inputs) == 1 and _width(form, form.inputs[0]) == 2 * width:
         inputs, name = {"gate_up": form.inputs[0]}, f"{SILU_AND_MUL}_i{width}"
-        widths |= {2 * width: "gate_up_size"}
+        widths |= {"gate_up_size": 2 * width}
+        shapes |= {"gate_up": ("num_tokens", "gate_up_size")}
     elif len(form.inputs) == 2 and _are_alike(trace, *form.inputs, *form.outputs):  # noqa: PLR2004  # gate and up
         gate, up = form.inputs
         inputs, name = {"gate": gate, "up": up}, f"{SILU_AND_MUL}_split_i{width}"
+        shapes |= {"gate": _ACTIVATED, "up": _ACTIVATED}
     else:
         return None
-    return Published(name, SILU_AND_MUL, inputs, outputs, "num_tokens", widths)
+    return Published(name, SILU_AND_MUL, inputs, outputs, "num_tokens", widths, shapes)
+
+
+def _gemm(trace: OpTrace, form: Form) -> Published | None:
+    """A projection without bias: C = A @ B.T. The published ones are of float16."""
+    if len(form.inputs) != 2 or form.ops[0].autocast:  # noqa: PLR2004  # rows and weight
+        return None
+    x, weight = form.inputs
+    found = trace.values[weight]
+    if _width(form, x) is None or found.kind != "param" or len(found.shape) != 2:  # noqa: PLR2004
+        return None
+    if len({trace.values[each].dtype for each in (x, weight, *form.outputs)}) != 1:
+        return None
+    n, k = found.shape
+    return Published(
+        f"gemm_n{n}_k{k}", GEMM, {"A": x, "B": weight}, {"C": form.outputs[0]}, "M", {"N": n, "K": k},
+        {"A": ("M", "K"), "B": ("N", "K"), "C": ("M", "N")}, dtype="float16",
+    )  # fmt: skip
 
 
 def _is_by_rows(op: Op) -> bool:
@@ -142,6 +173,8 @@ def _is_by_rows(op: Op) -> bool:
             return argument(op, 2, "dim") in _LAST
         case "rms_norm":
             return len(argument(op, 1, "normalized_shape")) == 1
+        case "linear":
+            return True
         case "chunk" | "split":
             return bool(argument(op, 2, "dim", 0) == -1)
         case name:

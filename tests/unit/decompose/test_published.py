@@ -144,3 +144,41 @@ def test_another_dtype_than_the_published_one_is_named() -> None:
     names = {piece.definition for piece in found.pieces.all}
 
     assert {"rmsnorm_h16_f32", "fused_add_rmsnorm_h16_f32", "silu_and_mul_i24_f32"} <= names
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (torch.float16, "gemm_n24_k16"),
+        (torch.bfloat16, "gemm_n24_k16_bf16"),
+        (torch.float32, "gemm_n24_k16_f32"),
+    ],
+)
+def test_a_product_with_a_weight_is_the_published_gemm(
+    tmp_path: Path, dtype: torch.dtype, name: str
+) -> None:
+    model = nn.Sequential(nn.Linear(16, 24, bias=False), nn.ReLU()).to(dtype)
+    decompose(model, (torch.randn(2, 5, 16).to(dtype),)).write(tmp_path / "out")
+    dataset = TraceSet.from_path(tmp_path / "out/dataset")
+
+    definition = dataset.definitions[name]
+
+    shapes = {each: spec.shape for each, spec in (definition.inputs | definition.outputs).items()}
+    assert definition.op_type == "gemm"
+    assert shapes == {"A": ["M", "K"], "B": ["N", "K"], "C": ["M", "N"]}
+    assert [each.workload.axes for each in dataset.workloads[name]] == [{"M": 10}]
+
+
+def test_a_product_with_a_bias_keeps_its_own_form() -> None:
+    found = decompose(nn.Sequential(nn.Linear(16, 24), nn.ReLU()), (torch.randn(5, 16),))
+
+    assert not any(piece.definition.startswith("gemm_") for piece in found.pieces.all)
+
+
+def test_a_square_product_has_both_of_its_axes(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(16, 16, bias=False), nn.ReLU()).half()
+    decompose(model, (torch.randn(5, 16).half(),)).write(tmp_path / "out")
+
+    found = TraceSet.from_path(tmp_path / "out/dataset").definitions["gemm_n16_k16"]
+
+    assert {name: found.const_axes.get(name) for name in ("N", "K")} == {"N": 16, "K": 16}

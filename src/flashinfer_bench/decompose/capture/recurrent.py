@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode, resolve_name
 
-_CELLS = {"torch.lstm", "torch.gru", "torch.rnn_tanh", "torch.rnn_relu"}
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_NAMES = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+_CELLS = frozenset(f"torch.{name}" for name in _NAMES)
 
 
 def is_recurrent(fn: str | None) -> bool:
@@ -31,6 +36,32 @@ def shapes_only(fn: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...] | No
     out = out.transpose(0, 1) if batch_first else out
     final = states if fn == "torch.lstm" else (states,)
     return (out, *(torch.empty_like(each, memory_format=torch.contiguous_format) for each in final))
+
+
+class RecurrentByShape(TorchFunctionMode):
+    """Gives what recurrent networks return on meta by shape; all else runs as it is."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,  # torch's signature
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        outs = on_meta(func, args) if not given else None
+        return func(*args, **given) if outs is None else outs
+
+
+def on_meta(func: Callable[..., Any], args: tuple[Any, ...]) -> tuple[torch.Tensor, ...] | None:
+    """Make what a recurrent network returns on meta; none for any other function or device."""
+    if getattr(func, "__name__", "") not in _NAMES or not args:
+        return None
+    first = args[0]
+    if not isinstance(first, torch.Tensor) or first.device.type != "meta":
+        return None
+    name = resolve_name(func)
+    return shapes_only(name, args) if name is not None and is_recurrent(name) else None
 
 
 def draws(args: tuple[Any, ...]) -> bool:

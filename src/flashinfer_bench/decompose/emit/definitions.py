@@ -88,17 +88,14 @@ def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[st
     rows = AxisVar(type="var", description="rows: all dimensions but the last, as one")
     widths = {
         name: AxisConst(type="const", value=size, description="length of a row")
-        for size, name in known.widths.items()
+        for name, size in known.widths.items()
     }
 
-    def spec(value: str, words: str) -> TensorSpec:
-        found = pieces.trace.values[value]
-        is_static = is_weight(pieces.trace, value)
-        width = known.widths[found.shape[-1]]
+    def spec(name: str, value: str, words: str) -> TensorSpec:
         return TensorSpec(
-            shape=[width] if is_static else [known.rows, width],
-            dtype=DType(found.dtype),
-            role="static" if is_static else "dynamic",
+            shape=list(known.shapes[name]),
+            dtype=DType(pieces.trace.values[value].dtype),
+            role="static" if is_weight(pieces.trace, value) else "dynamic",
             description=words,
         )
 
@@ -112,10 +109,10 @@ def _published(pieces: Pieces, piece: Piece, known: Published, tags: Sequence[st
         tags=[*tags, f"level:{piece.node.level}", identity_tag(by_rows)],
         axes={known.rows: rows, **widths},
         inputs={
-            name: spec(value, _input_words(pieces, piece, value))
+            name: spec(name, value, _input_words(pieces, piece, value))
             for name, value in known.inputs.items()
         },
-        outputs={name: spec(value, "result") for name, value in known.outputs.items()},
+        outputs={name: spec(name, value, "result") for name, value in known.outputs.items()},
         reference=_reference(piece, list(known.inputs), tuple(known.outputs.values())),
     )
 

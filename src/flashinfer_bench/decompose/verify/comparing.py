@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.decompose.capture.recurrent import RecurrentByShape
 from flashinfer_bench.decompose.verify.bindings import binding_faults, bound_inputs
 from flashinfer_bench.decompose.verify.constants import constant_faults
 from flashinfer_bench.decompose.verify.cover import (
@@ -90,7 +91,7 @@ def check_sizes(pieces: LoadedDecomposition, plain: OriginalRun) -> StageResult:
     sizes = SeenSizes()
     run = Recomposition(pieces.files, Draws(0), sizes.observe, compares=False)
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), RecurrentByShape():
             run.run_root(pieces.root, bound.inputs)
     except StoppedError:
         return joined(_result_of(run), StageResult(stopped_on="meta"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from flashinfer_bench.decompose.capture.recurrent import RecurrentByShape
 from flashinfer_bench.decompose.verify.files import NodeFile, attempt, tensors
 from flashinfer_bench.decompose.verify.findings import StageResult, Violation, joined
 from flashinfer_bench.decompose.verify.rules import found
@@ -106,7 +107,7 @@ def _check_sizes(
         axes = trace.workload.axes
         inputs = _inputs(definition, axes)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), RecurrentByShape():
                 outs = tensors(run(*inputs))
         except (NotImplementedError, RuntimeError) as error:
             note = f"{label}: not run on meta: {' '.join(str(error).split())[:160]}"

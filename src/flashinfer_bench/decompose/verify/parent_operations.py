@@ -15,6 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flashinfer_bench.decompose.capture.recurrent import on_meta
 from flashinfer_bench.decompose.verify.files import tensors
 
 if TYPE_CHECKING:
@@ -120,6 +121,13 @@ class Watcher:
         if name in _HOST and carries:
             self._add(name, is_host_read=True)
 
+    def ran_by_shape(self, name: str, args: Any, outs: Any) -> None:
+        """Judge a recurrent network, which is not dispatched on meta."""
+        self.use(args)
+        self.give(outs)
+        if not self.is_inside_child:
+            self._add(name, is_host_read=False)
+
     def _add(self, name: str, *, is_host_read: bool) -> None:
         line = _line_in(self.path)
         text = linecache.getline(self.path, line).strip() if line else ""
@@ -155,8 +163,13 @@ class _Functions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        self.watcher.called(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
+        given = kwargs or {}
+        self.watcher.called(func, args, given)
+        outs = None if given else on_meta(func, args)
+        if outs is None:
+            return func(*args, **given)
+        self.watcher.ran_by_shape(func.__name__, args, outs)
+        return outs
 
 
 def _is_about_sizes(name: str) -> bool:

@@ -27,7 +27,7 @@ LENGTHS: Mapping[int, str] = (
 """Lengths that are tried of each variable axis, and why."""
 _A_FEW = 7
 _MOST_BYTES = 1 << 28
-_MOST_BYTES_INTERPRETED = 1 << 25
+_MOST_BYTES_INTERPRETED = 1 << 24
 _STRIDED: tuple[Strided, ...] = ("padded", "transposed")
 
 

@@ -81,7 +81,7 @@ def test_an_interpreted_kernel_gets_small_cases_and_the_others_are_named() -> No
 
     whole, small = (edge_suite(PAIRS, [wide], is_interpreted=each) for each in (False, True))
 
-    reason = "its tensors take more than 32 MiB, too much for an interpreter"
+    reason = "its tensors take more than 16 MiB, too much for an interpreter"
     assert small.left_out["rows = 65 (one past 64)"] == reason
-    assert "rows = 33 (one past 32)" in [case.why for case in small.cases]
+    assert "rows = 17 (one past 16)" in [case.why for case in small.cases]
     assert "rows = 257 (one past 256)" in [case.why for case in whole.cases]

@@ -162,6 +162,57 @@ def test_custom_inputs_are_made_once_from_a_recorded_seed(problem: Path, tmp_pat
     assert file.name == "custom_seed42_w5.safetensors"
 
 
+CUSTOM_ONLY = {"index": {"type": "custom"}}
+WITH_A_CONSTANT = REFERENCE.replace(", alpha", "").replace(" * alpha", " * 0.5")
+DRAWN_ANEW = {
+    **DEFINITION,
+    "inputs": {name: DEFINITION["inputs"][name] for name in ("table", "index")},
+}
+
+
+@pytest.fixture
+def kept(problem: Path, tmp_path: Path) -> Path:
+    """A dataset of a problem whose workload lists custom inputs only, with its function."""
+    put(problem / "definition.json", DRAWN_ANEW)
+    (problem / "reference.py").write_text(WITH_A_CONSTANT)
+    put(problem / "workload.jsonl", {**WORKLOAD, "inputs": CUSTOM_ONLY})
+    source = {"path": "main.py", "content": "def run(t, i):\n    return t[i] * 0.5\n"}
+    put(problem / "solution.json", {**SOLUTION, "sources": [source]})
+    output = tmp_path / "kept"
+    done = call(
+        "import", "sol-execbench", problem.parents[1], "--keep-generators", "--output", output
+    )
+    assert done.exit_code == 0, done.output
+    return output
+
+
+def test_a_kept_function_makes_inputs_anew_in_each_run_and_nothing_is_stored(kept: Path) -> None:
+    quick = ("--iterations", 2, "--num-trials", 1, "--warmup-runs", 0)
+
+    done = call("run", "--local", kept, "--device", "cpu", *quick)
+
+    held = TraceSet.from_path(kept)
+    (trace,) = held.traces["gather"]
+    assert done.exit_code == 0, done.output
+    assert held.definitions["gather"].custom_inputs_entrypoint == "make"
+    assert held.workloads["gather"][0].workload.inputs["index"].type == "custom"
+    assert trace.evaluation.status == "PASSED"
+    assert list(kept.rglob("*.safetensors")) == []
+
+
+def test_a_kept_function_is_written_back_as_it_was(kept: Path, tmp_path: Path) -> None:
+    done = call("export", "sol-execbench", "--local", kept, "--output", tmp_path / "sol")
+
+    back = tmp_path / "sol" / "L1" / "gather"
+    definition = json.loads((back / "definition.json").read_text())
+    workload = json.loads((back / "workload.jsonl").read_text())
+    assert done.exit_code == 0, done.stderr
+    assert definition["custom_inputs_entrypoint"] == "make"
+    assert definition["reference"] == WITH_A_CONSTANT
+    assert workload["inputs"] == CUSTOM_ONLY
+    assert workload["uuid"] == "w5"
+
+
 @pytest.mark.parametrize(
     ("max_rtol", "status"),
     mostly_full([(1e-3, "PASSED"), (1e-6, "INCORRECT_NUMERICAL")], (1e-6, "INCORRECT_NUMERICAL")),

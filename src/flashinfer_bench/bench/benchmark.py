@@ -25,6 +25,7 @@ from flashinfer_bench.bench.plan import (
 )
 from flashinfer_bench.bench.record import Run, begin_run, record, samples_of
 from flashinfer_bench.bench.resuming import Resume
+from flashinfer_bench.bench.unseen import UnseenJobs
 from flashinfer_bench.data import Solution, TraceSet
 from flashinfer_bench.errors import UnknownNameError, UsageError
 from flashinfer_bench.tensors import machine
@@ -75,12 +76,22 @@ def benchmark(
     run: Run,
     *,
     is_strict: bool = False,
+    unseen_count: int = 0,
+    seed: int | None = None,
     observe: Callable[[Progress], None] = lambda _: None,
 ) -> Iterator[Step]:
-    """Run the batches and record each job; the story of a benchmark."""
-    for ended in pool.run(batches, observe):
+    """Run the batches and record each job; the story of a benchmark.
+
+    A solution that passes is tried on `unseen_count` configurations more, which are a part of its last trace.
+    """
+    unseen = UnseenJobs(batches, count=unseen_count, seed=seed)
+    for ended in pool.run(unseen.batches, observe):
         finished, trace = _recorded(ended, run, is_strict=is_strict)
+        if finished.job.is_unseen:
+            unseen.note(finished.job, finished.outcome, trace)
+            continue
         if trace is not None:
+            trace = unseen.with_findings(trace, finished.job)
             store.append(
                 trace, samples=samples_of(finished.outcome), author=finished.job.solution.author
             )
@@ -211,7 +222,14 @@ class Benchmark:
             roots=self._trace_set.roots,
         )
         yield from benchmark(
-            store, pool, planned.batches, run, is_strict=self.config.strict, observe=observe
+            store,
+            pool,
+            planned.batches,
+            run,
+            is_strict=self.config.strict,
+            unseen_count=self.config.unseen,
+            seed=self.config.seed,
+            observe=observe,
         )
 
     def run_all(self, dump_traces: bool = True, resume: bool = False) -> TraceSet:

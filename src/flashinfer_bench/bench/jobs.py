@@ -46,8 +46,11 @@ class Job:
     """The key an earlier job had; each attempt draws its own when not given."""
     target: Target | None = None
     """Where it is to run; any device where not given."""
+    is_unseen: bool = False
+    """Whether its workload is none of the dataset's: it runs if all jobs of its batch before it passed."""
 
     @property
     def label(self) -> str:
         """Short text for progress and logs."""
-        return f"{self.solution.name} on {axes_text(self.workload.axes)}"
+        unseen = " (unseen)" if self.is_unseen else ""
+        return f"{self.solution.name} on {axes_text(self.workload.axes)}{unseen}"

@@ -264,6 +264,14 @@ class RunSettings(TimingSettings):
             "How solutions are sandboxed (docs/sandbox.md). `required`: `process`, or do not run."
         ),
     ] = "process"
+    unseen: Annotated[
+        CountOrNone,
+        _judged(
+            "Sizes that no workload of the run has, on which a solution that passed is tried too; one that is wrong or "
+            "slow there is marked `specialised`.",
+            metavar="N",
+        ),
+    ] = 0
     audit: Annotated[
         bool,
         _judged(

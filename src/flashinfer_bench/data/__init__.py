@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         RunInfo,
         StoppingInfo,
         Trace,
+        UnseenConfiguration,
+        UnseenInfo,
     )
     from flashinfer_bench.data.trace_set import TraceSet
     from flashinfer_bench.data.wording import utc_timestamp
@@ -104,6 +106,8 @@ __all__ = [
     "TraceRow",
     "TraceSet",
     "TraceSetSummary",
+    "UnseenConfiguration",
+    "UnseenInfo",
     "Workload",
     "append_jsonl_file",
     "load_json_file",
@@ -129,7 +133,7 @@ _NAMES_BY_MODULE = {
     "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
     "trace": "ClockInfo Correctness DeviceInfo EnergyInfo Environment Evaluation EvaluationStatus "
-    "HotTiming Note Performance Provenance RunInfo StoppingInfo Trace",
+    "HotTiming Note Performance Provenance RunInfo StoppingInfo Trace UnseenConfiguration UnseenInfo",
     "trace_set": "TraceSet",
     "wording": "utc_timestamp",
     "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",

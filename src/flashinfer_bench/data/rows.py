@@ -14,6 +14,7 @@ from flashinfer_bench.data.files import numbered_lines, without_torn_tail
 from flashinfer_bench.data.opening import LINES_BYTES, read_bytes
 from flashinfer_bench.data.parsing import TextPlace, UnknownKeys, parse
 from flashinfer_bench.data.trace import Trace
+from flashinfer_bench.data.wording import where_specialised
 from flashinfer_bench.data.workload import Workload
 from flashinfer_bench.errors import DatasetError
 
@@ -201,6 +202,8 @@ class TraceRow(msgspec.Struct, frozen=True, gc=False):
     hot_latency_ms: float | None = None
     energy_mj: float | None = None
     energy_interval_mj: tuple[float, float] | None = None
+    specialised: str | None = None
+    """Where the solution was wrong, or slow, on sizes that it had not seen; None where nowhere, or not tried."""
 
     @property
     def is_passed(self) -> bool:
@@ -328,6 +331,22 @@ class _Note(msgspec.Struct, gc=False):
     code: str
 
 
+class _UnseenAxes(msgspec.Struct, gc=False):
+    axes: dict[str, int]
+
+
+class _UnseenTry(msgspec.Struct, gc=False):
+    workload: _UnseenAxes
+    verdict: str
+    status: str | None = None
+    speedup_factor: float | None = None
+    predicted_speedup: float | None = None
+
+
+class _Unseen(msgspec.Struct, gc=False):
+    configurations: list[_UnseenTry] = []
+
+
 class _Evaluation(msgspec.Struct, gc=False):
     status: str
     environment: _Environment
@@ -336,6 +355,7 @@ class _Evaluation(msgspec.Struct, gc=False):
     performance: _Performance | None = None
     notes: list[Any] = []
     task_notes: list[_Note] = []
+    unseen: _Unseen | None = None
     provenance: _Provenance | None = None
 
 
@@ -438,6 +458,7 @@ def _row(
         performance.hot.latency_ms if performance.hot else None,
         performance.energy.call_mj if performance.energy else None,
         performance.energy.call_interval_mj if performance.energy else None,
+        where_specialised(evaluation.unseen),
     )
 
 

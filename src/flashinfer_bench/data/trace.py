@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, StrictBool
 from pydantic_core import CoreSchema, core_schema
 
 from flashinfer_bench.data.entity import (
@@ -301,6 +301,39 @@ class Provenance(Entity):
     """How a program came to the solution; absent where none says so."""
 
 
+class UnseenConfiguration(Entity):
+    """One configuration that no workload of the run had, and how the solution did on it."""
+
+    workload: Workload
+    """Its sizes and inputs; drawn when the run began."""
+    verdict: Literal["as_predicted", "wrong", "slow", "not_compared", "not_tried"]
+    """`wrong`: it did not pass; `slow`: less than half of the predicted speedup; `not_compared`: it passed, and there
+    is no interval to compare; `not_tried`: the reference, or the machine, could not."""
+    status: EvaluationStatus | None = Field(None, exclude_if=is_none)
+    """How the job ended; absent where it was not tried."""
+    evidence: str = Field("", exclude_if=is_empty)
+    """What was seen, or why it was not tried."""
+    speedup_factor: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """How many times faster the solution is than the reference here."""
+    speedup_interval: Interval | None = Field(None, exclude_if=is_none)
+    """95% interval of it."""
+    predicted_speedup: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """The lower of the lower ends of the speedups' intervals on the workloads nearest in size."""
+    seed: str | None = Field(None, pattern=r"^[0-9a-f]{16}$", exclude_if=is_none)
+    """Key of the inputs, as in `provenance`."""
+
+
+class UnseenInfo(Entity):
+    """Configurations that were tried once a solution had passed all its workloads of the run (`--unseen`)."""
+
+    specialised: StrictBool = False
+    """Whether it was wrong, or slow, on any of them."""
+    configurations: list[UnseenConfiguration] = Field(default_factory=list, exclude_if=is_empty)
+    """Each that was drawn."""
+    missing: str | None = Field(None, exclude_if=is_none)
+    """Why fewer were drawn than asked for."""
+
+
 _FLAT_PARTS: Mapping[str, tuple[str, ...]] = {
     "environment": ("hardware", "libs", "device", "threads"),
     "correctness": ("max_relative_error", "max_absolute_error", "extra"),
@@ -363,6 +396,8 @@ class Evaluation(Entity):
     """Things honest but worth knowing."""
     task_notes: list[Note] = Field(default_factory=list, exclude_if=is_empty)
     """How the task itself is weak, so that less than the work may pass; not the solution's fault."""
+    unseen: UnseenInfo | None = Field(None, exclude_if=is_none)
+    """In the last trace of a solution's jobs in a run with `--unseen`: how it did on sizes that it had not seen."""
     provenance: Provenance | None = Field(None, exclude_if=is_none)
     """What ties the trace to code, data and settings."""
 

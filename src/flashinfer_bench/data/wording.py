@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,6 +41,25 @@ def axes_text(axes: Mapping[str, int], *, none: str = "no axes") -> str:
     ('M=8, N=16', 'no axes')
     """
     return ", ".join(f"{name}={length}" for name, length in axes.items()) or none
+
+
+def where_specialised(unseen: Any) -> str | None:
+    """Say where a solution was wrong, or slow, among configurations that it had not seen; None where nowhere.
+
+    `unseen` is an `UnseenInfo`, or what a row reads of one.
+    """
+    found = [_failing_text(each) for each in (unseen.configurations if unseen else ())]
+    return "; ".join(filter(None, found)) or None
+
+
+def _failing_text(tried: Any) -> str:
+    where = axes_text(tried.workload.axes)
+    if tried.verdict == "wrong":
+        return f"{tried.status} at {where}"
+    if tried.verdict == "slow":
+        speedup, predicted = tried.speedup_factor or 0.0, tried.predicted_speedup or 0.0
+        return f"slow at {where}: {speedup:.3g}x, at least {predicted / 2:.3g}x expected"
+    return ""
 
 
 def sizes_text(axes: Mapping[str, int]) -> str:

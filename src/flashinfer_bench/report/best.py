@@ -20,7 +20,7 @@ from flashinfer_bench.text.numbers import (
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.report.standing import LeftOut, Standing, Tally
@@ -84,6 +84,8 @@ class Best:
     workloads: tuple[WorkloadResult, ...]
     tied: tuple[str, ...] = ()
     """Solutions that failed nowhere and whose interval overlaps its own: which is faster is not known."""
+    specialised: str | None = None
+    """Where it was wrong, or slow, on sizes that it had not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ def _contender(definition: str, tally: Tally, bounds: Bounds) -> Best | None:
         workloads_attempted=tally.workload_count,
         violations=tally.violation_count,
         workloads=tuple(_workload(row) for row in rows),
+        specialised=tally.specialised,
     )
 
 
@@ -236,6 +239,7 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
                     if any(best.tied for group in groups for best in group.best)
                     else []
                 ),
+                *specialised_legend([best.specialised for group in groups for best in group.best]),
             )
         )
     if unmeasured:
@@ -276,7 +280,17 @@ _COLUMNS: tuple[RowColumn[Best], ...] = (
         is_number=True,
     ),
     RowColumn("violations", lambda best: str(best.violations or ""), is_number=True),
+    RowColumn("specialised", lambda best: best.specialised or ""),
 )
+
+
+def specialised_legend(found: Iterable[str | None]) -> list[str]:
+    """Say what it means that a solution is specialised; nothing where none is."""
+    if not any(found):
+        return []
+    return [
+        "specialised: passed its workloads; wrong, or under half as fast as expected, on sizes it never saw (--unseen)"
+    ]
 
 
 def _tied_text(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data.wording import axes_text, sizes_text
+from flashinfer_bench.data.wording import axes_text, sizes_text, where_specialised
 from flashinfer_bench.report.beside import beside_facts, beside_latency
 from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.holdings import (
@@ -182,6 +182,7 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
                     performance.get("speedup_factor"), performance.get("speedup_interval")
                 ),
                 **beside_facts(beside_latency(_performance_of(performance))),
+                **_unseen_facts(evaluation.get("unseen")),
                 "peak memory": size_text(performance.get("peak_memory_bytes")),
                 "build": latency_text(performance.get("build_ms")),
                 "abs error": f"{correctness.get('max_absolute_error', NOTHING)}{beside}",
@@ -192,6 +193,26 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
     if evaluation["log"]:
         blocks += _source_blocks("Log", evaluation["log"])
     return tuple(blocks)
+
+
+def _unseen_facts(found: Mapping[str, Any] | None) -> dict[str, str]:
+    """Say how a solution did on configurations that it had not seen, a line each."""
+    if found is None:
+        return {}
+    from flashinfer_bench.data import UnseenInfo  # noqa: PLC0415  # pydantic
+
+    unseen = UnseenInfo.model_validate(found)
+    facts = {"unseen sizes": unseen.missing or "", "specialised": where_specialised(unseen) or ""}
+    for number, each in enumerate(unseen.configurations, start=1):
+        speedup = speedup_text(each.speedup_factor, each.speedup_interval)
+        expected = (
+            f"at least {each.predicted_speedup / 2:.3g}x expected" if each.predicted_speedup else ""
+        )
+        said = (each.verdict.replace("_", " "), speedup.strip("-"), expected, each.evidence)
+        facts[f"unseen {number}"] = f"{axes_text(each.workload.axes)}: " + ", ".join(
+            filter(None, said)
+        )
+    return facts
 
 
 def _performance_of(found: Mapping[str, Any]) -> Performance | None:
@@ -277,4 +298,5 @@ _TRACES: tuple[RowColumn[TraceRow], ...] = (
     RowColumn("hardware", lambda row: row.hardware),
     RowColumn("recorded", lambda row: row.timestamp),
     RowColumn("trace", lambda row: (row.trace_id or "")[:_SHORT_ID]),
+    RowColumn("specialised", lambda row: row.specialised or ""),
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.data.wording import axes_text, where_specialised
 from flashinfer_bench.judging.diagnosis import diagnosis_in
 from flashinfer_bench.report.beside import (
     BesideLatency,
@@ -17,7 +17,7 @@ from flashinfer_bench.report.beside import (
     beside_legend,
     summed_up,
 )
-from flashinfer_bench.report.best import largest
+from flashinfer_bench.report.best import largest, specialised_legend
 from flashinfer_bench.report.failures import (
     Failure,
     failure_of,
@@ -46,7 +46,7 @@ from flashinfer_bench.text.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from flashinfer_bench.data import Solution, Trace
+    from flashinfer_bench.data import Solution, Trace, UnseenInfo
     from flashinfer_bench.stats.intervals import Interval
 
 _PASSED = "PASSED"
@@ -54,6 +54,7 @@ _NOT_BUILT = "COMPILE_ERROR"
 INTERPRETED = "interpreted"
 DISTURBED = "disturbed"
 UNACCOUNTED = "unaccounted"
+SPECIALISED = "specialised"
 _EMPTY_AXIS = "empty_axis"
 _UNSTEADY = 1.5
 """An interval of a speedup that reaches over more than this factor is wide."""
@@ -111,6 +112,10 @@ class JobResult:
     """Whether two calls on the same inputs gave the same bits."""
     beside: BesideLatency | None = None
     """Hot caches, host time, launches and energy, as far as they were measured."""
+    specialised: str | None = None
+    """Where its solution was wrong, or slow, on sizes that it had not seen; in the last of its jobs."""
+    unseen: str | None = None
+    """How many such sizes were tried, and why no more; in the last of its jobs."""
 
     @property
     def is_unsteady(self) -> bool:
@@ -152,6 +157,7 @@ class JobResult:
             *self.notes,
             *((DISTURBED,) if self.disturbed else ()),
             *((UNACCOUNTED,) if self.is_unaccounted else ()),
+            *((SPECIALISED,) if self.specialised else ()),
             *self.task_notes,
         )
 
@@ -191,6 +197,8 @@ class SolutionResult:
     hardware: str = ""
     beside: BesideLatency | None = None
     """Medians over workloads."""
+    specialised: str | None = None
+    """Where it was wrong, or slow, on sizes that it had not seen."""
 
 
 def job_result(
@@ -239,7 +247,18 @@ def job_result(
         reference_interval_ms=performance.reference_interval_ms if performance else None,
         bitwise_repeatable=correctness.bitwise_repeatable if correctness else None,
         beside=beside_latency(performance),
+        specialised=where_specialised(evaluation.unseen),
+        unseen=_unseen_text(evaluation.unseen),
     )
+
+
+def _unseen_text(unseen: UnseenInfo | None) -> str | None:
+    """Say how many configurations were tried and passed as predicted, and why no more."""
+    if unseen is None:
+        return None
+    verdicts = Counter(each.verdict.replace("_", " ") for each in unseen.configurations)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    return "; ".join(filter(None, (counts, unseen.missing)))
 
 
 def with_log(result: JobResult, log: str) -> JobResult:
@@ -314,6 +333,8 @@ def job_line(result: JobResult) -> str:
         parts += [f"{name} {facts[name]}" for name in ("hot caches", "energy") if name in facts]
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
+    if result.specialised:
+        parts.append(f"specialised: {result.specialised}")
     if result.task_notes:
         parts.append(f"weak task: {', '.join(result.task_notes)}")
     return f"{result.status} {job}: {', '.join(parts)}"
@@ -376,6 +397,12 @@ def note_legend(results: Sequence[JobResult]) -> list[str]:
             "unaccounted: work worth more than half of the latency could lie outside of it unseen; "
             "`unaccounted_ms` (trace, `--json`) says how much"
         )
+    lines += specialised_legend([result.specialised for result in results])
+    lines += [
+        f"{result.solution} on unseen sizes: {result.specialised or result.unseen}"
+        for result in results
+        if result.unseen
+    ]
     return lines
 
 
@@ -410,6 +437,7 @@ def _solution_result(jobs: Sequence[JobResult]) -> SolutionResult:
         build_ms=max((job.build_ms or 0.0 for job in passed), default=0.0) or None,
         hardware=first.hardware,
         beside=summed_up([job.beside for job in timed]),
+        specialised=next((job.specialised for job in jobs if job.specialised), None),
     )
 
 
@@ -420,6 +448,7 @@ def _remarks(line: SolutionResult) -> str:
             *line.notes,
             *((DISTURBED,) if line.is_disturbed else ()),
             *((UNACCOUNTED,) if line.is_unaccounted else ()),
+            *((SPECIALISED,) if line.specialised else ()),
             *line.task_notes,
         )
     )

@@ -32,6 +32,8 @@ class Tally:
     passed: dict[str, TraceRow] = field(default_factory=dict)
     """The trace of each workload that passed."""
     failed: list[TraceRow] = field(default_factory=list)
+    specialised: str | None = None
+    """Where it was wrong, or slow, on sizes that it had not seen, by its newest traces."""
 
     @property
     def violation_count(self) -> int:
@@ -102,6 +104,10 @@ def standing(
     tallies: defaultdict[str, Tallies] = defaultdict(dict)
     for row in kept:
         _add(tallies[ALL_HARDWARE if mixes_hardware else row.hardware], row)
+    for row in newest:
+        tally = tallies[ALL_HARDWARE if mixes_hardware else row.hardware].get(row.definition, {})
+        if row.specialised and row.solution in tally:
+            tally[row.solution].specialised = row.specialised
     are_some_gone = left_out.interpreted or left_out.weak_tasks
     for row in every if are_some_gone else ():  # measured, though it counts for nothing
         tallies[ALL_HARDWARE if mixes_hardware else row.hardware].setdefault(row.definition, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.report.best import reason_blocks
+from flashinfer_bench.report.best import reason_blocks, specialised_legend
 from flashinfer_bench.report.scores.names import Family, ScoreName, parse_score
 from flashinfer_bench.report.scores.ranking import AuthorRank, Rankings, rankings
 from flashinfer_bench.report.scores.scoring import ScoreTable, score_blocks, score_tables
@@ -173,6 +173,15 @@ def _ranking_blocks(found: Rankings, baseline_author: str) -> list[Block]:
         blocks.append(rows_table(_RANKING, found.by_reference))
     if not found.by_baseline and not found.by_reference:
         blocks.append(paragraph("", "No author can be ranked: no solution was compared."))
+    found_where = [
+        where
+        for rank in (*found.by_baseline, *found.by_reference)
+        for where in rank.specialised.items()
+    ]
+    lines = [f"  {name}: {where}" for name, where in dict(found_where).items()]
+    if lines:
+        legend = specialised_legend(where for _, where in found_where)
+        blocks.append(paragraph("", *legend, *lines))
     return blocks + reason_blocks("without a baseline:", found.without_baseline)
 
 
@@ -189,6 +198,7 @@ _RANKING: tuple[RowColumn[AuthorRank], ...] = (
     RowColumn("definitions", lambda rank: str(rank.definitions), is_number=True),
     RowColumn("workloads", lambda rank: str(rank.workloads), is_number=True),
     RowColumn("violations", lambda rank: str(rank.violations or ""), is_number=True),
+    RowColumn("specialised", lambda rank: str(len(rank.specialised) or ""), is_number=True),
 )
 
 

@@ -200,7 +200,16 @@ class DeviceWorker:
         target = target_of(self._capability, config)
         jobs = jobs_for(grant.definition, grant.solution, grant.workloads, config, target)
         run = begin_run(threads=target.threads, label=config.label, root=None, roots=self._roots)
-        steps = benchmark(held, pool, [jobs], run, is_strict=config.strict, observe=held.observe)
+        steps = benchmark(
+            held,
+            pool,
+            [jobs],
+            run,
+            is_strict=config.strict,
+            unseen_count=config.unseen,
+            seed=config.seed,
+            observe=held.observe,
+        )
         for step in steps:
             if step.trace is None:
                 held.hand_in(

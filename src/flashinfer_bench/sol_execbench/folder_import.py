@@ -13,7 +13,7 @@ from flashinfer_bench.data.layout import name as part_of_path
 from flashinfer_bench.data.opening import path_inside
 from flashinfer_bench.data.trace import Trace
 from flashinfer_bench.data.trace_set import TraceSet
-from flashinfer_bench.data.workload import InputSpec, SafetensorsInput, ScalarInput
+from flashinfer_bench.data.workload import CustomInput, InputSpec, SafetensorsInput, ScalarInput
 from flashinfer_bench.decompose.process import (
     Refused,
     WorkDone,
@@ -67,9 +67,17 @@ class ImportSummary:
 
 
 def import_problems(
-    root: Path, staging: Path, trace_dir: Path | None = None, results: Sequence[Path] = ()
+    root: Path,
+    staging: Path,
+    trace_dir: Path | None = None,
+    results: Sequence[Path] = (),
+    *,
+    keeps_generators: bool = False,
 ) -> ImportSummary:
-    """Write a dataset of all problems below a folder; `results` are files and folders of results."""
+    """Write a dataset of all problems below a folder; `results` are files and folders of results.
+
+    With `keeps_generators` custom inputs stay custom, and the definition names the function that makes them.
+    """
     trace_set, imported = TraceSet.create(staging), ImportSummary()
     folders = problem_folders(root)
     named = NamedResults.read(results, [label_of(each) for each in folders], imported.left_out)
@@ -78,6 +86,8 @@ def import_problems(
         if problem is None:
             continue
         named.add_to(problem, imported.left_out)
+        if keeps_generators:
+            problem = _with_generator(problem)
         try:
             _import_problem(problem, trace_set, imported)
         except (DatasetError, UsageError) as error:
@@ -112,6 +122,12 @@ def _import_problem(problem: Problem, trace_set: TraceSet, imported: ImportSumma
     imported.notes.extend(problem.notes)
     _save_solutions(problem, trace_set, layout, imported)
     _add_traces(problem, [each for each, _ in made], trace_set, imported)
+
+
+def _with_generator(problem: Problem) -> Problem:
+    """Let the definition name the function for custom inputs."""
+    update = {"custom_inputs_entrypoint": problem.custom_inputs}
+    return replace(problem, definition=problem.definition.model_copy(update=update))
 
 
 def _renamed(problem: Problem, trace_set: TraceSet) -> Problem:
@@ -150,11 +166,15 @@ def _with_own_uuids(problem: Problem, trace_set: TraceSet) -> Problem:
 def _with_inputs(
     problem: Problem, blobs: Path, imported: ImportSummary
 ) -> Iterator[tuple[SolWorkload, dict[str, InputSpec]]]:
-    """Give the workloads, each with those of its inputs that the problem's function made."""
+    """Give the workloads, each with those of its inputs that the problem's function made, or is to make in each run."""
     wanted = {
         found.uuid: [name for name, each in found.inputs.items() if each.type == "custom"]
         for found in problem.workloads
     }
+    if problem.definition.custom_inputs_entrypoint is not None:
+        for found in problem.workloads:
+            yield found, {name: CustomInput() for name in wanted[found.uuid]}
+        return
     outcomes = dict(_made(problem, wanted, blobs))
     for found in problem.workloads:
         outcome = outcomes.get(found.uuid)

@@ -51,6 +51,7 @@ class CarriedJob(msgspec.Struct, frozen=True):
     config_hash: str
     files: dict[str, str]
     """The files of its workload: their hashes, by their names in the dataset."""
+    is_unseen: bool = False
 
 
 class Described(msgspec.Struct, frozen=True, tag=True):
@@ -97,6 +98,7 @@ def carried(jobs: Sequence[Job], files: Sequence[dict[str, str]]) -> bytes:
                 job.config.model_dump_json().encode(),
                 job.config_hash,
                 of_job,
+                job.is_unseen,
             )
             for job, of_job in zip(jobs, files, strict=True)
         ]
@@ -211,6 +213,7 @@ def _job(carried_job: CarriedJob) -> Job:
         Workload.model_validate_json(carried_job.workload),
         ResolvedEvalConfig.model_validate_json(carried_job.settings),
         carried_job.config_hash,
+        is_unseen=carried_job.is_unseen,
     )
 
 

@@ -17,6 +17,7 @@ from filelock import Timeout
 
 from flashinfer_bench.bench.attempts import Attempt, Keys
 from flashinfer_bench.bench.channel import ChannelClosed
+from flashinfer_bench.bench.outcomes import Passed, Skipped
 from flashinfer_bench.bench.parent.builds_ahead import BuildsAhead
 from flashinfer_bench.bench.parent.device_locks import PROCESSOR, device_lock
 from flashinfer_bench.bench.parent.events import Building, Lost, Progress, Reached, Started, Waiting
@@ -54,6 +55,7 @@ _FIRST = Attempt()
 
 Batch = Sequence["Job"]
 _T = TypeVar("_T")
+_NOT_ACCEPTED = Skipped("it did not pass all its workloads")
 _ANY: Mapping[str, Target] = MappingProxyType({})
 """Devices of which no target is known take any job."""
 
@@ -341,11 +343,16 @@ class _DeviceOwner:
 
     def _run_batch(self, handed: Handed, events: queue.SimpleQueue[_Event]) -> None:
         self._pool.await_builds(tuple(handed.left), self._own_arch, self._is_stopping)
+        has_failed = False
         while handed.left:
             job = handed.left[0]
             with self._device_to_myself(events):
-                events.put(Started(self._device, job))
-                outcome = self._run_surely(job, events)
+                if job.is_unseen and has_failed:
+                    outcome: Outcome = _NOT_ACCEPTED
+                else:
+                    events.put(Started(self._device, job))
+                    outcome = self._run_surely(job, events)
+            has_failed |= not (job.is_unseen or isinstance(outcome, Passed))
             assert self._opened is not None
             recorded = threading.Event()
             session = self._require_session()

@@ -27,6 +27,7 @@ LENGTHS: Mapping[int, str] = (
 """Lengths that are tried of each variable axis, and why."""
 _A_FEW = 7
 _MOST_BYTES = 1 << 28
+_MOST_BYTES_INTERPRETED = 1 << 24
 _STRIDED: tuple[Strided, ...] = ("padded", "transposed")
 
 
@@ -65,8 +66,14 @@ def edge_config(settings: BenchmarkConfig) -> BenchmarkConfig:
     return settings.model_copy(update=quick)
 
 
-def edge_suite(definition: Definition, workloads: Sequence[Workload]) -> EdgeSuite:
-    """Make the cases out of the smallest workload whose inputs are not stored: one axis, or one input, at a time."""
+def edge_suite(
+    definition: Definition, workloads: Sequence[Workload], *, is_interpreted: bool = False
+) -> EdgeSuite:
+    """Make the cases out of the smallest workload whose inputs are not stored: one axis, or one input, at a time.
+
+    A kernel that is interpreted gets small ones only: on others it would run out of time, whatever it is worth.
+    """
+    most_bytes = _MOST_BYTES_INTERPRETED if is_interpreted else _MOST_BYTES
     free = [each for each in workloads if not _is_stored(each)]
     if not free:
         raise UsageError(
@@ -82,8 +89,9 @@ def edge_suite(definition: Definition, workloads: Sequence[Workload]) -> EdgeSui
         except (DatasetError, ValueError) as error:
             left_out[why] = str(error)
             continue
-        if _size_bytes(definition, workload) > _MOST_BYTES:
-            left_out[why] = f"its tensors take more than {_MOST_BYTES >> 20} MiB"
+        if _size_bytes(definition, workload) > most_bytes:
+            because = ", too much for an interpreter" if is_interpreted else ""
+            left_out[why] = f"its tensors take more than {most_bytes >> 20} MiB{because}"
         else:
             found.append(EdgeCase(workload, about, why, count))
     found.sort(key=lambda each: (each.about, each.element_count))

@@ -29,13 +29,20 @@ def try_edges(
 ) -> tuple[EdgeReport, Collected]:
     """Run the suite of a definition; `retell` names the user's files in what is said."""
     from flashinfer_bench.bench import Benchmark  # noqa: PLC0415  # pydantic
+    from flashinfer_bench.bench.parent.pool import device_names  # noqa: PLC0415
+    from flashinfer_bench.bench.plan import is_stand_in  # noqa: PLC0415
     from flashinfer_bench.bench.tools.edge_cases import edge_config, edge_suite  # noqa: PLC0415
     from flashinfer_bench.data import Trace, TraceSet  # noqa: PLC0415
 
     held = trace_set.workloads.get(definition.name, [])
     if not held:
         raise UsageError(f"{definition.name} has no workloads to make cases of")
-    suite = edge_suite(definition, [trace.workload for trace in held])
+    kind = device_names(device)[0].partition(":")[0]
+    suite = edge_suite(
+        definition,
+        [trace.workload for trace in held],
+        is_interpreted=is_stand_in(solution, kind),
+    )
     cases = {case.workload.uuid: case for case in suite.cases}
     scratch = TraceSet(
         trace_set.root,

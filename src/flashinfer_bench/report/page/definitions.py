@@ -47,6 +47,8 @@ class SolutionLine:
     is_best: bool
     is_tied: bool
     """Whether its interval and the best one's overlap: which is faster is not known."""
+    specialised: str | None
+    """Where it was wrong, or slow, on sizes that it had not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,7 @@ def _line(
         violations=tally.violation_count,
         is_best=best is not None and chart.solution == best.solution,
         is_tied=best is not None and chart.solution in best.tied,
+        specialised=tally.specialised,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.scores.names import Family, parse_score
@@ -64,6 +64,8 @@ class AuthorLine:
     violations: int
     best: dict[str, str]
     """The author's best solution of each definition."""
+    specialised: Mapping[str, str] = field(default_factory=dict)
+    """Solutions that were wrong, or slow, on sizes that they had not seen, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,10 @@ def _scores(
 ) -> tuple[LeaderboardScore, ...]:
     ranks = rankings(tallies, baselines, baseline_author=baseline_author)
     best: dict[str, dict[str, str]] = {}
+    specialised: dict[str, str] = {}
     for rank in (*ranks.by_baseline, *ranks.by_reference):
         best.setdefault(rank.author, {}).update(rank.best_solutions)
+        specialised |= rank.specialised
     violations = _violations(tallies)
     return tuple(
         LeaderboardScore(
@@ -121,7 +125,7 @@ def _scores(
             f"speedup, {name}" if parse_score(name).family in _AS_RATIO else name,
             explanation,
             tuple(
-                _table(table, parse_score(name).family, violations, best)
+                _table(table, parse_score(name).family, violations, best, specialised)
                 for table in score_tables(
                     tallies, baselines, parse_score(name), baseline_author=baseline_author
                 )
@@ -144,6 +148,7 @@ def _table(
     family: Family,
     violations: Mapping[str, int],
     best: Mapping[str, dict[str, str]],
+    specialised: Mapping[str, str],
 ) -> Table:
     scored = tuple(
         AuthorLine(
@@ -156,6 +161,7 @@ def _table(
             workloads=line.workloads,
             violations=violations.get(line.author, 0),
             best=dict(sorted(best.get(line.author, {}).items())),
+            specialised=specialised,
         )
         for line in table.lines
     )

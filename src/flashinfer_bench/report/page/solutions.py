@@ -81,6 +81,8 @@ class ListedSolution:
     passed: int
     failed: int
     violations: int
+    specialised: str | None = None
+    """Where it was wrong, or slow, on sizes that it had not seen."""
 
 
 def lines(
@@ -100,6 +102,7 @@ def lines(
             passed=len(each.workloads),
             failed=each.failed,
             violations=each.violations,
+            specialised=content.standing.tallies[hardware][definition][each.solution].specialised,
         )
         for (hardware, definition), chart in drawn.items()
         for each in chart.solutions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ class AuthorRank:
     """The rank, or all that the intervals allow, as `1-3`."""
     interval: Interval | None = None
     """95%, of the average speedup."""
+    specialised: dict[str, str] = field(default_factory=dict)
+    """Which of the best solutions were wrong, or slow, on sizes that they had not seen, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,20 @@ def rankings(
             if score is not None:
                 scores.setdefault(key, {})[tally.solution] = score
     violations = _violations_by_author(tallies)
-    return Rankings(
-        ranked(against_baseline, violations), ranked(against_reference, violations), without
+    by_baseline, by_reference = (
+        tuple(_with_specialised(rank, tallies) for rank in ranked(scores, violations))
+        for scores in (against_baseline, against_reference)
     )
+    return Rankings(by_baseline, by_reference, without)
+
+
+def _with_specialised(rank: AuthorRank, tallies: Tallies) -> AuthorRank:
+    found = {
+        solution: where
+        for definition, solution in rank.best_solutions.items()
+        if (where := tallies[definition][solution].specialised)
+    }
+    return replace(rank, specialised=found)
 
 
 def score_by_baseline(tally: Tally, baseline: Tally) -> SolutionScore | None:

@@ -74,3 +74,14 @@ def test_stored_tensors_cannot_become_edge_cases() -> None:
 
     with pytest.raises(UsageError, match="has no workload without stored tensors"):
         edge_suite(PAIRS, [workload])
+
+
+def test_an_interpreted_kernel_gets_small_cases_and_the_others_are_named() -> None:
+    wide = Workload(axes={"rows": 1, "n": 1 << 16}, inputs={"x": RANDOM, "scale": RANDOM})
+
+    whole, small = (edge_suite(PAIRS, [wide], is_interpreted=each) for each in (False, True))
+
+    reason = "its tensors take more than 16 MiB, too much for an interpreter"
+    assert small.left_out["rows = 65 (one past 64)"] == reason
+    assert "rows = 17 (one past 16)" in [case.why for case in small.cases]
+    assert "rows = 257 (one past 256)" in [case.why for case in whole.cases]

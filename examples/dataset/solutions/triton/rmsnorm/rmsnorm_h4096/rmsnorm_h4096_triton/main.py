@@ -25,6 +25,8 @@ def run(hidden_states, weight, output):
     num_rows, hidden = hidden_states.shape
     if num_rows == 0:
         return
+    # The kernel counts on rows without gaps; of inputs that have none, `contiguous` copies nothing.
+    hidden_states, weight = hidden_states.contiguous(), weight.contiguous()
     # A row is work enough for a program on a GPU. Interpreted, a program costs a millisecond whatever its size.
     rows = 1 if hidden_states.is_cuda else min(triton.next_power_of_2(num_rows), 32)
     rmsnorm_rows[(triton.cdiv(num_rows, rows),)](

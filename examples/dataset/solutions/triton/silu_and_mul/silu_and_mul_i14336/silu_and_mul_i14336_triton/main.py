@@ -18,6 +18,7 @@ def run(gate_up, output):
     num_elements, width = output.numel(), output.shape[-1]
     if num_elements == 0:
         return
+    gate_up = gate_up.contiguous()  # the kernel counts on rows without gaps; copies only where there are some
     # Interpreted, a program costs a millisecond whatever its size.
     block = 1024 if gate_up.is_cuda else min(triton.next_power_of_2(num_elements), 131072)
     silu_and_mul_block[(triton.cdiv(num_elements, block),)](

@@ -32,6 +32,7 @@ def run(logits, temperature, probs):
     num_rows, vocab = logits.shape
     if num_rows == 0:
         return
+    logits = logits.contiguous()  # the kernel counts on rows without gaps; copies only where there are some
     # Interpreted, an operation costs 50 us whatever its size: then a block holds the row.
     block = 4096 if logits.is_cuda else min(triton.next_power_of_2(vocab), 131072)
     softmax_row[(num_rows,)](logits, probs, vocab, temperature, BLOCK=block, num_warps=8)

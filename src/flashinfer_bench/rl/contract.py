@@ -21,6 +21,8 @@ from flashinfer_bench.errors import (
 )
 from flashinfer_bench.rl.candidates import candidate_of
 from flashinfer_bench.rl.evidence import NOT_BUILT, verdict_of, violations_of
+from flashinfer_bench.rl.known_kernels import known_tasks
+from flashinfer_bench.rl.self_check import require_expected, self_check
 from flashinfer_bench.rl.splits import DeclaredSplits, chosen, require_split
 from flashinfer_bench.rl.verdicts import JudgeBudget, JudgeCost, KernelVerdict
 
@@ -68,6 +70,7 @@ class _JudgedKernel:
 class KernelJudge:
     """Judges kernels on one device; its workers stay until `close`, or the end of a `with` block.
 
+    With `self_check` it first judges kernels whose verdicts are known, and raises `SelfCheckError` where one differs.
     Raises `UsageError` for what cannot be asked (an unknown definition or split, a source without a function) and
     `DatasetError` for a faulty dataset. A lost device and a dead worker raise nothing: the verdict says so.
     """
@@ -78,17 +81,20 @@ class KernelJudge:
         *,
         device: str = "auto",
         config: BenchmarkConfig | None = None,
+        self_check: bool = False,
     ) -> None:
         found = settings.dataset_path() if dataset is None else dataset
         self.trace_set = found if isinstance(found, TraceSet) else TraceSet.from_path(str(found))
         self._splits = DeclaredSplits.of(self.trace_set.roots)
         self._device = device
         self._config = config or BenchmarkConfig.default(**QUICK)
+        self._is_unchecked = self_check
         self._benchmark: Benchmark | None = None
         self._scratch = TraceSet()
         self._known: dict[tuple[str, str, Split, int | None], KernelVerdict] = {}
 
     def __enter__(self) -> Self:
+        self._check_itself()
         return self
 
     def __exit__(
@@ -111,6 +117,10 @@ class KernelJudge:
             raise UnknownNameError("definition", name, self.trace_set.definitions)
         return self.trace_set.definitions[name]
 
+    def device_kind(self) -> str:
+        """Say what it judges on: `cpu` or `cuda`. Raises `DeviceError` where there is no such device."""
+        return self._require_benchmark().target.kind
+
     def judge(
         self,
         code: str | Path | Solution,
@@ -132,6 +142,7 @@ class KernelJudge:
 
         Equal content is judged once, by this judge.
         """
+        self._check_itself()
         began_s = time.monotonic()
         task, of, limits = (
             self.definition(definition),
@@ -156,6 +167,12 @@ class KernelJudge:
         fresh = {key: self._verdict(each, of, len(taken), began_s) for key, each in new.items()}
         self._known |= {key: each for key, each in fresh.items() if each.no_verdict is None}
         return [self._answer(key, fresh, began_s) for key in keys]
+
+    def _check_itself(self) -> None:
+        if self._is_unchecked:
+            with KernelJudge(known_tasks(), device=self._device, config=self._config) as known:
+                require_expected(self_check(known))
+            self._is_unchecked = False
 
     def _answer(
         self,

@@ -41,7 +41,11 @@ def _outcome(checked: CheckedKernel) -> str:
 def _told(checked: CheckedKernel) -> list[str]:
     if checked.is_as_expected:
         return [checked.found]
-    return [f"expected {checked.expected}", f"found {checked.found}", *checked.feedback.splitlines()]
+    return [
+        f"expected {checked.expected}",
+        f"found {checked.found}",
+        *checked.feedback.splitlines(),
+    ]
 
 
 def _headline(file: str, verdict: KernelVerdict) -> str:

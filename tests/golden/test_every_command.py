@@ -37,6 +37,8 @@ ELSEWHERE = {
     "tools": "JSON alone",
     "generate": "it asks a model: tests/flow/test_generate.py",
     "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
+    "agents self-check": "its verdicts are measured: tests/flow/test_self_check.py",
+    "export harbor": "tests/flow/test_harbor_tasks.py",
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

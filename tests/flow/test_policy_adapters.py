@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,20 +71,26 @@ def policy() -> Iterator[str]:
 
     class Scripted(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            message = {"role": "assistant", "content": left.pop(0)}
-            body = json.dumps(
-                {
-                    "id": "1",
-                    "object": "chat.completion",
-                    "created": 0,
-                    "model": "scripted",
-                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-                }
-            ).encode()
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            head = {"id": "1", "created": 0, "model": "scripted"}
+            words = {"role": "assistant", "content": left.pop(0)}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            part, kind = (
+                ("delta", "chat.completion.chunk")
+                if asked.get("stream")
+                else (
+                    "message",
+                    "chat.completion",
+                )
+            )
+            choice = {"index": 0, part: words, "finish_reason": "stop"}
+            text = json.dumps({**head, "object": kind, "choices": [choice], "usage": usage})
+            is_stream = part == "delta"
+            body = (f"data: {text}\n\ndata: [DONE]\n\n" if is_stream else text).encode()
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
+            self.send_header(
+                "Content-Type", "text/event-stream" if is_stream else "application/json"
+            )
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -152,15 +159,22 @@ def test_verifiers_gives_the_rewards_of_the_command_line(judged: Judged, policy:
     assert {n: t.reward for n, t in zip(ANSWERS, traces, strict=True)} == judged.rewards
 
 
+def scripted_model(*answers: str) -> Any:
+    """Inspect's own mock; it says how many tokens it used, or they are counted with a table from the network."""
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    outputs = [ModelOutput.from_content("mockllm/model", each) for each in answers]
+    for each in outputs:
+        each.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return get_model("mockllm/model", custom_outputs=outputs)
+
+
 def test_inspect_gives_the_rewards_of_the_command_line(judged: Judged, tmp_path: Path) -> None:
     inspect_ai = pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
-    from inspect_ai.model import ModelOutput, get_model
-
     from flashinfer_bench.rl.adapters.inspect_task import kernels
 
     task = kernels(**judged.settings, split="train", self_check=False)
-    outputs = [ModelOutput.from_content("mockllm/model", each) for each in ANSWERS.values()]
-    model = get_model("mockllm/model", custom_outputs=outputs)
+    model = scripted_model(*ANSWERS.values())
     logs = [
         inspect_ai.eval(task, model=model, log_dir=str(tmp_path), display="none")[0]
         for _ in ANSWERS
@@ -176,15 +190,13 @@ def test_inspect_leaves_a_sample_without_a_verdict_out_of_the_mean(
 ) -> None:
     inspect_ai = pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ModelOutput, get_model
 
     from flashinfer_bench.rl.adapters.inspect_task import kernel_reward
 
     lost = PolicyTasks(judged.dataset, device="cuda:99")
     sample = Sample(input="a kernel", metadata={"definition": "increment"})
     task = inspect_ai.Task(dataset=[sample], scorer=kernel_reward(lost))
-    outputs = [ModelOutput.from_content("mockllm/model", ANSWERS["right"])]
-    model = get_model("mockllm/model", custom_outputs=outputs)
+    model = scripted_model(ANSWERS["right"])
     (log,) = inspect_ai.eval(task, model=model, log_dir=str(tmp_path), display="none")
 
     score = log.samples[0].scores["kernel_reward"]

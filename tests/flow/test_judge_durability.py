@@ -86,6 +86,7 @@ def test_a_full_disk_is_no_verdict_and_the_same_kernel_is_judged_with_room(
     said = json.dumps(lost)
     assert verdicts is None or verdicts[0]["reward"] is None  # type: ignore[index]
     assert "No space left" in said or "full" in said, said
+    assert judged(root, file)["verdicts"][0]["right"] is True  # type: ignore[index]
 
 
 def test_rewards_through_the_service_are_those_of_the_command_line(
@@ -107,7 +108,7 @@ def test_rewards_through_the_service_are_those_of_the_command_line(
     assert [each.reward for each in found] == expected == [0.1, 0.0, -1.0]
     assert right.right
     assert right.reward is not None
-    assert 0.5 < right.reward <= 1
+    assert 0.5 <= right.reward <= 1  # the server's few runs give no interval, and so no gain
 
 
 def test_a_service_that_is_gone_is_no_verdict(served: Place) -> None:
@@ -124,12 +125,18 @@ def test_a_service_whose_worker_is_killed_and_does_not_return_is_no_verdict(
 ) -> None:
     pytest.importorskip("uvicorn", reason="the service's extra is not installed")
     with place(tmp_path, sizes=SIZES) as at:
+        tokens = {
+            scope: call("tokens", "add", scope, "--scopes", scope, "--store", at.store).stdout
+            for scope in ("worker", "submit")
+        }
+        (tmp_path / "worker.token").write_text(tokens["worker"])
+        token = tokens["submit"].strip()
         at.serve("--no-worker")
-        worker = at.work()
-        with at.client() as client:
+        worker = at.work("--token-file", str(tmp_path / "worker.token"))
+        with at.client(token) as client:
             wait_for(lambda: client.health().workers)
         kill(worker)
-        with ServiceJudge(at.url, at.dataset, most_wait_s=3.0) as judge:
+        with ServiceJudge(at.url, at.dataset, token=token, most_wait_s=3.0) as judge:
             lost = judge.judge(HONEST, "increment")
 
     assert (lost.reward, lost.cause) == (None, "service")

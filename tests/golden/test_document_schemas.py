@@ -41,6 +41,8 @@ ELSEWHERE = {
     "judge": "tests/flow/test_judge_contract.py",
     "agents-self-check": "tests/flow/test_self_check.py",
     "export-harbor": "tests/flow/test_harbor_tasks.py",
+    "profile": "tests/flow/test_profile.py",
+    "sanitize": "tests/flow/test_sanitize.py",
     "verify": "tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }

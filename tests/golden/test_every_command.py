@@ -39,6 +39,12 @@ ELSEWHERE = {
     "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
     "agents self-check": "its verdicts are measured: tests/flow/test_self_check.py",
     "export harbor": "tests/flow/test_harbor_tasks.py",
+    **dict.fromkeys(
+        ("profile", "profile --json"), "its tools' answers vary: tests/flow/test_profile.py"
+    ),
+    **dict.fromkeys(
+        ("sanitize", "sanitize --json"), "its tools' answers vary: tests/flow/test_sanitize.py"
+    ),
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

@@ -15,8 +15,8 @@ from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.examining.keeping import kept_report
 from flashinfer_bench.bench.examining.process import (
     ExaminationError,
+    ExaminedJob,
     Examiner,
-    Subject,
     examiner_of,
     with_flags,
 )
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
 OF_DEVICES: tuple[SanitizerTool, ...] = ("memcheck", "racecheck", "initcheck", "synccheck")
 OF_PROCESSORS: tuple[SanitizerTool, ...] = ("address", "undefined", "uninitialised")
+_PADDING = 1 << 20
+"""Bytes kept free behind each allocation: else a write beyond one lands in the next, which is no fault."""
 _FAULTS = 86
 """The exit code that tools are told to end with where they found something."""
 _OPTIONS = "halt_on_error=0:print_stacktrace=1:log_path={scratch}/faults"
@@ -86,7 +88,7 @@ def sanitize(
     with `Cancelled`. Raises `UsageError` for a tool that is of the other kind of device.
     """
     device_name = device_names(device)[0]
-    subject = Subject(
+    subject = ExaminedJob(
         definition=definition,
         solution=solution,
         workload=workload,
@@ -127,7 +129,9 @@ def sanitize(
         )
 
 
-def _chosen(subject: Subject, tools: Sequence[SanitizerTool] | None) -> tuple[SanitizerTool, ...]:
+def _chosen(
+    subject: ExaminedJob, tools: Sequence[SanitizerTool] | None
+) -> tuple[SanitizerTool, ...]:
     known = OF_DEVICES if subject.kind == "cuda" else OF_PROCESSORS
     wanted = tuple(dict.fromkeys(tools)) if tools else known
     foreign = [tool for tool in wanted if tool not in known]
@@ -169,6 +173,7 @@ def _under_compute_sanitizer(
     words = (
         *(program, "--tool", tool, "--error-exitcode", str(_FAULTS), "--print-limit", "1000"),
         *("--show-backtrace", "device", "--log-file", "{scratch}/faults.log"),
+        *(("--padding", str(_PADDING)) if tool == "memcheck" else ()),
     )
     environment = (
         ("HOME", "{scratch}"),
@@ -263,7 +268,7 @@ def _under_valgrind(examiner: Examiner) -> tuple[str, tuple[SanitizerFinding, ..
     return "valgrind", valgrind_findings(log, sources), log.encode()
 
 
-def _require_native(subject: Subject) -> None:
+def _require_native(subject: ExaminedJob) -> None:
     """Only C++ that exports through tvm-ffi can be called without Python around it."""
     solution = subject.solution
     binding = solution.spec.effective_binding

@@ -80,6 +80,7 @@ def test_without_one_kernel_the_reward_is_0_and_the_log_says_what_was_expected(
     assert "expected one file kernel.py, kernel.cpp or kernel.cu" in done.stdout
 
 
+@pytest.mark.full
 def test_without_a_verdict_there_is_no_reward(task: Path) -> None:
     script = task / "tests" / "test.sh"
     script.write_text(script.read_text().replace("--device cpu", "--device cuda:99"))
@@ -91,6 +92,7 @@ def test_without_a_verdict_there_is_no_reward(task: Path) -> None:
     assert "no verdict (device)" in done.stderr
 
 
+@pytest.mark.full
 def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
     root = write_dataset(tmp_path / "ds", sizes=SIZES)
 

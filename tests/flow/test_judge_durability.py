@@ -89,6 +89,7 @@ def test_a_full_disk_is_no_verdict_and_the_same_kernel_is_judged_with_room(
     assert judged(root, file)["verdicts"][0]["right"] is True  # type: ignore[index]
 
 
+@pytest.mark.full
 def test_rewards_through_the_service_are_those_of_the_command_line(
     served: Place, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_service_that_is_gone_is_no_verdict(served: Place) -> None:
     assert lost.no_verdict
 
 
+@pytest.mark.full
 def test_a_service_whose_worker_is_killed_and_does_not_return_is_no_verdict(
     tmp_path: Path,
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_judge_whose_time_limit_stops_right_kernels_refuses_to_start() -> None
     assert refused.value.exit_code == 4
 
 
+@pytest.mark.full
 def test_a_judge_that_passes_its_self_check_judges() -> None:
     held = dataset(sizes=SIZES)
 
@@ -75,6 +76,7 @@ def test_a_judge_that_passes_its_self_check_judges() -> None:
     assert verdict.right
 
 
+@pytest.mark.full
 def test_a_missing_compiler_is_skipped_and_not_taken_for_a_fault(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

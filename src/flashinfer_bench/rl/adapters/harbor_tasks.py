@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench import __version__
 from flashinfer_bench.data import SafetensorsInput, Trace, TraceSet, save_json_file, save_jsonl_file
+from flashinfer_bench.rl.adapters.harbor_templates import (
+    ASK,
+    DOCKERFILE,
+    SOLUTION,
+    TASK,
+    TEST,
+    WORK,
+)
 from flashinfer_bench.rl.splits import FILE
 
 if TYPE_CHECKING:
@@ -19,84 +27,6 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.rl.policy_tasks import PolicyTask, PolicyTasks
-
-WORK = "/app/kernel"
-"""Where the agent writes its kernel; the one folder that the verifier gets of the agent's container."""
-_TASK = """\
-schema_version = "1.1"
-artifacts = ["{work}"]
-
-[task]
-name = "flashinfer-bench/{name}"
-description = {description}
-
-[metadata]
-category = "kernels"
-definition = {definition}
-split = "{split}"
-
-[agent]
-timeout_sec = 3600.0
-
-[verifier]
-timeout_sec = 1800.0
-environment_mode = "separate"
-
-[environment]
-build_timeout_sec = 1800.0
-cpus = 2
-memory_mb = 8192
-storage_mb = 20480
-{gpus}"""
-_DOCKERFILE = """\
-FROM {image}
-RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-{torch}RUN pip install --no-cache-dir 'flashinfer-bench[{extra}]=={version}'
-RUN mkdir -p {work}
-WORKDIR {work}
-"""
-_TEST = """\
-#!/bin/bash
-# Judges the agent's kernel; writes no reward where there is no verdict, which Harbor takes as an error and not as a 0.
-# bash test.sh [FOLDER OF THE KERNEL] [FOLDER OF THE REWARD]
-work="${{1:-{work}}}"
-logs="${{2:-/logs/verifier}}"
-here="$(cd "$(dirname "$0")" && pwd)"
-mkdir -p "$logs"
-rm -f "$logs/reward.txt"
-shopt -s nullglob
-kernels=("$work"/kernel.*)
-if [ "${{#kernels[@]}}" -ne 1 ]; then
-  echo "expected one file kernel.py, kernel.cpp or kernel.cu in $work; found ${{#kernels[@]}}"
-  echo 0.0 > "$logs/reward.txt"
-  exit 0
-fi
-flashinfer-bench judge "${{kernels[0]}}" --definition {definition} --local "$here/dataset" \\
-  --split {split} --device {device} --json > "$logs/verdict.json"
-python3 - "$logs" <<'END'
-import json
-import pathlib
-import sys
-
-logs = pathlib.Path(sys.argv[1])
-document = json.loads((logs / "verdict.json").read_text())
-if "verdicts" not in document:
-    sys.exit(document["error"]["message"])
-(verdict,) = document["verdicts"]
-if verdict["reward"] is None:
-    sys.exit(f"no verdict ({{verdict['cause']}}): {{verdict['no_verdict']}}")
-(logs / "reward.txt").write_text(f"{{verdict['reward']!r}}\\n")
-END
-"""
-_SOLUTION = """\
-#!/bin/bash
-# The reference itself: right, and as fast as itself.
-cp "$(dirname "$0")/kernel.py" "${{1:-{work}}}/kernel.py"
-"""
-_ASK = """
-
-Write your kernel to `{work}/kernel.py`, `kernel.cpp` or `kernel.cu`: one file, which is all that is judged.
-"""
 
 
 @dataclass(slots=True)
@@ -143,11 +73,11 @@ def _write_task(place: Path, task: PolicyTask, definition: Definition, device: s
     for part in ("environment", "tests", "solution"):
         (place / part).mkdir(parents=True)
     quoted = {**values, "definition": json.dumps(definition.name)}
-    (place / "task.toml").write_text(_TASK.format(**quoted))
-    (place / "instruction.md").write_text(task.prompt + _ASK.format(work=WORK))
-    (place / "environment" / "Dockerfile").write_text(_DOCKERFILE.format(**values))
-    _write_script(place / "tests" / "test.sh", _TEST.format(**values, definition=definition.name))
-    _write_script(place / "solution" / "solve.sh", _SOLUTION.format(**values))
+    (place / "task.toml").write_text(TASK.format(**quoted))
+    (place / "instruction.md").write_text(task.prompt + ASK.format(work=WORK))
+    (place / "environment" / "Dockerfile").write_text(DOCKERFILE.format(**values))
+    _write_script(place / "tests" / "test.sh", TEST.format(**values, definition=definition.name))
+    _write_script(place / "solution" / "solve.sh", SOLUTION.format(**values))
     (place / "solution" / "kernel.py").write_text(definition.reference)
 
 

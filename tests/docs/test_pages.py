@@ -41,7 +41,10 @@ LINKED = [
     *(REPOSITORY / "examples").rglob("README.md"),
     *(REPOSITORY / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "benchmarks/README.md")),
 ]
-FOLLOWED = {"tracing.md"}  # by a test of its own, with the files its programs need
+FOLLOWED = {
+    "tracing.md",
+    "training-recipes.md",
+}  # by tests of their own, with what their programs need
 
 LONG = {"README.md-1", "decompose.md-0"}
 PYTHON = [

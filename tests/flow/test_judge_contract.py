@@ -18,7 +18,7 @@ from flashinfer_bench.errors import UsageError
 from flashinfer_bench.rl import JudgeBudget, KernelJudge
 from flashinfer_bench.rl.feedback import MOST_BYTES
 from tests.commands import call
-from tests.flow.kernels import HONEST, QUICK, dataset, write_dataset
+from tests.flow.kernels import HONEST, INCREMENT, QUICK, dataset, write_dataset
 from tests.golden.test_document_schemas import faults
 
 SIZES = (1000, 2000, 3000, 4000, 5000)
@@ -91,13 +91,24 @@ def test_feedback_names_the_fault_and_is_bounded(judging: KernelJudge) -> None:
     assert len(verdict.feedback.encode()) <= MOST_BYTES
 
 
-def test_a_spent_budget_is_no_verdict_where_the_kernel_is_not_slower(judging: KernelJudge) -> None:
-    verdict = judging.judge(
-        f"{HONEST}# budget\n", "increment", budget=JudgeBudget(device_seconds=1e-9)
-    )
+def test_a_spent_budget_is_no_verdict_on_a_faster_kernel_and_a_verdict_on_a_slower_one() -> None:
+    """The reference sleeps 3 ms: one kernel does not, and one sleeps 4 ms, which is no clear loss."""
+    waiting = "import time\n\ndef run(x):\n    time.sleep({})\n    return x + 1\n"
+    definition = INCREMENT.model_copy(update={"reference": waiting.format(0.003)})
+    held = dataset(sizes=SIZES, definition=definition)
 
-    assert verdict.cause == "budget" or verdict.stopped is not None
-    assert (verdict.reward is None) == (verdict.cause == "budget")
+    with KernelJudge(held, device="cpu", config=BenchmarkConfig.default(**QUICK)) as judge:
+        faster, slower = judge.judge_all(
+            [HONEST, waiting.format(0.004)], "increment", budget=JudgeBudget(device_seconds=1e-9)
+        )
+        enough = judge.judge(HONEST, "increment")
+
+    assert (faster.reward, faster.cause) == (None, "budget")
+    assert "raise the budget" in str(faster.no_verdict)
+    assert (slower.cause, slower.tried, slower.right) == (None, 1, False)
+    assert "device seconds were spent after 1 workloads" in str(slower.stopped)
+    assert slower.reward == pytest.approx(0.1 + 0.4 / 3)
+    assert (enough.right, enough.tried) == (True, 3)
 
 
 @pytest.mark.parametrize(("name", "said"), [("tset", "did you mean 'test'"), ("", "no split")])

@@ -37,6 +37,8 @@ ELSEWHERE = {
     "tools": "JSON alone",
     "generate": "it asks a model: tests/flow/test_generate.py",
     "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
+    "agents self-check": "its verdicts are measured: tests/flow/test_self_check.py",
+    "export harbor": "tests/flow/test_harbor_tasks.py",
     **dict.fromkeys(
         ("profile", "profile --json"), "its tools' answers vary: tests/flow/test_profile.py"
     ),

@@ -104,7 +104,7 @@ ORDER = (
         "unpack",
         "schema",
     ),
-    *("validate", "validate-render", "mcp", "tools", "generate"),
+    *("validate", "validate-render", "mcp", "tools", "generate", "agents"),
 )
 """Of the overview; what it does not know comes last, by name."""
 

@@ -1,4 +1,4 @@
-"""Verdicts as a page."""
+"""Verdicts and self-checks as pages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from flashinfer_bench.text.tables import heading, paragraph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashinfer_bench.rl.self_check import CheckedKernel
     from flashinfer_bench.rl.verdicts import KernelVerdict
     from flashinfer_bench.text.tables import Block, Page
 
@@ -19,6 +20,32 @@ def verdicts_page(files: Sequence[str], verdicts: Sequence[KernelVerdict]) -> Pa
     for file, each in zip(files, verdicts, strict=True):
         blocks += [heading(_headline(file, each)), paragraph(*_lines(each), "")]
     return tuple(blocks)
+
+
+def self_check_page(checked: Sequence[CheckedKernel]) -> Page:
+    """Show for each known kernel whether its verdict is what it must be."""
+    failed = sum(not each.is_as_expected for each in checked)
+    blocks: list[Block] = []
+    for each in checked:
+        blocks += [heading(f"{each.kernel}: {_outcome(each)}"), paragraph(*_told(each), "")]
+    last = f"{failed} of {len(checked)} known kernels got another verdict: no verdict of this machine can be trusted"
+    return (*blocks, paragraph(last if failed else "every verdict is as it must be"))
+
+
+def _outcome(checked: CheckedKernel) -> str:
+    if checked.is_skipped:
+        return "skipped"
+    return "as expected" if checked.is_as_expected else "NOT AS EXPECTED"
+
+
+def _told(checked: CheckedKernel) -> list[str]:
+    if checked.is_as_expected:
+        return [checked.found]
+    return [
+        f"expected {checked.expected}",
+        f"found {checked.found}",
+        *checked.feedback.splitlines(),
+    ]
 
 
 def _headline(file: str, verdict: KernelVerdict) -> str:

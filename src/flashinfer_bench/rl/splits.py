@@ -22,6 +22,8 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 FILE = "splits.json"
 _HELD_OUT = 0.2
 """Share of `validation`, and of `test`."""
+_FEWEST = 5
+"""With fewer definitions none is held out as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,31 @@ def split_of_workloads(
     return found
 
 
+def definitions_of(split: Split, names: Iterable[str], declared: DeclaredSplits) -> list[str]:
+    """Name the definitions of a split, in their order.
+
+    A fifth is `test` and a fifth `validation`, each by its own hash, so that a new definition moves no other. With
+    fewer than five undeclared ones each of these is of every split: their workloads are split all the same.
+    """
+    names = list(names)
+    free = [name for name in names if name not in declared.definitions]
+    if len(free) < _FEWEST:
+        return [name for name in names if declared.definitions.get(name, split) == split]
+    return [name for name in names if declared.definitions.get(name, _drawn(name)) == split]
+
+
+def _drawn(name: str) -> Split:
+    share = int.from_bytes(hashlib.sha256(f"definitions\0{name}".encode()).digest()[:8]) / 2**64
+    if share < _HELD_OUT:
+        return "test"
+    return "validation" if share < 2 * _HELD_OUT else "train"
+
+
 def chosen(
-    definition: Definition, workloads: Sequence[Workload], split: Split, declared: DeclaredSplits
+    definition: Definition,
+    workloads: Sequence[Workload],
+    split: Split,
+    declared: DeclaredSplits,
 ) -> list[Workload]:
     """Give the workloads of a split; `UsageError` where there are none, or the definition itself is held out."""
     own = declared.definitions.get(definition.name)

@@ -41,6 +41,12 @@ from flashinfer_bench.rl.screens import verdicts_page
     metavar="SECONDS",
     help="Device time of one kernel; looked at between workloads.",
 )
+@click.option(
+    "--ledger",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of verdicts: equal content is judged once by all who name it.",
+)
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
 @json_option
 @log_level_option
@@ -50,6 +56,7 @@ def judge(  # noqa: PLR0917  # click passes options by name
     local: tuple[str, ...],
     split: str,
     budget_s: float,
+    ledger: Path | None,
     device: str,
     as_json: bool,
 ) -> None:
@@ -67,7 +74,7 @@ def judge(  # noqa: PLR0917  # click passes options by name
     for path in paths:
         if not path.is_file():
             raise UsageError(f"{path}: no such file")
-    with KernelJudge(load_dataset(local), device=device) as judging:
+    with KernelJudge(load_dataset(local), device=device, ledger=ledger) as judging:
         budget = JudgeBudget(device_seconds=budget_s)
         verdicts = judging.judge_all(paths, definition, split, budget)
     is_lacking = any(each.no_verdict is not None for each in verdicts)

@@ -38,17 +38,26 @@ KERNELS = {
 }
 
 
-@pytest.fixture(scope="module")
-def ends() -> dict[str, Any]:
+def ends_on(device: str) -> dict[str, Any]:
+    """Judge each kernel on a device; give evaluations by its name."""
     backward = backward_of(FORWARD, SeenGradients(inputs=["x"], outputs=[0]))
     made = [solution(text, name=name, definition=backward.name) for name, text in KERNELS.items()]
+    anywhere = {"target_hardware": ["cpu", "cuda"]}
+    made = [
+        each.model_copy(update={"spec": each.spec.model_copy(update=anywhere)}) for each in made
+    ]
     held = dataset(*made, definition=backward)
     forward = Workload.model_validate({"axes": {"rows": 8}, "inputs": {"x": {"type": "random"}}})
     workload = workload_of(forward, backward)
     held.workloads[backward.name] = [Trace(definition=backward.name, workload=workload)]
-    with Benchmark(held, quick(), device="cpu") as benchmark:
+    with Benchmark(held, quick(), device=device) as benchmark:
         steps = list(benchmark.run(benchmark.plan(), dump_traces=False))
     return {step.job.solution.name: step.trace.evaluation for step in steps if step.trace}
+
+
+@pytest.fixture(scope="module")
+def ends() -> dict[str, Any]:
+    return ends_on("cpu")
 
 
 def test_a_gradient_by_hand_passes(ends: dict[str, Any]) -> None:

@@ -88,6 +88,8 @@ class WorkloadTolerance(Entity):
     """Share of elements that must match."""
     max_error_cap: PositiveFloat | None = Field(None, exclude_if=is_none)
     """Of the judge `summed`: largest absolute error of any element."""
+    max_precision_ratio: PositiveFloat | None = Field(None, exclude_if=is_none)
+    """Largest error, in units of the reference's own error against float64."""
     allow_negative_inf: StrictBool = Field(False, exclude_if=lambda allowed: not allowed)
     """Of the judge `summed`: whether `-inf` is right where both outputs have it."""
 

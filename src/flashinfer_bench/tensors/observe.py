@@ -1,9 +1,9 @@
 """A function is run on example inputs, in a process of its own, and what it takes and gives is noted.
 
-`python -m flashinfer_bench.tensors.observe FILE FUNCTION INPUTS FOLDER SECONDS` runs FUNCTION of FILE on what the
-function INPUTS of FILE gives (`-`: the first of `EXAMPLE_FUNCTIONS` that is there, else the parameters'
-defaults). It writes `seen.json` into FOLDER, with tensors that random numbers cannot stand for beside
-it; or `fault.json`, a sentence and a log.
+`python -m flashinfer_bench.tensors.observe FILE FUNCTION INPUTS FOLDER SECONDS [backward]` runs FUNCTION of
+FILE on what the function INPUTS of FILE gives (`-`: the first of `EXAMPLE_FUNCTIONS` that is there, else the
+parameters' defaults). It writes `seen.json` into FOLDER, with tensors that random numbers cannot stand for
+beside it; or `fault.json`, a sentence and a log. With `backward` it notes, too, what autograd can differentiate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from flashinfer_bench.data.scaffolding.definitions import SeenCall, SeenFunction, SeenValue
+from flashinfer_bench.data.scaffolding.definitions import (
+    SeenCall,
+    SeenFunction,
+    SeenGradients,
+    SeenValue,
+)
 from flashinfer_bench.data.scaffolding.reference_source import EXAMPLE_FUNCTIONS
 from flashinfer_bench.data.shapes import DType
 from flashinfer_bench.tensors.dtypes import dtype_name
@@ -38,7 +43,14 @@ class ObservationError(Exception):
     """The file cannot be observed; a sentence for its author."""
 
 
-def observe(path: Path, function: str, inputs_from: str | None, folder: Path) -> SeenFunction:
+def observe(
+    path: Path,
+    function: str,
+    inputs_from: str | None,
+    folder: Path,
+    *,
+    with_gradients: bool = False,
+) -> SeenFunction:
     """Run a function on every set of its example inputs."""
     module = _imported(path)
     called: Callable[..., Any] = getattr(module, function)
@@ -50,7 +62,35 @@ def observe(path: Path, function: str, inputs_from: str | None, folder: Path) ->
         if name not in given and parameter.default is not parameter.empty:
             notes.append(f"{name!r} is no input: it keeps its default, {parameter.default!r}")
     doc = (inspect.getdoc(called) or "").partition("\n")[0].strip()
-    return SeenFunction(calls, how, doc, list(dict.fromkeys(notes)))
+    gradients = _gradients(called, sets[0]) if with_gradients else None
+    return SeenFunction(calls, how, doc, list(dict.fromkeys(notes)), gradients)
+
+
+def _gradients(called: Callable[..., Any], arguments: Mapping[str, Any]) -> SeenGradients:
+    """Differentiate once, and note by which inputs that can be done."""
+    leaves = {
+        name: value.detach().clone().requires_grad_()
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+    }
+    with torch.enable_grad():
+        returned = called(**{**arguments, **leaves})
+    outputs = list(returned) if isinstance(returned, tuple | list) else [returned]
+    numbers = [n for n, output in enumerate(outputs) if output.requires_grad]
+    if not numbers:
+        raise ObservationError(
+            f"--backward: no output of {called.__name__!r} has a gradient by a float input; autograd must be "
+            "able to follow what it computes (no `detach`, no `no_grad`, no integers between)"
+        )
+    found = torch.autograd.grad(
+        [outputs[n] for n in numbers],
+        list(leaves.values()),
+        [torch.ones_like(outputs[n]) for n in numbers],
+        allow_unused=True,
+    )
+    return SeenGradients(
+        [name for name, each in zip(leaves, found, strict=True) if each is not None], numbers
+    )
 
 
 def _imported(path: Path) -> ModuleType:
@@ -220,12 +260,16 @@ def _stored(name: str, tensor: torch.Tensor, folder: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     """Write what was seen, or why nothing could be."""
-    path, function, inputs_from, folder, limit_s = arguments
+    path, function, inputs_from, folder, limit_s, *wanted = arguments
     stack = (Path(folder) / "stack.txt").open("w", encoding="utf-8")
     faulthandler.dump_traceback_later(float(limit_s), exit=True, file=stack)
     try:
         seen = observe(
-            Path(path), function, None if inputs_from == "-" else inputs_from, Path(folder)
+            Path(path),
+            function,
+            None if inputs_from == "-" else inputs_from,
+            Path(folder),
+            with_gradients="backward" in wanted,
         )
     except ObservationError as error:
         _write_fault(Path(folder), str(error), "")

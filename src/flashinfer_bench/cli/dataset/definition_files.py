@@ -48,6 +48,7 @@ class DefinitionOptions:
     inputs: str | None
     device: str
     as_json: bool = False
+    backward: bool = False
 
 
 def make_definition(options: DefinitionOptions) -> int:
@@ -59,31 +60,75 @@ def make_definition(options: DefinitionOptions) -> int:
     file = read_authors_file(Path(path).resolve(), function or None)
     with tempfile.TemporaryDirectory(prefix="flashinfer-bench-") as folder:
         how_long = f"{_OBSERVE_S:g} s; give it smaller example inputs"
-        seen = _seen(file, options.inputs, Path(folder), Patience(_OBSERVE_S, how_long))
+        patience = Patience(_OBSERVE_S, how_long)
+        seen = _seen(file, options.inputs, Path(folder), patience, backward=options.backward)
         drafted = _drafted(seen, file, options)
-        _require_new(root, drafted.definition)
+        further = _gradient_definitions(drafted.definition, seen)
+        for each in (drafted.definition, *further):
+            _require_new(root, each)
         _write(drafted, root, Path(folder))
+    gradients = [_gradient_draft(each, drafted, root) for each in further]
     findings = _checked(drafted, root, options)
+    for each in gradients:
+        found = _checked(each, root, options)
+        findings += [finding for finding in found if finding.code not in _BARE]
     is_sound = not any(finding.level == "error" for finding in findings)
     if options.as_json:
-        _show_json(drafted, root, findings, 0 if is_sound else 1)
+        _show_json([drafted, *gradients], root, findings, 0 if is_sound else 1)
         return 0 if is_sound else 1
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     title = f"definition {drafted.definition.name} of op type {drafted.definition.op_type}"
     file_name = Layout(root).definition_file(drafted.definition).name
-    lines = [*_summary(drafted, seen, root), *_finding_lines(findings, file_name)]
+    lines = [*_summary(drafted, seen, root), *_gradient_lines(gradients, root)]
+    lines += [*_finding_lines(findings, file_name)]
     lines += _tolerance_lines(drafted, seen, root, findings)
     lines += _next_step(drafted.definition, options) if is_sound else []
     screen.show((heading(title), paragraph(*lines)))
     return 0 if is_sound else 1
 
 
-def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_code: int) -> None:
+def _gradient_definitions(forward: Definition, seen: SeenFunction) -> list[Definition]:
+    from flashinfer_bench.data.scaffolding.gradients import (  # noqa: PLC0415
+        backward_of,
+        forward_backward_of,
+    )
+
+    if seen.gradients is None:
+        return []
+    return [backward_of(forward, seen.gradients), forward_backward_of(forward, seen.gradients)]
+
+
+def _gradient_draft(definition: Definition, forward: Draft, root: Path) -> Draft:
+    """Write a definition of gradients; its workloads are the forward one's, stored inputs included."""
+    from flashinfer_bench.data.scaffolding.definitions import Draft  # noqa: PLC0415
+    from flashinfer_bench.data.scaffolding.gradients import workload_of  # noqa: PLC0415
+
+    drafted = Draft(definition, [workload_of(each, definition) for each in forward.workloads], [])
+    _save(drafted, root)
+    return drafted
+
+
+def _gradient_lines(gradients: Sequence[Draft], root: Path) -> list[str]:
+    from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
+
+    lines = []
+    for each in gradients:
+        definition = each.definition
+        lines += ["", f"{Layout(root).definition_file(definition)}"]
+        lines += [f"inputs   {'; '.join(_tensor_texts(definition.inputs))}"]
+        lines += [f"outputs  {'; '.join(_tensor_texts(definition.outputs))}"]
+    return lines
+
+
+def _show_json(
+    drafts: Sequence[Draft], root: Path, findings: Sequence[Finding], exit_code: int
+) -> None:
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     layout = Layout(root)
-    made = {
+    drafted, *gradients = drafts
+    made: dict[str, object] = {
         "definition": drafted.definition.name,
         "op_type": drafted.definition.op_type,
         "file": str(layout.definition_file(drafted.definition)),
@@ -95,6 +140,11 @@ def _show_json(drafted: Draft, root: Path, findings: Sequence[Finding], exit_cod
             for each in findings
         ],
     }
+    if gradients:
+        made["gradients"] = [
+            {"definition": each.name, "file": str(layout.definition_file(each))}
+            for each in (draft.definition for draft in gradients)
+        ]
     screen.show_json({"schema_version": 1, "new": made}, exit_code)
 
 
@@ -127,7 +177,14 @@ def definition_for(reference: Path, root: Path, *, limit_s: float) -> Definition
     return drafted.definition
 
 
-def _seen(file: AuthorsFile, inputs: str | None, folder: Path, patience: Patience) -> SeenFunction:
+def _seen(
+    file: AuthorsFile,
+    inputs: str | None,
+    folder: Path,
+    patience: Patience,
+    *,
+    backward: bool = False,
+) -> SeenFunction:
     """Run the author's file in a process that may load torch; what it prints goes to stderr."""
     import msgspec  # noqa: PLC0415
 
@@ -138,6 +195,7 @@ def _seen(file: AuthorsFile, inputs: str | None, folder: Path, patience: Patienc
         raise MissingPackageError("torch", extra="torch", needed_for="running the function")
     command = [sys.executable, "-m", "flashinfer_bench.tensors.observe", str(file.path)]
     command += [file.function, inputs or "-", str(folder), str(patience.limit_s)]
+    command += ["backward"] if backward else []
     answer, fault, stack = (folder / name for name in ("seen.json", "fault.json", "stack.txt"))
     try:
         longest_s = _STARTING_S + patience.limit_s
@@ -220,11 +278,16 @@ def _require_new(root: Path, definition: Definition) -> None:
 
 def _write(drafted: Draft, root: Path, folder: Path) -> None:
     """Write stored inputs, the definition and its workloads."""
+    definition = drafted.definition
+    drafted.workloads = [_with_blobs(each, definition, folder, root) for each in drafted.workloads]
+    _save(drafted, root)
+
+
+def _save(drafted: Draft, root: Path) -> None:
     from flashinfer_bench.data import Trace, save_json_file, save_jsonl_file  # noqa: PLC0415
     from flashinfer_bench.data.layout import Layout  # noqa: PLC0415
 
     definition, layout = drafted.definition, Layout(root)
-    drafted.workloads = [_with_blobs(each, definition, folder, root) for each in drafted.workloads]
     save_json_file(definition, layout.definition_file(definition))
     traces = [Trace(definition=definition.name, workload=each) for each in drafted.workloads]
     save_jsonl_file(traces, layout.workload_file(definition))

@@ -44,6 +44,7 @@ def new() -> None:
     examples=[
         "flashinfer-bench new definition --from my_ops.py::rmsnorm --local my_dataset",
         "flashinfer-bench new definition --from my_ops.py::rmsnorm --axes x=tokens,hidden weight=hidden",
+        "flashinfer-bench new definition --from my_ops.py::rmsnorm --backward --local my_dataset",
     ],
 )
 @click.argument("name", required=False)
@@ -70,6 +71,11 @@ def new() -> None:
     help="Function of the file that gives example inputs.  "
     "[default: example_inputs, get_inputs, or the parameters' defaults]",
 )
+@click.option(
+    "--backward",
+    is_flag=True,
+    help="Also define its gradients: NAME_backward, and NAME_forward_backward for both in one call.",
+)
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
 @json_option
 @log_level_option
@@ -80,6 +86,11 @@ def definition(**options: Any) -> None:
     (or a tuple) of tensors and numbers, or several of them. Lengths that differ between these become variable
     axes, the others constants. The whole file becomes the reference. At the end the reference is run as a
     benchmark would run it.
+
+    With --backward two more are made. NAME_backward takes the inputs and a gradient `grad_<output>` for each
+    differentiable output, and gives `grad_<input>` for each float input that an output depends on.
+    NAME_forward_backward gives the outputs, too. References use autograd; their workloads bound the error
+    against float64.
 
     Exits with 1 if the new definition fails its own check.
     """

@@ -45,6 +45,15 @@ class SeenCall(msgspec.Struct, frozen=True):
     outputs: list[SeenValue]
 
 
+class SeenGradients(msgspec.Struct, frozen=True):
+    """What of a function autograd can differentiate."""
+
+    inputs: list[str]
+    """Float inputs that some output depends on."""
+    outputs: list[int]
+    """Numbers of the outputs that have a gradient."""
+
+
 class SeenFunction(msgspec.Struct, frozen=True):
     """What running a function showed."""
 
@@ -53,6 +62,8 @@ class SeenFunction(msgspec.Struct, frozen=True):
     """Where the example inputs came from."""
     doc: str = ""
     notes: list[str] = []
+    gradients: SeenGradients | None = None
+    """Only where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,10 @@ def join(place: RankPlace, device: str, listener: int | None) -> None:
 
 
 def _run_each_once(device: torch.device, rank: int, count: int) -> None:
-    for elements in (_ELEMENTS, _ELEMENTS << 12):  # libraries choose other ways for other sizes
+    sizes = [_ELEMENTS]
+    if device.type == "cuda":  # NCCL connects in other ways for large messages
+        sizes.append(_ELEMENTS << 12)
+    for elements in sizes:
         own = torch.ones(elements * count, device=device)
         parts = list(own.chunk(count))
         dist.all_reduce(own)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from flashinfer_bench.errors import UsageError
+
 if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Job
+    from flashinfer_bench.data import Definition
 
 Backend = Literal["gloo", "nccl"]
 
@@ -18,6 +21,15 @@ UNCHECKED = (
     "task_notes",
 )
 """What is looked at in other jobs and not in those of several ranks; traces name it."""
+
+
+def require_one_rank(definition: Definition, what: str) -> None:
+    """Refuse what looks at one process only."""
+    if definition.world_size is not None:
+        raise UsageError(
+            f"{definition.name} has {definition.world_size} ranks, and {what} looks at one process; "
+            "`run`, `check` and `replay` run all ranks"
+        )
 
 
 def backend_of(device: str) -> Backend:

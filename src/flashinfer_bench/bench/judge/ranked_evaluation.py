@@ -346,9 +346,10 @@ class RankedEvaluation:
         name, notes = group.links[0].name, tuple(found.notes())
         if not found.is_good:
             return found.wrong(found.verdict.explanation, participant=name)
-        hidden = self._hidden_work()
-        if hidden is not None:
-            noisy = self._conditions.is_noisy
+        beside = self._beside()
+        if beside.hidden_ns is not None:
+            noisy, latency_ns = self._conditions.is_noisy, group.timings.latency_ns
+            hidden = _hidden_work(beside.hidden_ns, latency_ns)
             return Suspect(found.errors(), (hidden,), notes, participant=name, is_disturbed=noisy)
         timings = group.timings
         return Passed(
@@ -356,7 +357,7 @@ class RankedEvaluation:
             samples=tuple(self._samples_of(each) for each in self._timed),
             notes=notes,
             bytes_moved=self._call_bytes,
-            unaccounted_ns=self._unaccounted_ns(),
+            unaccounted_ns=beside.unaccounted_ns,
             machine=MachineConditions(
                 self._conditions.discarded,
                 self._conditions.ranges,
@@ -380,37 +381,47 @@ class RankedEvaluation:
             launches=median_of_known(group.timings.launches),
         )
 
-    def _hidden_work(self) -> JobNote | None:
-        """Say so where even quick samples had more beside their reported time than slow ones of the reference."""
-        beside = self._quartiles()
-        if beside is None:
-            return None
-        (own_low, _), (_, trusted_high) = beside
-        latency_ns = self._solution.timings.latency_ns
-        hidden_ns = own_low - trusted_high
-        if hidden_ns <= _TOLERATED_SHARE * latency_ns:
-            return None
-        evidence = (
-            f"{hidden_ns / 1e3:.0f} us of a call lie beside the reported {latency_ns / 1e3:.0f} us: preparing and "
-            "committing take that much longer than for the reference"
-        )
-        return JobNote("hidden_work", evidence)
+    def _beside(self) -> WorkBeside:
+        """Compare what lay beside reported times, where the reference was timed, too."""
+        if not self._rules.is_audited or len(self._timed) < 2:  # noqa: PLR2004
+            return WorkBeside()
+        own, trusted = self._solution.beside_ns, self._reference.beside_ns
+        return work_beside(own, trusted, self._solution.timings.latency_ns)
 
-    def _unaccounted_ns(self) -> float | None:
-        """The work per call that could lie beside the reported time: the gap between two quartiles, at least 0."""
-        beside = self._quartiles()
-        return None if beside is None else max(0.0, beside[0][1] - beside[1][0])
 
-    def _quartiles(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """First and third quartile of what lies beside reported times: the solution's, then the reference's."""
-        is_compared = self._rules.is_audited and len(self._timed) > 1
-        if not is_compared or min(len(each.beside_ns) for each in self._timed) < 2:  # noqa: PLR2004
-            return None
-        own, trusted = (
-            statistics.quantiles(each.beside_ns, n=4, method="inclusive")
-            for each in (self._solution, self._reference)
-        )
-        return (own[0], own[2]), (trusted[0], trusted[2])
+@dataclass(frozen=True, slots=True)
+class WorkBeside:
+    """Work per call that lies, or could lie, beside the reported time; None where nobody can tell."""
+
+    hidden_ns: float | None = None
+    """What certainly does, where that is more than is tolerated."""
+    unaccounted_ns: float | None = None
+
+
+def work_beside(
+    own_ns: Sequence[float], trusted_ns: Sequence[float], latency_ns: float
+) -> WorkBeside:
+    """Compare what the cycles of a solution's samples took beside their reported time with those of the reference.
+
+    Hidden: its first quartile is above the reference's third one, by more than a tenth of the latency. Unaccounted:
+    how far its third quartile is above the reference's first one.
+    """
+    if min(len(own_ns), len(trusted_ns)) < 2:  # noqa: PLR2004
+        return WorkBeside()
+    own, trusted = (
+        statistics.quantiles(each, n=4, method="inclusive") for each in (own_ns, trusted_ns)
+    )
+    hidden_ns = own[0] - trusted[2]
+    is_much = hidden_ns > _TOLERATED_SHARE * latency_ns
+    return WorkBeside(hidden_ns if is_much else None, max(0.0, own[2] - trusted[0]))
+
+
+def _hidden_work(hidden_ns: float, latency_ns: float) -> JobNote:
+    evidence = (
+        f"{hidden_ns / 1e3:.0f} us of a call lie beside the reported {latency_ns / 1e3:.0f} us: preparing and "
+        "committing take that much longer than for the reference"
+    )
+    return JobNote("hidden_work", evidence)
 
 
 def _whole(outputs: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +24,7 @@ from flashinfer_bench.bench.parent.device_locks import device_lock
 from flashinfer_bench.bench.parent.pool import LocalPool
 from flashinfer_bench.bench.plan import plan
 from flashinfer_bench.bench.sandbox.policy import Sandbox
-from flashinfer_bench.bench.several_ranks import require_one_rank
+from flashinfer_bench.bench.several_ranks import UNCHECKED, require_one_rank
 from flashinfer_bench.data import Definition
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors.devices import Cpu
@@ -161,6 +163,14 @@ def test_work_in_half_of_the_calls_counts_as_unaccounted() -> None:
     half = [*QUIET[:20], *[each + 500.0 for each in QUIET[20:]]]
 
     assert work_beside(half, QUIET, 100.0).unaccounted_ns > 400.0
+
+
+def test_the_page_names_what_is_not_looked_at() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "several-ranks.md").read_text(encoding="utf-8")
+
+    told = re.findall(r"^\| `(\w+)` \| .*$", page.split("| `unchecked` |")[1], re.MULTILINE)
+
+    assert tuple(told) == UNCHECKED
 
 
 class _Idle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from flashinfer_bench.bench import Benchmark
 from flashinfer_bench.bench.plan import Selection
 from flashinfer_bench.bench.several_ranks import UNCHECKED
 from flashinfer_bench.data import Definition, Evaluation, Trace, TraceSet, Workload
+from tests import warm
 from tests.flow.kernels import quick, solution
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "several_ranks"
@@ -47,6 +49,11 @@ SOLUTIONS = {
     "scales_before_it_adds": """
         def run(x, scale):
             return total_of(x * scale)
+        """,
+    "takes_its_time": """
+        def run(x, scale):
+            time.sleep(0.1)
+            return total_of(x) * scale
         """,
     "wrong_on_one": """
         def run(x, scale):
@@ -109,6 +116,15 @@ SOLUTIONS = {
             for name in os.listdir("/proc"):
                 if name.isdigit() and int(name) != os.getpid():
                     open(f"/proc/{name}/mem", "rb")
+            return total_of(x) * scale
+        """,
+    "slows_its_clock": """
+        import flashinfer_bench.bench.timing.wall as wall
+
+        real = wall._now_ns
+        wall._now_ns = lambda: real() // 50
+
+        def run(x, scale):
             return total_of(x) * scale
         """,
     "leaves_something_running": """
@@ -186,6 +202,7 @@ def test_ranks_that_add_up_pass_and_are_timed_against_the_reference(
     assert found.performance.ranks.unchecked == list(UNCHECKED)
     assert found.provenance is not None
     assert found.provenance.sandbox == "process"  # every measure was in force
+    assert not found.log
 
 
 @pytest.mark.full
@@ -220,6 +237,14 @@ def test_a_rank_that_is_wrong_is_named(benchmark: Benchmark, name: str, rank: st
 
     assert found.status == "INCORRECT_NUMERICAL"
     assert f"{rank}, trial 0" in found.log
+
+
+@pytest.mark.full
+def test_a_rank_that_slows_its_clock_is_found(benchmark: Benchmark) -> None:
+    found = evaluated(benchmark, "slows_its_clock")
+
+    assert found.status == "INCORRECT_NUMERICAL"
+    assert "tampered_harness: rank 0" in found.log
 
 
 def test_a_timed_call_that_is_wrong_is_found(benchmark: Benchmark) -> None:
@@ -271,6 +296,22 @@ def test_the_next_job_runs_after_a_rank_left_a_process(benchmark: Benchmark) -> 
     after = evaluated(benchmark, "gathers")
 
     assert (left.status, after.status) == ("PASSED", "PASSED")
+
+
+@pytest.mark.full
+def test_a_job_is_played_again_where_the_judge_is_killed() -> None:
+    settings = quick(iterations=20, threads=2)
+    with Benchmark(dataset(), settings, device="cpu") as benchmark:
+        evaluated(benchmark, "gathers")
+        (judge,) = warm.newest_server().children()
+        killing = threading.Timer(1.0, judge.kill)
+
+        killing.start()
+        found = evaluated(benchmark, "takes_its_time")
+        killing.join()
+
+    assert found.status == "PASSED", found.log
+    assert not judge.is_running()
 
 
 def test_a_reference_whose_rank_ends_is_the_dataset_s_fault() -> None:

@@ -296,6 +296,9 @@ class Launcher:
             for worker in workers:
                 self.kill(worker)
             raise failed
+        for worker in workers:
+            worker.log.drain()
+            worker.log.take()  # what libraries said while ranks met is nobody's doing
         return workers
 
     def _ask_for_ranks(

@@ -31,7 +31,7 @@ from flashinfer_bench.bench.protocol import ParticipantPlan
 from flashinfer_bench.compile.sources import reference_solution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.candidates import CandidateProcess, Candidates
@@ -44,10 +44,19 @@ _NOTICE_S = 0.5
 class RankedParticipants:
     """The ranks of a solution and of the reference, for one attempt at one job."""
 
-    def __init__(self, launcher: Launcher, candidates: Candidates, judge: Worker) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        candidates: Candidates,
+        judge: Worker,
+        *,
+        is_there: Callable[[], bool],
+    ) -> None:
+        """Start nothing yet; `is_there` tells whether the judge is still the one they are connected to."""
         self._launcher = launcher
         self._candidates = candidates
         self._judge = judge
+        self._is_judge_there = is_there
         self._reference: list[CandidateProcess] = []
         self._solution: list[CandidateProcess] = []
         self.has_lost_a_trusted_one = False
@@ -78,8 +87,9 @@ class RankedParticipants:
 
     def end(self) -> None:
         """Kill all ranks, and whatever they left running."""
+        judge = self._judge if self._is_judge_there() else None
         for process in self:
-            self._candidates.end(process, self._judge)
+            self._candidates.end(process, judge)
         self._reference, self._solution = [], []
 
     def plans(self, job: Job) -> list[ParticipantPlan]:

@@ -314,7 +314,10 @@ class Session:
             return lack
         self.end_candidate()
         self._reference.drop()
-        ranks = RankedParticipants(self._launcher, self._candidates, self._require_judge())
+        judge = self._require_judge()
+        ranks = RankedParticipants(
+            self._launcher, self._candidates, judge, is_there=lambda: self._judge is judge
+        )
         try:
             ended = ranks.start(job, self.devices_of(job))
             number = self.attempt.number + 1
@@ -585,6 +588,10 @@ class Session:
 
     def _completed(self, decision: Decision, process: CandidateProcess) -> Outcome | Suspect:
         """Add to what the judge decided what only the parent knows: the log, and how a process ended."""
+        if isinstance(decision, DatasetFault):
+            self._reference.drop()
+            self.end_candidate()  # on such inputs it may have ended, or hang
+            return decision
         worker = process.worker
         worker.log.drain()
         match decision:
@@ -605,10 +612,6 @@ class Session:
             case Aborted():
                 return self._after_abort(decision, process)
             case Skipped():
-                return decision
-            case DatasetFault():
-                self._reference.drop()
-                self.end_candidate()  # on such inputs it may have ended, or hang
                 return decision
 
     def _after_abort(self, aborted: Aborted, process: CandidateProcess) -> Outcome:

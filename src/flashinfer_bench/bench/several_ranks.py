@@ -62,6 +62,8 @@ def why_not_here(job: Job, *, kind: str, device_count: int, sandbox: str) -> str
         return "has several ranks; --launch graph is for one"
     if kind == "cpu" and job.config.cache in ("cold", "both"):
         return "has several ranks; on a CPU they are timed with hot caches only (--cache hot)"
+    if job.config.lock_clocks:
+        return "has several ranks; --lock-clocks holds the clocks of one card"
     if job.config.cache == "both":
         return "has several ranks; --cache both is for one"
     return None

@@ -65,6 +65,7 @@ def test_a_job_is_planned_where_there_is_a_place_for_each_rank(target: Target) -
         (CPU, {"cache": "cold"}, "--cache hot"),
         (TWO_CARDS, {"launch": "graph"}, "--launch graph"),
         (TWO_CARDS, {"cache": "both"}, "--cache both"),
+        (TWO_CARDS, {"lock_clocks": True}, "--lock-clocks"),
     ],
 )
 def test_a_way_of_timing_that_several_ranks_do_not_have_is_named(

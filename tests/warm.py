@@ -21,6 +21,8 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -167,6 +169,14 @@ def _serve_forks(descriptor: int) -> None:
     os.environ["TMPDIR"] = request.decode()
     tempfile.tempdir = None
     server.serve(channel, Path(request.decode()))
+
+
+def newest_server() -> psutil.Process:
+    """The fork server that was started last: its own program, or a fork of a template."""
+    children = psutil.Process().children()
+    kinds = {"flashinfer_bench.bench.worker", __file__}
+    servers = [each for each in children if kinds & {*each.cmdline()}]
+    return max(servers, key=lambda each: each.create_time())
 
 
 if __name__ == "__main__":

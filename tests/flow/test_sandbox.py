@@ -279,17 +279,9 @@ def surroundings(
     return accepted, places
 
 
-def newest_server() -> psutil.Process:
-    """The fork server that was started last; see `tests/warm.py` for how."""
-    children = psutil.Process().children()
-    kinds = {"flashinfer_bench.bench.worker", warm.__file__}
-    servers = [each for each in children if kinds & {*each.cmdline()}]
-    return max(servers, key=lambda each: each.create_time())
-
-
 def workers() -> list[psutil.Process]:
     """The judge, then the candidates."""
-    return sorted(newest_server().children(), key=lambda each: each.create_time())
+    return sorted(warm.newest_server().children(), key=lambda each: each.create_time())
 
 
 def state(places: dict[str, object]) -> dict[str, object]:
@@ -369,7 +361,7 @@ def test_it_starts_with_its_channel_and_its_log_only(world: World) -> None:
 
 def test_its_temporary_folder_goes_with_it_however_deep(world: World) -> None:
     world.benchmark.run_solution(solution(HONEST, name="one_more"), dump_traces=False)
-    server = newest_server()
+    server = warm.newest_server()
     folder = Path(server.cmdline()[-1])
 
     nested = list(folder.glob("candidate-*/d"))

@@ -189,11 +189,16 @@ class Benchmark:
         """Where jobs will run on each device, as far as can be told without starting anything; each must be there."""
         if self._far_targets is not None:
             return self._far_targets
+        hardware = {name: hardware_of(name) for name in self.devices}
         return {
             name: Target(
-                name.partition(":")[0], hardware_of(name), self._threads, arch=self.config.arch
+                name.partition(":")[0],
+                model,
+                self._threads,
+                arch=self.config.arch,
+                device_count=list(hardware.values()).count(model),
             )
-            for name in self.devices
+            for name, model in hardware.items()
         }
 
     def plan(self, *, selection: Selection | None = None, resume: Resume | None = None) -> Plan:

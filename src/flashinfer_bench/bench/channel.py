@@ -122,6 +122,13 @@ class Channel(Generic[Received]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ChannelGarbled(str(error)) from error
 
+    def has_pending(self) -> bool:
+        """Tell whether `pending` has something to return, or to complain of."""
+        if len(self._buffer) < _LENGTH.size:
+            return False
+        length: int = _LENGTH.unpack_from(self._buffer)[0]
+        return length > _LARGEST_FRAME_BYTES or len(self._buffer) >= _LENGTH.size + length
+
     def is_readable(self) -> bool:
         """Tell whether something has arrived, or the other end is closed."""
         return bool(self._poll.poll(0))

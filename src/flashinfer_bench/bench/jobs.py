@@ -23,6 +23,8 @@ class Target:
     """Name of the clock, where it is not left to the settings."""
     arch: str | None = None
     """GPU architecture to compile for, when one was asked for."""
+    device_count: int = 1
+    """How many such devices the run has: a job of several ranks needs one for each, but on a CPU."""
 
     @property
     def workload_class(self) -> str:

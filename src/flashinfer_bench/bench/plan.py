@@ -10,6 +10,7 @@ from flashinfer_bench.bench.choices import clock_name, require_launch, require_l
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
 from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
+from flashinfer_bench.bench.several_ranks import why_not_here
 from flashinfer_bench.data import layout
 from flashinfer_bench.data.wording import axes_text, did_you_mean
 from flashinfer_bench.errors import DatasetError, UnknownNameError, UsageError
@@ -328,7 +329,11 @@ def _split(
     skipped: list[tuple[Job, str]] = []
     remarks: dict[str, str] = {}
     for job in jobs:
-        reason = skip_reason(job.solution, target, is_strict=config.strict_hardware)
+        reason = skip_reason(
+            job.solution, target, is_strict=config.strict_hardware
+        ) or why_not_here(
+            job, kind=target.kind, device_count=target.device_count, sandbox=config.sandbox
+        )
         if reason is not None:
             skipped.append((job, reason))
             continue

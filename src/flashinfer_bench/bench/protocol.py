@@ -64,7 +64,8 @@ class Wrapping(msgspec.Struct, frozen=True):
 class Spawn(Message, frozen=True):
     """Start a worker, shut in before anybody's code is in it.
 
-    Its channel and its log pipe come as descriptors, in this order.
+    Its channel and its log pipe come as descriptors, in this order; a first rank's listening socket is a third.
+    Of several ranks none is answered before the last one was asked for.
     """
 
     role: Role
@@ -145,6 +146,9 @@ class Build(Message, frozen=True):
     """What the callable will be called with, where kernels are compiled without being called."""
     only_compiles: bool = False
     """Compile, and load nothing: another process will find the binary. It ends with its answer."""
+    rank: int = 0
+    ranks: int = 1
+    """Of how many ranks it is which: each keeps to cores of its own as far as there are so many."""
 
 
 class OpenWorkload(Message, frozen=True):
@@ -175,6 +179,8 @@ class OpenTrial(Message, frozen=True):
     """Draw fresh pools."""
 
     seed: int
+    shared_seed: int | None = None
+    """What ranks draw replicated inputs by."""
 
 
 class RunPhase(Message, frozen=True):
@@ -221,10 +227,13 @@ class Prepare(Message, frozen=True):
     repeat: int | None = None
     family: str | None = None
     change: InputChange | None = None
+    shared_seed: int | None = None
 
 
 class Go(Message, frozen=True):
-    """Run the prepared calls, timed."""
+    """Run the prepared calls, timed. Ranks start together, at `at_ns` of the machine's monotonic clock."""
+
+    at_ns: int | None = None
 
 
 class Spin(Message, frozen=True):
@@ -345,6 +354,8 @@ class Returned(Message, frozen=True):
     count: Count
     host_ns: Nanoseconds | None = None
     launches: Count | None = None
+    late_ns: Nanoseconds = 0
+    """How long after the common start it began."""
 
 
 class Repeated(Message, frozen=True):
@@ -579,6 +590,8 @@ class Opened(Message, frozen=True):
     is_cold: bool
     arch: str | None = None
     """Architecture of the GPU, such as `sm_90`."""
+    lock_names: dict[str, str] = {}
+    """Names of the locks of all GPUs, by device."""
     locked_clock_mhz: float | None = None
     """Where the parent has locked the card's clocks."""
 

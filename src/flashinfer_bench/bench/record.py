@@ -23,6 +23,7 @@ from flashinfer_bench.bench.outcomes import (
     Wrong,
 )
 from flashinfer_bench.bench.plan import is_stand_in
+from flashinfer_bench.bench.several_ranks import UNCHECKED, backend_of
 from flashinfer_bench.data import (
     ClockInfo,
     Correctness,
@@ -35,6 +36,7 @@ from flashinfer_bench.data import (
     Note,
     Performance,
     Provenance,
+    RanksInfo,
     RunInfo,
     StoppingInfo,
     Trace,
@@ -101,7 +103,11 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
     if evaluation is None:
         return None
     if evaluation.performance is not None:
-        known = {"build_ms": finished.build_ms, "launch": _launch(job)}
+        known = {
+            "build_ms": finished.build_ms,
+            "launch": _launch(job),
+            "ranks": _ranks(job, finished.device),
+        }
         performance = evaluation.performance.model_copy(update=known)
         evaluation = evaluation.model_copy(update={"performance": performance})
     if is_strict and evaluation.notes and evaluation.status is EvaluationStatus.PASSED:
@@ -116,6 +122,17 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
 
 def _launch(job: Job) -> str | None:
     return "graph" if job.config.launch == "graph" else None
+
+
+def _ranks(job: Job, device: Opened) -> RanksInfo | None:
+    """Say how many ranks there were, and what is not looked at in such a job."""
+    if job.definition.world_size is None:
+        return None
+    return RanksInfo(
+        world_size=job.definition.world_size,
+        backend=backend_of("cpu" if device.cuda is None else "cuda"),
+        unchecked=list(UNCHECKED),
+    )
 
 
 def samples_of(outcome: Outcome) -> dict[str, list[float]] | None:

@@ -21,6 +21,11 @@ def call_seed(key: int, subject: str, trial: int, call: int) -> int:
     return _seed(key, subject, f"call\0{trial}\0{call}")
 
 
+def rank_key(key: int, rank: int | None) -> int:
+    """Key of one rank's own inputs, or of those that all ranks share (None)."""
+    return _seed(key, "ranks", "shared" if rank is None else str(rank))
+
+
 def _seed(key: int, subject: str, purpose: str) -> int:
     message = f"{subject}\0{purpose}".encode()
     digest = hmac.digest(key.to_bytes(8, "little"), message, hashlib.sha256)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Note,
         Performance,
         Provenance,
+        RanksInfo,
         RunInfo,
         StoppingInfo,
         Trace,
@@ -91,6 +92,7 @@ __all__ = [
     "Profile",
     "Provenance",
     "RandomInput",
+    "RanksInfo",
     "RunInfo",
     "SafetensorsInput",
     "ScalarInput",
@@ -133,7 +135,8 @@ _NAMES_BY_MODULE = {
     "shapes": "AxisConst AxisExpr AxisSpec AxisVar DType TensorSpec",
     "solution": "BuildSpec Solution SourceFile SupportedBindings SupportedLanguages",
     "trace": "ClockInfo Correctness DeviceInfo EnergyInfo Environment Evaluation EvaluationStatus "
-    "HotTiming Note Performance Provenance RunInfo StoppingInfo Trace UnseenConfiguration UnseenInfo",
+    "HotTiming Note Performance Provenance RanksInfo RunInfo StoppingInfo Trace "
+    "UnseenConfiguration UnseenInfo",
     "trace_set": "TraceSet",
     "wording": "utc_timestamp",
     "workload": "WORKLOAD_NAMESPACE InputSpec RandomInput SafetensorsInput ScalarInput Workload",

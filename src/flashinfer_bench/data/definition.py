@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     import torch
 
     from flashinfer_bench.data.workload import Workload
+
+
+MOST_RANKS = 64
+WorldSize = Annotated[int, Field(ge=2, le=MOST_RANKS)]
 
 
 class Signature(Shaped, Entity):
@@ -76,6 +80,8 @@ class Definition(Shaped, Entity):
     """Function beside `run` that makes inputs: `function(axes_and_scalars, device)` gives them by name."""
     properties: list[Property] = Field(default_factory=list, exclude_if=is_empty)
     """How outputs must change when inputs are changed in a known way; held against every solution."""
+    world_size: WorldSize | None = Field(None, exclude_if=is_none)
+    """How many ranks compute it together, a process and a device each; shapes are those of one rank."""
 
     @field_validator("reference")
     @classmethod
@@ -113,7 +119,19 @@ class Definition(Shaped, Entity):
             fault = fault_of(declared, self.inputs, self.outputs)
             if fault is not None:
                 raise ValueError(f"properties: {declared.label}: {fault}")
+        self._require_ranks_agree()
         return self
+
+    def _require_ranks_agree(self) -> None:
+        """Refuse what means nothing for one rank, or cannot be held for several."""
+        if self.world_size is None:
+            copied = [name for name, spec in self.inputs.items() if spec.replicated]
+            if copied:
+                raise ValueError(f"{listed(copied)}: `replicated` needs a `world_size`")
+            return
+        for field in ("custom_inputs_entrypoint", "properties", "min_bytes", "min_flops"):
+            if getattr(self, field):
+                raise ValueError(f"{field} is not for a definition with a `world_size`")
 
     def signature(self) -> Signature:
         """Give what a candidate may know: no reference, no tolerances, no descriptions."""
@@ -136,6 +154,7 @@ class Definition(Shaped, Entity):
         minima = {"min_bytes": self.min_bytes, "min_flops": self.min_flops}
         judged_by += [{name: text} for name, text in minima.items() if text is not None]
         judged_by += [declared.to_dict() for declared in self.properties]
+        judged_by += [] if self.world_size is None else [{"world_size": self.world_size}]
         if self.custom_inputs_entrypoint is not None:
             judged_by.append({"custom_inputs_entrypoint": self.custom_inputs_entrypoint})
         content = [

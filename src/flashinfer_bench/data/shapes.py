@@ -108,6 +108,8 @@ class TensorSpec(Entity):
     mutated: StrictBool | None = Field(None, exclude_if=is_none)
     """Of an input: whether kernels write into it; what it holds after the call is judged like an output.
     Left out, it holds of an optional input that the source of the reference writes into."""
+    replicated: StrictBool = Field(False, exclude_if=lambda replicated: not replicated)
+    """Of an input of a definition for several ranks: whether all ranks get the same; else each draws its own."""
 
 
 class Shaped:
@@ -131,8 +133,10 @@ class Shaped:
                     f"the shape of {tensor!r} uses unknown axis {listed(sorted(unknown))}"
                 )
         for tensor, spec in self.outputs.items():
-            if spec.optional or spec.mutated is not None:
-                raise ValueError(f"output {tensor!r}: `optional` and `mutated` are for inputs")
+            if spec.optional or spec.mutated is not None or spec.replicated:
+                raise ValueError(
+                    f"output {tensor!r}: `optional`, `mutated` and `replicated` are for inputs"
+                )
         for tensor, spec in self.inputs.items():
             if spec.mutated and (spec.shape is None or spec.role != "dynamic"):
                 why = "a scalar" if spec.shape is None else f"its role is {spec.role!r}"

@@ -154,6 +154,17 @@ class StoppingInfo(Entity):
     """What ended it."""
 
 
+class RanksInfo(Entity):
+    """How several ranks ran; their latency is that of the slowest one, from a common start."""
+
+    world_size: Annotated[int, Field(ge=2)]
+    """How many ranks there were."""
+    backend: Literal["gloo", "nccl"]
+    """What connected them."""
+    unchecked: list[NonEmptyStr] = Field(default_factory=list, exclude_if=is_empty)
+    """What is looked at in a job of one rank, and was not in this one."""
+
+
 class Performance(Entity):
     """How fast a solution was; absent keys were not measured."""
 
@@ -219,6 +230,8 @@ class Performance(Entity):
     """Energy of one call, where it was asked for."""
     unaccounted_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Work per call that could lie outside of `latency_ms` without being seen, with 95%."""
+    ranks: RanksInfo | None = Field(None, exclude_if=is_none)
+    """How several ranks ran, where the definition has a `world_size`."""
     prepare_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)
     """Time of `prepare`, once per trial, by the judge's clock."""
     plan_ms: NonNegativeFloat | None = Field(None, exclude_if=is_none)

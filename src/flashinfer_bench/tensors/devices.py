@@ -201,6 +201,14 @@ def open_device(name: str) -> Device:
     raise DeviceError(f"no support for device {name!r}; there are 'cpu' and 'cuda:N'")
 
 
+def lock_names() -> dict[str, str]:
+    """Name the locks of all NVIDIA GPUs that this process sees, by device."""
+    return {
+        f"cuda:{index}": f"GPU-{torch.cuda.get_device_properties(index).uuid}"
+        for index in range(torch.cuda.device_count())
+    }
+
+
 def _nvidia_driver() -> str | None:
     version = Path("/proc/driver/nvidia/version")
     if not version.exists():

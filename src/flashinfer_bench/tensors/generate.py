@@ -61,12 +61,14 @@ class InputMaker:
         self._scalars: list[bool | int | float | None] = []
         self._sets: list[list[Argument]] = []
 
-    def open_trial(self, seed: int) -> None:
-        """Draw the pools and fixed inputs of a trial."""
+    def open_trial(self, seed: int, *, shared_seed: int | None = None) -> None:
+        """Draw the pools and fixed inputs of a trial; replicated ones by the seed that ranks share."""
         self._pools, self._scalars = [], []
         self._variant = _derived(seed, -1) % max(1, len(self._generated))
         for index, plan in enumerate(self._plans):
-            generator = torch.Generator(device=self._device).manual_seed(_derived(seed, index))
+            generator = torch.Generator(device=self._device).manual_seed(
+                _derived(self._seed_of(plan, seed, shared_seed), index)
+            )
             self._scalars.append(_scalar(plan, generator) if plan.source == "scalar" else None)
             has_pool = plan.source not in _WITHOUT_POOL
             self._pools.append(self._draw(plan, generator) if has_pool else None)
@@ -98,24 +100,32 @@ class InputMaker:
         family: str | None = None,
         is_repeated: bool = False,
         change: InputChange | None = None,
+        shared_seed: int | None = None,
     ) -> list[list[Argument]]:
         """Fill `count` sets of inputs; the same buffers serve every call.
 
         With a `family`, content that may be anything is that of `unusual`. `is_repeated`: all sets are alike. A
-        `change` is made at the end.
+        `change` is made at the end. `shared_seed`: what replicated inputs follow from.
         """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
         choices = random.Random(seed)  # noqa: S311  # reproducible on purpose; the seed is the secret
+        shared = None if shared_seed is None else random.Random(shared_seed)  # noqa: S311  # as above
         for arguments in self._sets[:count]:
             if is_repeated:
                 choices.seed(seed)
-            self._fill(arguments, choices)
+                if shared is not None:
+                    shared.seed(shared_seed)
+            self._fill(arguments, choices, shared)
             if family is not None:
                 self._make_unusual(family, arguments)
             if change is not None:
                 apply_change(change, arguments, self._others(change))
         return self._sets[:count]
+
+    @staticmethod
+    def _seed_of(plan: InputPlan, seed: int, shared_seed: int | None) -> int:
+        return shared_seed if shared_seed is not None and plan.is_replicated else seed
 
     def _others(self, change: InputChange) -> list[Argument]:
         """Make the inputs of a second call, in buffers of their own."""
@@ -158,13 +168,16 @@ class InputMaker:
             elif plan.role == "static" and isinstance(argument, torch.Tensor):
                 argument.copy_(pool)
 
-    def _fill(self, arguments: list[Argument], choices: random.Random) -> None:
+    def _fill(
+        self, arguments: list[Argument], own: random.Random, shared: random.Random | None = None
+    ) -> None:
         if self._varies_by_call:
-            self._take_variant(choices.randrange(len(self._generated)))
+            self._take_variant(own.randrange(len(self._generated)))
         for index, distribution in self._changing:
             pool, argument = self._pools[index], arguments[index]
             assert pool is not None
             assert isinstance(argument, torch.Tensor)
+            choices = shared if shared and self._plans[index].is_replicated else own
             if distribution is not None and not argument.is_contiguous():
                 content = torch.empty_like(argument, memory_format=torch.contiguous_format)
                 input_generation.fill(distribution, pool, content, choices)

@@ -122,6 +122,8 @@ class InputPlan(msgspec.Struct, frozen=True):
     """How the tensor lies in memory; contiguous where None."""
     is_mutated: bool = False
     """Whether the call writes into it: its content after the call is one more output, behind those declared."""
+    is_replicated: bool = False
+    """Whether all ranks get the same content: it is drawn by the seed that they share."""
 
 
 NOT_CHANGED = -1
@@ -182,7 +184,11 @@ def _plan_input(
     if spec.optional and name not in workload.inputs:
         return InputPlan(TensorPlan(name, (0,), str(spec.dtype)), "absent", spec.role)
     plan = _plan_present(definition, workload, name, shape)
-    return msgspec.structs.replace(plan, is_mutated=name in definition.mutated_inputs)
+    return msgspec.structs.replace(
+        plan,
+        is_mutated=name in definition.mutated_inputs,
+        is_replicated=spec.replicated or (definition.world_size is not None and shape is None),
+    )
 
 
 def _plan_present(

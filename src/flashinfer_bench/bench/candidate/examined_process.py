@@ -34,6 +34,7 @@ from flashinfer_bench.bench.protocol import (
     BuildTold,
     Examine,
     Examined,
+    OpenTrial,
     Prepare,
     Raised,
     TellBuild,
@@ -105,7 +106,7 @@ def _examine(
     harness.open_workload(request.workload, descriptors)
     if request.by == "exact":
         harness.use_exact_outputs()
-    harness.open_trial(request.seed)
+    harness.open_trial(OpenTrial(request.id, request.seed))
     for phase in request.phases:
         harness.run_phase(phase)
     *warm, last = request.call_seeds

@@ -128,7 +128,7 @@ def _failed(request: Build, error: BuildError) -> BuildFailed:
 def build_harness(channel: Channel[Any], request: Build) -> _Harness | None:
     """Build a callable and say how that went; None where there is nothing to call."""
     torch.set_num_threads(request.threads)
-    _keep_to_cores(request.threads)
+    _keep_to_cores(request.threads, request.rank, request.ranks)
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
     integrity = IntegrityCheck()
@@ -150,9 +150,21 @@ def build_harness(channel: Channel[Any], request: Build) -> _Harness | None:
     return _Harness(runnable, device, clock, integrity)
 
 
-def _keep_to_cores(count: int) -> None:
-    """Give every candidate the same cores: cores differ in neighbours and in what their caches hold."""
-    os.sched_setaffinity(0, processors_for(count, os.sched_getaffinity(0)))
+def _keep_to_cores(count: int, rank: int, ranks: int) -> None:
+    """Give every candidate the same cores: cores differ in neighbours and in what their caches hold.
+
+    Each of several ranks has its own, the same for every candidate, where there are so many.
+    """
+    cores = processors_for(count * ranks, os.sched_getaffinity(0))
+    own = cores[rank * count : (rank + 1) * count]
+    os.sched_setaffinity(0, own if len(own) == count else cores)
+
+
+def _wait_until(at_ns: int) -> int:
+    """Keep busy until the common start of all ranks; return how much later it is."""
+    while (late_ns := _now_ns() - at_ns) < 0:
+        pass
+    return late_ns
 
 
 def _answer(
@@ -167,8 +179,8 @@ def _answer(
                 return Done(request.id)
             case RecordGraphs():
                 return harness.record_graphs(request)
-            case Go(id=id_):
-                return harness.go(id_, channel)
+            case Go():
+                return harness.go(request, channel)
             case Spin():
                 return harness.spin(request, channel)
             case Repeat():
@@ -187,8 +199,8 @@ def _get_ready(
     harness: _Harness, request: OpenTrial | RunPhase | OpenBlock | UseCache | Prepare
 ) -> None:
     match request:
-        case OpenTrial(seed=seed):
-            harness.open_trial(seed)
+        case OpenTrial():
+            harness.open_trial(request)
         case RunPhase(phase=phase):
             harness.run_phase(phase)
         case OpenBlock(host_ns=host_ns):
@@ -272,11 +284,11 @@ class _Harness:
         self._clock.use_cache(is_cold=is_cold)
         self._include_parts()
 
-    def open_trial(self, seed: int) -> None:
+    def open_trial(self, request: OpenTrial) -> None:
         """Draw fresh pools, and copy what the solution's own phases will be given."""
         assert self._maker is not None
         self._forget_graphs()
-        self._maker.open_trial(seed)
+        self._maker.open_trial(request.seed, shared_seed=request.shared_seed)
         self._state = ()
         if self._prepare is not None:
             self._phase_inputs["prepare"] = self._maker.inputs_of_role("static")
@@ -327,6 +339,7 @@ class _Harness:
             family=request.family,
             is_repeated=is_repeated,
             change=request.change,
+            shared_seed=request.shared_seed,
         )
         self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:
@@ -341,17 +354,19 @@ class _Harness:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
 
-    def go(self, id_: int, channel: Channel[ToCandidate]) -> QuickChecked:
+    def go(self, request: Go, channel: Channel[ToCandidate]) -> QuickChecked:
         """Run the prepared calls, say so at once, commit what they gave back, then check it quickly."""
         gc.disable()  # until all is committed: a collector's callbacks are code of the solution's
+        id_ = request.id
         in_order = self._in_order
         call, calls = self._what_is_timed()
         try:
+            late_ns = 0 if request.at_ns is None else _wait_until(request.at_ns)
             elapsed_ns, results = self._clock.time_ns(
                 call, calls, lambda: channel.send(Finished(id_))
             )
             count, clock = len(self._calls), self._clock
-            channel.send(Returned(id_, elapsed_ns, count, clock.host_ns, clock.launches))
+            channel.send(Returned(id_, elapsed_ns, count, clock.host_ns, clock.launches, late_ns))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)

@@ -48,6 +48,7 @@ from flashinfer_bench.bench.protocol import (
     Raised,
     TellBuild,
 )
+from flashinfer_bench.bench.several_ranks import require_one_rank
 from flashinfer_bench.compile.cache import require_writable
 from flashinfer_bench.data import Solution, settings
 from flashinfer_bench.data.opening import read_bytes
@@ -340,6 +341,7 @@ def examiner_of(
 
     When the descriptor `stop` can be read, everything ends and `Cancelled` is raised.
     """
+    require_one_rank(subject.definition, "a tool")
     config, threads = subject.config, subject.config.threads or machine.physical_cores()
     cache_root = settings.cache_path()
     require_writable(cache_root)

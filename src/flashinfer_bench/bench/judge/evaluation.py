@@ -247,7 +247,7 @@ class JobEvaluation:
 
     def _open(self, link: Link) -> Participant:
         made = self._oracle.generated_memory()
-        descriptor = _shared_memory(max(1, self._output_bytes * self._slot_count))
+        descriptor = shared_memory(max(1, self._output_bytes * self._slot_count))
         request = OpenWorkload(
             link.new_id(),
             inputs=self._oracle.inputs,
@@ -545,7 +545,7 @@ class JobEvaluation:
             return None
 
 
-def _shared_memory(size_bytes: int) -> int:
+def shared_memory(size_bytes: int) -> int:
     """Anonymous memory of a fixed size: a candidate that shrank it could crash its reader."""
     descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, size_bytes)

@@ -183,6 +183,28 @@ class Link:
         if poll.poll(1000):
             self._hear_parent()
 
+    @staticmethod
+    def hear_all(
+        links: Sequence[Link], requests: Sequence[ToCandidate], expected: type[Answer]
+    ) -> list[Answer]:
+        """Return the answer of each, in order of the links; whoever fails first ends the job for all."""
+        answers: dict[int, Answer] = {}
+        while len(answers) < len(links):
+            silent = [number for number in range(len(links)) if number not in answers]
+            said = [number for number in silent if links[number]._channel.has_pending()]
+            if not said:
+                first = links[silent[0]]
+                started_ns = first.now_ns()
+                said = _readable(links, silent)
+                spent_s = (first.now_ns() - started_ns) / 1e9
+                for number in silent:
+                    links[number]._budget_s -= spent_s
+                if first._budget_s <= 0:
+                    raise JobEndedError(first._timed_out(requests[silent[0]]))
+            for number in said:
+                answers[number] = links[number].hear(requests[number], expected)
+        return [answers[number] for number in range(len(links))]
+
     def _timed_out(self, request: ToCandidate) -> Decision:
         limit = f"{self._limit_s:g} s (--timeout)"
         if self.is_reference:
@@ -209,3 +231,17 @@ class Link:
 
     def _aborted(self, explanation: str) -> Decision:
         return Aborted(self.name, explanation)
+
+
+def _readable(links: Sequence[Link], silent: Sequence[int]) -> list[int]:
+    """Wait until one of the silent links can be read, or the parent has spoken, or their time is over."""
+    first = links[silent[0]]
+    poll = select.poll()
+    poll.register(first._parent, select.POLLIN)
+    numbers = {links[number]._channel.fileno(): number for number in silent}
+    for descriptor in numbers:
+        poll.register(descriptor, select.POLLIN)
+    ready = [descriptor for descriptor, _ in poll.poll(max(0.0, first._budget_s) * 1e3)]
+    if first._parent.fileno() in ready:
+        first._hear_parent()
+    return [numbers[descriptor] for descriptor in ready if descriptor in numbers]

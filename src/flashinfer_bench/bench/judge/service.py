@@ -19,6 +19,8 @@ from flashinfer_bench.bench.channel import Channel
 from flashinfer_bench.bench.judge.evaluation import JobEvaluation
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.judge.oracle import Oracle, ReferenceFailedError
+from flashinfer_bench.bench.judge.rank_inputs import RankInputs
+from flashinfer_bench.bench.judge.ranked_evaluation import RankedEvaluation
 from flashinfer_bench.bench.judge.task_lint import lint
 from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
 from flashinfer_bench.bench.outcomes import DatasetFault, Skipped
@@ -48,7 +50,7 @@ from flashinfer_bench.data import Definition, Workload
 from flashinfer_bench.tensors.ceiling_probe import measure
 from flashinfer_bench.tensors.ceilings import Remembered
 from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
-from flashinfer_bench.tensors.devices import Device, open_device
+from flashinfer_bench.tensors.devices import Device, lock_names, open_device
 from flashinfer_bench.tensors.energy import EnergyCounter, gpu_energy, package_energy
 from flashinfer_bench.tensors.machine import processors_for
 
@@ -168,6 +170,9 @@ class _Bench:
             return JudgeFailed(job.id, linked_packages.failure_text(error))
 
     def _decide(self, job: RunJob, files: Sequence[int]) -> Decision:
+        definition = Definition.model_validate_json(job.definition)
+        if definition.world_size is not None:
+            return self._decide_ranks(job, definition, files)
         oracle = self._oracle_for(job, files)
         oracle.limit_s = job.judgement.timeout_seconds
         links = self._take_links(job, oracle.remedy)
@@ -196,7 +201,29 @@ class _Bench:
         )
         return evaluation.run()
 
+    def _decide_ranks(self, job: RunJob, definition: Definition, files: Sequence[int]) -> Decision:
+        links = self._take_links(job, "")
+        workload = Workload.model_validate_json(job.workload)
+        stored = files[0] if files else None
+        evaluation = RankedEvaluation(
+            job,
+            definition,
+            RankInputs(definition, workload, key=job.key, files=stored, device=self._device),
+            links,
+            self._device,
+            files=files,
+            conditions=Conditions(
+                self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
+            ),
+            tell=lambda trial: self._channel.send(
+                TrialBegins(job.id, trial, evaluation.num_trials)
+            ),
+        )
+        return evaluation.run()
+
     def _lint(self, task: LintTask, files: Sequence[int]) -> LintAnswer:
+        if Definition.model_validate_json(task.definition).world_size is not None:
+            return JobEnded(task.id, Skipped("it has several ranks, and one process is looked at"))
         try:
             return lint(task, self._oracle_for(task, files))
         except ReferenceFailedError as error:
@@ -270,4 +297,5 @@ def _opened(request: Open, device: Device, clock: Clock) -> Opened:
         latency_kind=clock.latency_kind,
         is_cold=clock.is_cold,
         arch=device_arch(request.device),
+        lock_names=lock_names() if device.cuda is not None else {},
     )

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
 from flashinfer_bench.bench.outcomes import NotBuilt, Outcome, Skipped
 from flashinfer_bench.bench.parent import build_copies
@@ -25,12 +27,13 @@ from flashinfer_bench.bench.protocol import (
     Raised,
 )
 from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
+from flashinfer_bench.bench.several_ranks import backend_of
 from flashinfer_bench.compile.cache import require_writable, unwritable
-from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.errors import DatasetError, WorkerError
 from flashinfer_bench.tensors.planned import InputPlan, plan_inputs, plan_returned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from flashinfer_bench.bench.config import BenchmarkConfig
@@ -164,9 +167,69 @@ class Candidates:
             solution, job.definition, is_trusted=is_trusted, arch=arch, arguments=arguments
         )
         answer = self.finish(pending, own_arch)
-        if not isinstance(answer, Built):
-            return answer
-        worker = pending.worker
+        return self._connect(pending, judge, is_trusted) if isinstance(answer, Built) else answer
+
+    def start_ranks(
+        self,
+        solution: Solution,
+        job: Job,
+        judge: Worker,
+        *,
+        is_trusted: bool,
+        devices: Sequence[str],
+    ) -> list[CandidateProcess] | NotBuilt | Skipped:
+        """Start a process for each rank, on these devices; all build side by side.
+
+        Each rank of a solution has a copy of its builds. What one of them says of a build ends all, and names it.
+        """
+        copies = [None if is_trusted else self._copy_builds(solution) for _ in devices]
+        policies = [
+            self._policy(copy, device=device) for copy, device in zip(copies, devices, strict=True)
+        ]
+        try:
+            workers = self._launcher.spawn_ranks(
+                FromCandidate,
+                is_trusted=is_trusted,
+                policies=policies,
+                backend=backend_of(self._device),
+            )
+        except WorkerError:
+            for copied in filter(None, copies):
+                self._discard(copied)
+            raise
+        pending: list[PendingBuild] = []
+        for rank, (worker, copy) in enumerate(zip(workers, copies, strict=True)):
+            self.note_sandbox(worker, is_trusted=is_trusted)
+            request = self._build_request(
+                worker, copy, solution, job.definition, device=devices[rank]
+            )
+            threads = max(1, self._threads // len(devices))
+            own = {"rank": rank, "ranks": len(devices), "threads": threads}
+            request = msgspec.structs.replace(request, **own)
+            pending.append(self._begun(worker, request, solution, copy))
+        return self._connected_ranks(pending, judge, is_trusted=is_trusted)
+
+    def _connected_ranks(
+        self, pending: Sequence[PendingBuild], judge: Worker, *, is_trusted: bool
+    ) -> list[CandidateProcess] | NotBuilt | Skipped:
+        """Await all builds; where one did not succeed, its rank is named, and no process is left."""
+        built: list[CandidateProcess] = []
+        for rank, each in enumerate(pending):
+            answer = self.finish(each, None)
+            if not isinstance(answer, Built):
+                for process in built:
+                    self.end(process, judge)
+                for other in pending[rank + 1 :]:
+                    self.drop(other)
+                if isinstance(answer, NotBuilt):
+                    named = f"rank {rank}: {answer.explanation}"
+                    return msgspec.structs.replace(answer, explanation=named)
+                return answer
+            built.append(self._connect(each, judge, is_trusted))
+        return built
+
+    def _connect(self, pending: PendingBuild, judge: Worker, is_trusted: bool) -> CandidateProcess:
+        worker, solution = pending.worker, pending.solution
         name = f"{'reference' if is_trusted else 'candidate'}-{worker.pid}"
         connect = Connect(self._launcher.new_id(), name, worker.computing_pid)
         judge.channel.send(connect, [worker.channel.fileno()])
@@ -186,14 +249,7 @@ class Candidates:
     ) -> PendingBuild:
         """Start a process and have it build; its deadline runs from now on. With `tooling`, for a tool to look at."""
         builds = None if is_trusted else self._copy_builds(solution)
-        policy = SandboxPolicy(  # alike for all: what shuts a process in must not tell in its times
-            self.level,
-            self._device,
-            build_folder="" if builds is None else str(builds.folder),
-            hidden=self.hidden,
-            lifted=tooling.lifted if tooling else (),
-            opens_device_first=tooling is not None and tooling.opens_device_first,
-        )
+        policy = self._policy(builds, tooling)
         worker = self._launcher.spawn(
             "examined" if tooling else "candidate",
             FromExamined if tooling else FromCandidate,
@@ -202,20 +258,49 @@ class Candidates:
             wrapping=tooling.wrapping if tooling else None,
         )
         self.note_sandbox(worker, is_trusted=is_trusted)
-        request = Build(
+        request = self._build_request(worker, builds, solution, definition, device=self._device)
+        request = msgspec.structs.replace(
+            request, arch=arch, arguments=arguments, only_compiles=only_compiles
+        )
+        return self._begun(worker, request, solution, builds)
+
+    def _policy(
+        self, builds: BuildCopy | None, tooling: Tooling | None = None, *, device: str | None = None
+    ) -> SandboxPolicy:
+        """Say what shuts a process in: alike for all, because that must not tell in its times."""
+        return SandboxPolicy(
+            self.level,
+            device or self._device,
+            build_folder="" if builds is None else str(builds.folder),
+            hidden=self.hidden,
+            lifted=tooling.lifted if tooling else (),
+            opens_device_first=tooling is not None and tooling.opens_device_first,
+        )
+
+    def _build_request(
+        self,
+        worker: Worker,
+        builds: BuildCopy | None,
+        solution: Solution,
+        definition: Definition,
+        *,
+        device: str,
+    ) -> Build:
+        return Build(
             self._launcher.new_id(),
             solution=solution.model_dump_json().encode(),
             signature=definition.signature().model_dump_json().encode(),
-            device=self._device,
+            device=device,
             threads=self._threads,
             cache_root=str(worker.scratch if builds is None else builds.root),
             scratch=str(worker.scratch),
             clock=self._config.clock,
             cache=self._config.cache,
-            arch=arch,
-            arguments=arguments,
-            only_compiles=only_compiles,
         )
+
+    def _begun(
+        self, worker: Worker, request: Build, solution: Solution, builds: BuildCopy | None
+    ) -> PendingBuild:
         with contextlib.suppress(ChannelClosed):  # whoever awaits its answer finds it dead
             worker.channel.send(request)
         began_s = time.monotonic()

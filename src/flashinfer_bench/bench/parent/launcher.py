@@ -12,13 +12,14 @@ import os
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -36,11 +37,12 @@ from flashinfer_bench.bench.protocol import (
     Spawn,
     Spawned,
 )
+from flashinfer_bench.bench.sandbox.policy import RankPlace
 from flashinfer_bench.errors import MissingPackageError, WorkerError
 from flashinfer_bench.tensors import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from flashinfer_bench.bench.parent.children_clock import ChildrenClock
     from flashinfer_bench.bench.protocol import Role, Wrapping
@@ -65,6 +67,12 @@ _KEPT_VARIABLES = frozenset(
     }
 )  # fmt: skip
 """What workers see of the environment: no tokens, no keys."""
+
+_KEPT_PREFIXES = ("NCCL_", "GLOO_", "NVSHMEM_", "TORCH_NCCL_", "TORCH_SYMM_MEM_")
+"""Settings of libraries that connect ranks."""
+
+_OF_RANKS = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
+"""Ranks are on one host: nothing of them listens on the network."""
 
 _STEADY_MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the largest glibc takes
@@ -171,6 +179,26 @@ class Log:
             self._dropped_bytes += surplus
 
 
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """A worker that is asked for: our ends of what it will hold, and the other ends."""
+
+    request: Spawn
+    scratch: Path
+    log: Log
+    ours: socket.socket
+    theirs: tuple[int, int]
+
+    @contextlib.contextmanager
+    def handed_over(self) -> Iterator[None]:
+        """Close the other ends at the end: the server has them."""
+        try:
+            yield
+        finally:
+            for descriptor in self.theirs:
+                os.close(descriptor)
+
+
 class Launcher:
     """One fork server and the workers it has forked."""
 
@@ -226,42 +254,105 @@ class Launcher:
 
         The folders of a policy that are not named are the worker's scratch folder. With `wrapping`, a tool starts it.
         """
+        starting = self._prepare(role, policy, is_trusted=is_trusted, wrapping=wrapping)
+        with starting.handed_over():
+            spawned: Spawned | NotSpawned = self._ask_server(
+                starting.request,
+                (Spawned, NotSpawned),
+                descriptors=starting.theirs,
+                deadline_s=_SPAWN_DEADLINE_S,
+            )
+        return self._started(starting, spawned, receives)
+
+    def spawn_ranks(
+        self,
+        receives: Any,
+        *,
+        is_trusted: bool,
+        policies: Sequence[SandboxPolicy],
+        backend: Literal["gloo", "nccl"],
+    ) -> list[Worker]:
+        """Start the candidates of a job for several ranks: they meet, and then each is shut in.
+
+        Raises `WorkerError` with what the first one said that did not start.
+        """
+        with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as stack:
+            port, every = listener.getsockname()[1], []
+            for rank, policy in enumerate(policies):
+                place = RankPlace(rank, len(policies), backend, port)
+                placed = msgspec.structs.replace(policy, rank=place)
+                starting = self._prepare("candidate", placed, is_trusted=is_trusted)
+                stack.enter_context(starting.handed_over())
+                every.append(starting)
+            answers = self._ask_for_ranks(every, listener.fileno())
+        workers: list[Worker] = []
+        failed: WorkerError | None = None
+        for rank, starting in enumerate(every):
+            try:
+                workers.append(self._started(starting, answers[starting.request.id], receives))
+            except WorkerError as error:
+                failed = failed or WorkerError(f"rank {rank}: {error}")
+        if failed is not None:
+            for worker in workers:
+                self.kill(worker)
+            raise failed
+        for worker in workers:
+            worker.log.drain()
+            worker.log.take()  # what libraries said while ranks met is nobody's doing
+        return workers
+
+    def _ask_for_ranks(
+        self, every: Sequence[_Starting], listener: int
+    ) -> dict[int, Spawned | NotSpawned]:
+        """Ask for all, and then hear of all: none is there before the last one is asked for."""
+        assert self._control is not None
+        until_s = time.monotonic() + _SPAWN_DEADLINE_S + len(every)
+        try:
+            for rank, starting in enumerate(every):
+                more = [listener] if rank == 0 else []
+                self._control.send(starting.request, [*starting.theirs, *more])
+            while len(self._answers) < len(every):
+                self._turn(until_s, None)
+        except (ChannelClosed, ChannelTimeout) as error:
+            raise WorkerError(f"the fork server failed: {self._server_log()}") from error
+        answers, self._answers = self._answers, []
+        return {each.id: each for each in answers if isinstance(each, Spawned | NotSpawned)}
+
+    def _prepare(
+        self,
+        role: Role,
+        policy: SandboxPolicy,
+        *,
+        is_trusted: bool,
+        wrapping: Wrapping | None = None,
+    ) -> _Starting:
+        """Make a worker's folder, its channel and the pipe of its log."""
         request_id = self.new_id()
         scratch = self._folder / f"{role}-{request_id}"
         scratch.mkdir(mode=0o700)
         ours, theirs = pair()
         reader, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reader, False)
-        log = Log(reader)
         with contextlib.suppress(OSError):
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        try:
-            spawned: Spawned | NotSpawned = self._ask_server(
-                Spawn(
-                    request_id,
-                    role,
-                    is_trusted,
-                    self._placed(policy, scratch),
-                    wrapping.placed(str(scratch)) if wrapping else None,
-                ),
-                (Spawned, NotSpawned),
-                descriptors=[theirs.fileno(), writer],
-                deadline_s=_SPAWN_DEADLINE_S,
-            )
-        finally:
-            theirs.close()
-            os.close(writer)
+        placed = self._placed(policy, scratch)
+        wrapped = wrapping.placed(str(scratch)) if wrapping else None
+        request = Spawn(request_id, role, is_trusted, placed, wrapped)
+        return _Starting(request, scratch, Log(reader), ours, (theirs.detach(), writer))
+
+    def _started(self, starting: _Starting, spawned: Spawned | NotSpawned, receives: Any) -> Worker:
+        role, log, reader = starting.request.role, starting.log, starting.log.descriptor
         if isinstance(spawned, NotSpawned):
             log.drain()
-            ours.close()
+            starting.ours.close()
             os.close(reader)
             raise WorkerError(f"a {role} did not start: {log.take().strip() or 'no output'}")
-        channel: Channel[Any] = Channel(ours, receives)
+        channel: Channel[Any] = Channel(starting.ours, receives)
         worker = Worker(
             spawned.pid,
             role,
             log,
-            scratch,
+            starting.scratch,
             channel,
             computing_pid=spawned.computing_pid or spawned.pid,
             missing=spawned.missing,
@@ -444,23 +535,31 @@ class Launcher:
             return "no output"
 
     def _worker_environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in self._environment.items() if name in _KEPT_VARIABLES}
-        threads = str(self._threads)
-        return kept | {
-            "OMP_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one candidate must not slow the other
-            "KMP_BLOCKTIME": "0",
-            "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
-            **_STEADY_MALLOC,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUNBUFFERED": "1",
-            # Asked in the usual way, `torch.cuda.is_available()` starts CUDA, and tvm_ffi asks when it
-            # is imported: nothing could be forked after that.
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-            "TMPDIR": str(self._folder),
+        kept = {
+            name: value
+            for name, value in self._environment.items()
+            if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
         }
+        threads = str(self._threads)
+        return (
+            _OF_RANKS
+            | kept
+            | {
+                "OMP_NUM_THREADS": threads,
+                "MKL_NUM_THREADS": threads,
+                "OPENBLAS_NUM_THREADS": threads,
+                "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one candidate must not slow the other
+                "KMP_BLOCKTIME": "0",
+                "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
+                **_STEADY_MALLOC,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONUNBUFFERED": "1",
+                # Asked in the usual way, `torch.cuda.is_available()` starts CUDA, and tvm_ffi asks when it
+                # is imported: nothing could be forked after that.
+                "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+                "TMPDIR": str(self._folder),
+            }
+        )
 
 
 def _clock_of_children(spawned: Spawned) -> ChildrenClock | None:

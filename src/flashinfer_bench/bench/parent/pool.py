@@ -152,6 +152,7 @@ class LocalPool:
         self._roots = tuple(str(root) for root in roots)
         self._threads = threads
         self._devices = tuple(devices)
+        self._targets = targets
         self._owners = [_DeviceOwner(name, targets.get(name), self) for name in devices]
         self._builds: BuildsAhead | None = None
         self._is_running = False
@@ -219,6 +220,16 @@ class LocalPool:
             cache_root=settings.cache_path(),
             config=self._config,
             known_failure=self._known_failure,
+            peers=self._peers_of(device),
+        )
+
+    def _peers_of(self, device: str) -> tuple[str, ...]:
+        """Name the run's other devices of the same model, on which further ranks of a job may run."""
+        target = self._targets.get(device)
+        return tuple(
+            other
+            for other in self._devices
+            if other != device and self._targets.get(other) == target
         )
 
     def await_builds(
@@ -346,7 +357,7 @@ class _DeviceOwner:
         has_failed = False
         while handed.left:
             job = handed.left[0]
-            with self._device_to_myself(events):
+            with self._devices_to_myself(job, events):
                 if job.is_unseen and has_failed:
                     outcome: Outcome = _NOT_ACCEPTED
                 else:
@@ -420,11 +431,26 @@ class _DeviceOwner:
         self._launcher = self._session = None
 
     @contextlib.contextmanager
-    def _device_to_myself(self, events: queue.SimpleQueue[_Event]) -> Iterator[None]:
-        """Hold the machine-wide lock of the device, so that no two benchmarks time on it at once."""
-        self._surely(self._require_session)
+    def _devices_to_myself(self, job: Job, events: queue.SimpleQueue[_Event]) -> Iterator[None]:
+        """Hold the machine-wide locks of a job's devices, so that no two benchmarks time on them at once.
+
+        Locks are taken in the order of their names, by everybody: two jobs never wait for each other.
+        """
+        session = self._surely(self._require_session)
         assert self._opened is not None
-        name = self._opened.lock_name
+        names = {self._opened.lock_name}
+        if job.definition.world_size is not None:
+            names |= {
+                self._opened.lock_names.get(device, self._opened.lock_name)
+                for device in session.devices_of(job)
+            }
+        with contextlib.ExitStack() as stack:
+            for name in sorted(names):
+                stack.enter_context(self._lock_to_myself(name, events))
+            yield
+
+    @contextlib.contextmanager
+    def _lock_to_myself(self, name: str, events: queue.SimpleQueue[_Event]) -> Iterator[None]:
         lock = device_lock(name)
         has_told = False
         while True:

@@ -55,6 +55,7 @@ from flashinfer_bench.bench.parent.candidates import (
 from flashinfer_bench.bench.parent.clock_lock import ClockLock
 from flashinfer_bench.bench.parent.launcher import Launcher, Worker, WorkerDied
 from flashinfer_bench.bench.parent.obstacles import missing_dependency
+from flashinfer_bench.bench.parent.ranked_participants import RankedParticipants
 from flashinfer_bench.bench.parent.stacks import sources_of, where_it_was
 from flashinfer_bench.bench.parent.weak_tasks import WeakTasks
 from flashinfer_bench.bench.protocol import (
@@ -75,18 +76,20 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.sandbox import container
 from flashinfer_bench.bench.sandbox.policy import Sandbox, of_judge
+from flashinfer_bench.bench.several_ranks import why_not_here
 from flashinfer_bench.bench.worker.processes import descendants_of, waited_ns
 from flashinfer_bench.bench.worker.startup import FAILED
 from flashinfer_bench.compile.architectures import DEFAULT_ARCH
 from flashinfer_bench.compile.cache import require_writable
 from flashinfer_bench.compile.sources import reference_solution
+from flashinfer_bench.data import SafetensorsInput
 from flashinfer_bench.errors import DatasetError, DeviceError, WorkerError
 from flashinfer_bench.tensors import ceilings
 from flashinfer_bench.tensors.files import shared_files
 from flashinfer_bench.tensors.planned import plan_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from flashinfer_bench.bench.attempts import Keys
@@ -139,9 +142,12 @@ class Session:
         cache_root: Path,
         config: BenchmarkConfig,
         known_failure: Callable[[Solution, str | None], KnownFailure | None],
+        peers: Sequence[str] = (),
     ) -> None:
         self._launcher = launcher
         self._device = device
+        self._rank_devices = (device, *peers)
+        """Where ranks of a job may run: its own device first."""
         self._threads = threads
         self._keys = keys
         self._known_failure = known_failure
@@ -173,6 +179,13 @@ class Session:
     def sandbox(self) -> Sandbox:
         """What was in force for the candidate."""
         return self._candidates.sandbox
+
+    def devices_of(self, job: Job) -> tuple[str, ...]:
+        """Name the devices a job needs: as many as it has ranks, or as many of them as there are."""
+        count = job.definition.world_size or 1
+        if self._device == "cpu":
+            return (self._device,) * count
+        return self._rank_devices[:count]
 
     def build_ms(self, solution: Solution) -> float | None:
         """Say how long a solution took to build; None where it was not built."""
@@ -270,6 +283,8 @@ class Session:
 
     def _attempt_once(self, job: Job) -> Outcome | Suspect:
         self._have_ceilings()
+        if job.definition.world_size is not None:
+            return self._attempt_ranks(job)
         candidate = self._candidate_for(job)
         self.attempt = self._keys.next(
             job, number=self.attempt.number + 1, can_keep_notes=self._can_keep_notes
@@ -285,6 +300,37 @@ class Session:
             return reference
         participants = _Participants(candidate, opponent, reference)
         return self._judged(job, participants, key=self.attempt.key)
+
+    def _attempt_ranks(self, job: Job) -> Outcome | Suspect:
+        """Run a job of several ranks in fresh processes, which end with it: they know each other only."""
+        why = why_not_here(
+            job,
+            kind=self._device.partition(":")[0],
+            device_count=len(self._rank_devices),
+            sandbox=self._candidates.level,
+        )
+        lack = Skipped(why) if why is not None else self._obstacle(job.solution, job)
+        if lack is not None:
+            return lack
+        self.end_candidate()
+        self._reference.drop()
+        judge = self._require_judge()
+        ranks = RankedParticipants(
+            self._launcher, self._candidates, judge, is_there=lambda: self._judge is judge
+        )
+        try:
+            ended = ranks.start(job, self.devices_of(job))
+            number = self.attempt.number + 1
+            self.attempt = self._keys.next(job, number=number, can_keep_notes=self._can_keep_notes)
+            if ended is not None:
+                return ended
+            self.tell("built", 0, 0)
+            request = self._request(job, ranks.plans(job), self.attempt.key, is_rehearsal=False)
+            found = ranks.completed(self._decided(job, list(ranks), request))
+            self._has_lost_a_trusted_one |= ranks.has_lost_a_trusted_one
+            return found
+        finally:
+            ranks.end()
 
     @property
     def _can_keep_notes(self) -> bool:
@@ -327,6 +373,15 @@ class Session:
 
         What it depends on is looked for first: none of its code runs where something is missing.
         """
+        obstacle = self._obstacle(solution, job)
+        if obstacle is not None:
+            return obstacle
+        if self._candidates.rehearsals.is_due(solution, job.workload.uuid):
+            self._rehearse(solution, job)
+        return self._start_process(solution, job, is_trusted=False)
+
+    def _obstacle(self, solution: Solution, job: Job) -> Outcome | None:
+        """Say how a job ends whose solution is known not to build, or lacks something here."""
         failure = self._known_failure(solution, self._config.arch or self._own_arch)
         if failure is not None:
             self._candidates.sandbox = failure.sandbox
@@ -334,12 +389,7 @@ class Session:
         lack = missing_dependency(solution)
         if lack is not None:
             return Skipped(lack)
-        refused = self._refused_by_triton(solution, job)
-        if refused is not None:
-            return refused
-        if self._candidates.rehearsals.is_due(solution, job.workload.uuid):
-            self._rehearse(solution, job)
-        return self._start_process(solution, job, is_trusted=False)
+        return self._refused_by_triton(solution, job)
 
     def _refused_by_triton(self, solution: Solution, job: Job) -> NotBuilt | None:
         """Compile what will be interpreted: the interpreter takes code that the compiler refuses.
@@ -399,32 +449,18 @@ class Session:
         is_rehearsal: bool = False,
     ) -> Outcome | Suspect:
         """Have the judge run a job on the inputs of a key."""
-        try:
-            files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
-        except DatasetError as error:
-            return DatasetFault(str(error))
-        has_files = files is not None
-        request = self._request(
-            job, participants, key, has_files=has_files, is_rehearsal=is_rehearsal
-        )
-        limit_s = max(2, len(list(participants))) * self._config.timeout_seconds + _JUDGE_GRACE_S
-        try:
-            self._require_judge().channel.send(request, [] if files is None else [files])
-            decision = self._await_decision(
-                list(participants), time.monotonic() + limit_s, tells=not is_rehearsal
+        plans = [
+            ParticipantPlan(
+                each.name,
+                is_reference=each is participants.reference,
+                is_timed=each is not participants.reference or job.config.profile_baseline,
+                takes_outputs=each.takes_outputs,
+                phases=each.phases,
             )
-        except ChannelTimeout:
-            where = self._where_judge_was(job.definition)
-            self._restart_judge()
-            return DatasetFault(f"the reference did not return within {limit_s:g} s{where}")
-        except ChannelGarbled as error:
-            self._restart_judge()
-            return DatasetFault(f"while the reference ran, the judge's channel broke: {error}")
-        except (WorkerDied, ChannelClosed):
-            return self._after_judge_died()
-        finally:
-            if files is not None:
-                os.close(files)
+            for each in participants
+        ]
+        request = self._request(job, plans, key, is_rehearsal=is_rehearsal)
+        decision = self._decided(job, list(participants), request, tells=not is_rehearsal)
         opponent = participants.opponent
         if opponent is not None and getattr(decision, "participant", "") == opponent.name:
             found = self._completed(decision, opponent)
@@ -438,10 +474,42 @@ class Session:
             self.end_candidate()  # a recording that broke off leaves torch's allocator as it was in it
             self._reference.drop()
         rules = request.judgement
+        has_files = _has_file_inputs(job)
         is_new = rules.is_audited and rules.task_notes is None and not has_files
         if isinstance(found, Passed) and is_new:
             self._note_weakness(job, found)
         return unless_it_wants_a_gpu(found, job, self._device)
+
+    def _decided(
+        self,
+        job: Job,
+        participants: list[CandidateProcess],
+        request: RunJob,
+        *,
+        tells: bool = True,
+    ) -> Decision:
+        """Hand the judge a job, with the contents of files, and wait for what it decides."""
+        try:
+            files = shared_files(plan_inputs(job.definition, job.workload), self._roots)
+        except DatasetError as error:
+            return DatasetFault(str(error))
+        request = msgspec.structs.replace(request, has_files=files is not None)
+        limit_s = max(2, len(participants)) * self._config.timeout_seconds + _JUDGE_GRACE_S
+        try:
+            self._require_judge().channel.send(request, [] if files is None else [files])
+            return self._await_decision(participants, time.monotonic() + limit_s, tells=tells)
+        except ChannelTimeout:
+            where = self._where_judge_was(job.definition)
+            self._restart_judge()
+            return DatasetFault(f"the reference did not return within {limit_s:g} s{where}")
+        except ChannelGarbled as error:
+            self._restart_judge()
+            return DatasetFault(f"while the reference ran, the judge's channel broke: {error}")
+        except (WorkerDied, ChannelClosed):
+            return self._after_judge_died()
+        finally:
+            if files is not None:
+                os.close(files)
 
     def _known_weakness(self, job: Job) -> tuple[JobNote, ...] | None:
         return None if self._weak_tasks is None else self._weak_tasks.known(job)
@@ -453,28 +521,17 @@ class Session:
     def _request(
         self,
         job: Job,
-        participants: _Participants,
+        plans: Sequence[ParticipantPlan],
         key: int,
         *,
-        has_files: bool,
         is_rehearsal: bool,
     ) -> RunJob:
-        plans = [
-            ParticipantPlan(
-                each.name,
-                is_reference=each is participants.reference,
-                is_timed=each is not participants.reference or job.config.profile_baseline,
-                takes_outputs=each.takes_outputs,
-                phases=each.phases,
-            )
-            for each in participants
-        ]
         config = job.config.model_copy(update=_REHEARSED) if is_rehearsal else job.config
         return RunJob(
             self._launcher.new_id(),
             definition=job.definition.model_dump_json().encode(),
             workload=job.workload.model_dump_json().encode(),
-            has_files=has_files,
+            has_files=False,  # known when they are opened
             participants=tuple(plans),
             settings=config.model_dump_json().encode(),
             judgement=Judgement(
@@ -486,7 +543,7 @@ class Session:
                 prepares_twice=self.attempt.number > 1,
                 disturbed_repeats=self._config.disturbed_repeats,
                 calls_per_sample=job.calls_per_sample,
-                task_notes=None if has_files else self._known_weakness(job),
+                task_notes=None if _has_file_inputs(job) else self._known_weakness(job),
             ),
             key=key,
             coin=_coin(key),
@@ -531,6 +588,10 @@ class Session:
 
     def _completed(self, decision: Decision, process: CandidateProcess) -> Outcome | Suspect:
         """Add to what the judge decided what only the parent knows: the log, and how a process ended."""
+        if isinstance(decision, DatasetFault):
+            self._reference.drop()
+            self.end_candidate()  # on such inputs it may have ended, or hang
+            return decision
         worker = process.worker
         worker.log.drain()
         match decision:
@@ -551,10 +612,6 @@ class Session:
             case Aborted():
                 return self._after_abort(decision, process)
             case Skipped():
-                return decision
-            case DatasetFault():
-                self._reference.drop()
-                self.end_candidate()  # on such inputs it may have ended, or hang
                 return decision
 
     def _after_abort(self, aborted: Aborted, process: CandidateProcess) -> Outcome:
@@ -603,7 +660,7 @@ class Session:
             ) from error
         return answer
 
-    def _after_judge_died(self) -> Outcome:
+    def _after_judge_died(self) -> DatasetFault:
         """Nothing but the reference ends a judge by a signal, or by a code that is not ours."""
         judge = self._require_judge()
         self._launcher.wait_for_end(judge, seconds=END_NOTICE_S)
@@ -629,6 +686,12 @@ class Session:
         self.end_candidate()
         self._reference.drop()
         self.open()
+
+
+def _has_file_inputs(job: Job) -> bool:
+    """Tell whether an input of a job comes from a file."""
+    named = job.definition.inputs.keys() & job.workload.inputs.keys()
+    return any(isinstance(job.workload.inputs[name], SafetensorsInput) for name in named)
 
 
 def _observed(asked: LookAtProcess, worker: Worker | None) -> ProcessObserved:

@@ -32,6 +32,7 @@ MEASURES: dict[Measure, str] = {
 }
 """What each measure means for a solution."""
 
+_THREADS_BEFORE = "threads of NCCL were started before it was put in force"
 _SWITCHED_OFF = "switched off"
 _OF_CONTAINER = ("/tmp", "/dev/shm")  # noqa: S108  # nobody else sees them
 _NAMESPACES_HOLD = {"files", "network", "signals", "processes"}
@@ -41,13 +42,19 @@ def enter(
     policy: SandboxPolicy,
     *,
     readable: Sequence[str],
+    meet: Callable[[], None] = lambda: None,
     landlock_abi: int | None = None,
     has_seccomp: bool = True,
 ) -> tuple[Missing, ...]:
     """Shut this process in for good and return what could not be put in force.
 
-    `readable` is what `allowlist.readable` found. The last two make a test see an older kernel.
+    `readable` is what `allowlist.readable` found. `meet` lets a rank connect with the others: as late as that can
+    be, before the filter, which then holds threads that were started meanwhile. NCCL opens files and devices that
+    the measures forbid, so it connects before all of them. The last two make a test see an older kernel.
     """
+    meets_first = policy.rank is not None and policy.rank.backend == "nccl"
+    if meets_first:
+        meet()
     abi = system.landlock_abi() if landlock_abi is None else landlock_abi
     with contextlib.suppress(OSError):  # the build will say that its cache cannot be written
         Path(policy.build_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,6 +66,8 @@ def enter(
     limits.hide_from_debuggers()
     lifted = {each.measure for each in policy.lifted}
     if policy.level == "off":
+        if not meets_first:
+            meet()
         off: tuple[Measure, ...] = ("files", "network", "signals", "processes", "capabilities")
         return (*missing, *(Missing(each, _SWITCHED_OFF) for each in off))
     missing += policy.lifted
@@ -67,7 +76,13 @@ def enter(
     unlocked = [*_tried("files", lambda: _restrict_files(policy, readable, abi))]
     missing += unlocked
     missing += [Missing("processes", f"/proc can be read: {each.reason}") for each in unlocked]
-    missing += _filter_calls(abi, has_seccomp=has_seccomp)
+    if meets_first:
+        missing += (Missing(each, _THREADS_BEFORE) for each in ("files", "capabilities"))
+    else:
+        meet()
+    missing += _filter_calls(
+        abi, has_seccomp=has_seccomp, holds_all_threads=policy.rank is not None
+    )
     if policy.level == "container":
         missing = [each for each in missing if each.measure not in _NAMESPACES_HOLD]
     return _one_each(missing)
@@ -128,7 +143,8 @@ def _restrict_files(policy: SandboxPolicy, readable: Sequence[str], abi: int) ->
         ),
         *_visible_processes(policy),
     ]
-    landlock.restrict(rules, abi)
+    # Ranks are still to meet; after that the filter refuses connections.
+    landlock.restrict(rules, abi, refuses_connections=policy.rank is None)
 
 
 def _writable(policy: SandboxPolicy) -> Iterator[str]:
@@ -149,7 +165,9 @@ def _visible_processes(policy: SandboxPolicy) -> Iterator[landlock.PathRule]:
     yield landlock.PathRule("/proc/self", landlock.READ | landlock.CHANGE)
 
 
-def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:
+def _filter_calls(
+    abi: int, *, has_seccomp: bool, holds_all_threads: bool = False
+) -> Iterator[Missing]:
     """Install the filter; without one, landlock alone may still hold signals."""
     has_scopes = landlock.has_scopes(abi)
     reason = None if has_seccomp else "this kernel has no seccomp filters"
@@ -161,6 +179,7 @@ def _filter_calls(abi: int, *, has_seccomp: bool) -> Iterator[Missing]:
                 pid=os.getpid(),
                 restricts_signals=not has_scopes,
                 restricts_truncate=not landlock.has_truncate(abi),
+                holds_all_threads=holds_all_threads,
             )
         except OSError as error:
             reason = f"seccomp is refused: {error.strerror}"

@@ -54,13 +54,14 @@ def has_truncate(version: int) -> bool:
     return version >= _ABI_TRUNCATE
 
 
-def restrict(rules: Iterable[PathRule], version: int) -> None:
+def restrict(rules: Iterable[PathRule], version: int, *, refuses_connections: bool = True) -> None:
     """Allow what the rules say and nothing else that this version knows; a missing path is passed over.
 
+    Where it does not refuse connections, something else has to do so afterwards.
     Needs no-new-privileges; raises `OSError` where the kernel refuses.
     """
     handled = handled_rights(version)
-    ruleset = _create(handled, version)
+    ruleset = _create(handled, version, _TCP if refuses_connections else 0)
     try:
         for rule in rules:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -77,10 +78,10 @@ def handled_rights(version: int) -> int:
     return _FIRST_RIGHTS | sum(right for since, right in younger if version >= since)
 
 
-def _create(handled: int, version: int) -> int:
+def _create(handled: int, version: int, tcp: int) -> int:
     fields = [handled]
     if version >= _ABI_NETWORK:
-        fields.append(_TCP)
+        fields.append(tcp)
     if version >= _ABI_SCOPES:
         fields.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
     attributes = struct.pack(f"={len(fields)}Q", *fields)

@@ -19,6 +19,16 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
+class RankPlace(msgspec.Struct, frozen=True):
+    """Which of several ranks a process is, and where they meet before they are shut in."""
+
+    rank: int
+    world_size: int
+    backend: Literal["gloo", "nccl"]
+    port: int
+    """Of the loopback interface; rank 0 inherits the socket that listens there."""
+
+
 class SandboxPolicy(msgspec.Struct, frozen=True):
     """What the fork server must know to put a process into its sandbox before a line of anybody's code runs in it."""
 
@@ -36,6 +46,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True):
     """Measures that a tool which looks at the process cannot work under, each with the reason."""
     opens_device_first: bool = False
     """Start CUDA before the measures are in force: a profiler's library connects to its program then."""
+    rank: RankPlace | None = None
+    """Connect with the other ranks while that can still be done."""
 
 
 class Sandbox(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_TSYNC = 1
 _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1 << 2  # without it, older kernels slow the process down
 _RET_ERRNO = 0x00050000
 _RET_ALLOW = 0x7FFF0000
@@ -145,12 +146,19 @@ def is_known_machine() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def install(*, pid: int, restricts_signals: bool, restricts_truncate: bool) -> None:
+def install(
+    *,
+    pid: int,
+    restricts_signals: bool,
+    restricts_truncate: bool,
+    holds_all_threads: bool = False,
+) -> None:
     """Filter this process's system calls from now on, and those of all it starts.
 
-    `pid` is its own. The last two stand in for what an older landlock does not do. Needs
-    no-new-privileges; raises `OSError` where the kernel refuses.
+    `pid` is its own. The next two stand in for what an older landlock does not do. `holds_all_threads`: those that
+    run already, too; else those of this thread. Needs no-new-privileges; raises `OSError` where the kernel refuses.
     """
+    threads = _SECCOMP_FILTER_FLAG_TSYNC if holds_all_threads else 0
     program = assemble(
         pid=pid, restricts_signals=restricts_signals, restricts_truncate=restricts_truncate
     )
@@ -160,7 +168,7 @@ def install(*, pid: int, restricts_signals: bool, restricts_truncate: bool) -> N
     number = number_of("seccomp")
     libc = ctypes.CDLL(None, use_errno=True)
     for flags in (_SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0):  # the flag is younger than filters are
-        done = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, descriptor)
+        done = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags | threads, descriptor)
         if done == 0:
             return
     raise OSError(ctypes.get_errno(), "seccomp filter")

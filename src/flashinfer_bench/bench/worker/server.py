@@ -44,7 +44,7 @@ from flashinfer_bench.bench.worker.processes import children_of, descendants_of
 from flashinfer_bench.data import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _PRELOADED = (
     "torch",
@@ -62,8 +62,8 @@ _SWARM = 512
 _START_DEADLINE_S = 60.0
 _MOST_WATCHED = 64
 _COUNT_EVERY_S = 0.25
-_CHANNEL, _REPORT = 3, 4
-"""Where a worker finds its two descriptors."""
+_CHANNEL, _REPORT, _LISTENER = 3, 4, 5
+"""Where a worker finds its two descriptors, and a first rank a socket."""
 
 
 def serve(descriptor: int, folder: Path) -> NoReturn:
@@ -89,6 +89,7 @@ class _ForkServer:
         self._pins: dict[int, int] = {}
         self._trusted: set[int] = set()
         self._contained: set[int] = set()
+        self._starting: list[tuple[Spawn, int, int]] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
         self._readable = allowlist.readable(settings.environment_copy())
@@ -152,13 +153,13 @@ class _ForkServer:
                 signal.pidfd_send_signal(self._pidfds[pid], startup.STACK_SIGNAL)
 
     def _spawn(self, request: Spawn) -> None:
-        channel, log = self._control.take_descriptors()
+        channel, log, *listener = self._control.take_descriptors()
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._usual_tasks = limits.tasks_of_machine()
         pid = os.fork()
         if pid == 0:
-            _become_worker(request, channel, log, writer, self._readable)
-        for descriptor in (channel, log, writer):
+            _become_worker(request, (channel, log, writer, *listener), self._readable)
+        for descriptor in (channel, log, writer, *listener):
             os.close(descriptor)
         self._pins[pid] = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
         self._pidfds[pid] = os.pidfd_open(pid)
@@ -167,6 +168,15 @@ class _ForkServer:
             self._trusted.add(pid)
         if request.policy.level == "container" or request.wrapping is not None:
             self._contained.add(pid)
+        self._starting.append((request, pid, reader))
+        rank = request.policy.rank
+        if rank is not None and rank.rank + 1 < rank.world_size:
+            return  # it waits for the other ranks before it reports
+        starting, self._starting = self._starting, []
+        for each in starting:
+            self._tell_start(*each)
+
+    def _tell_start(self, request: Spawn, pid: int, reader: int) -> None:
         report = _read_report(reader)
         if report is None:
             self._forget(pid)
@@ -208,13 +218,17 @@ def _preload() -> None:
 
 
 def _become_worker(
-    request: Spawn, channel: int, log: int, report: int, readable: tuple[str, ...]
+    request: Spawn, descriptors: Sequence[int], readable: tuple[str, ...]
 ) -> NoReturn:
-    """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else."""
-    _keep_only(channel, log, report)
+    """Turn the fresh fork into a worker that holds its channel, its log, its report and nothing else.
+
+    A first rank holds the socket where ranks meet, too.
+    """
+    _keep_only(*descriptors)
     policy = request.policy
     if policy.level != "container" and request.wrapping is None:
-        startup.become(request.role, _CHANNEL, _REPORT, policy, readable)
+        listener = _LISTENER if policy.rank is not None and policy.rank.rank == 0 else None
+        startup.become(request.role, _CHANNEL, _REPORT, policy, readable, listener=listener)
     wrapping = request.wrapping or Wrapping()
     command = [*wrapping.command, *startup.command_of(request.role, policy, (_CHANNEL, _REPORT))]
     try:
@@ -230,16 +244,16 @@ def _become_worker(
         os._exit(1)
 
 
-def _keep_only(channel: int, log: int, report: int) -> None:
+def _keep_only(channel: int, log: int, report: int, *listener: int) -> None:
     quiet = os.open(os.devnull, os.O_RDONLY)
-    taken = [
-        fcntl.fcntl(each, fcntl.F_DUPFD, _REPORT + 1) for each in (quiet, log, channel, report)
+    wanted = (quiet, log, log, channel, report, *listener)
+    taken = [  # out of the way of the places filled below
+        fcntl.fcntl(each, fcntl.F_DUPFD, len(wanted)) for each in wanted
     ]
-    quiet, log, channel, report = taken  # out of the way of the places filled below
-    for descriptor, place in ((quiet, 0), (log, 1), (log, 2), (channel, 3), (report, 4)):
+    for place, descriptor in enumerate(taken):
         os.dup2(descriptor, place)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names are numbers, not paths
-        if int(name) > _REPORT:
+        if int(name) >= len(wanted):
             with contextlib.suppress(OSError):
                 os.close(int(name))
 

@@ -30,6 +30,7 @@ _MODULES: dict[Role, str] = {
     "examined": "flashinfer_bench.bench.candidate.examined_process",
 }
 """What serves as what."""
+_RANK_GROUP = "flashinfer_bench.bench.candidate.rank_group"
 
 STACK_SIGNAL = signal.SIGUSR2
 """Makes a candidate print its Python stack to its log: asked for when it hangs."""
@@ -64,15 +65,21 @@ def _open_device(device: str) -> None:
 
 
 def become(
-    role: Role, channel: int, report: int, policy: SandboxPolicy, readable: Sequence[str]
+    role: Role,
+    channel: int,
+    report: int,
+    policy: SandboxPolicy,
+    readable: Sequence[str],
+    *,
+    listener: int | None = None,
 ) -> NoReturn:
-    """Shut this process in, tell `report` how that went, then serve."""
+    """Shut this process in, tell `report` how that went, then serve; `listener` is where ranks meet."""
     try:
         faulthandler.enable()
         faulthandler.register(STACK_SIGNAL, all_threads=False)
         warnings.resetwarnings()
         warnings.simplefilter("ignore", ResourceWarning)  # ours would stand in a solution's log
-        _shut_in(report, policy, readable)
+        _shut_in(report, policy, readable, listener)
         worker = importlib.import_module(_MODULES[role])
         worker.serve(socket.socket(fileno=channel))
     except ChannelClosed:
@@ -88,9 +95,17 @@ def become(
     os._exit(0)
 
 
-def _shut_in(report: int, policy: SandboxPolicy, readable: Sequence[str]) -> None:
+def _shut_in(
+    report: int, policy: SandboxPolicy, readable: Sequence[str], listener: int | None
+) -> None:
     """The descriptor of the report is closed before anybody's code could write to it."""
-    missing = enforcement.enter(policy, readable=readable)
+
+    def meet() -> None:
+        if policy.rank is not None:
+            module = importlib.import_module(_RANK_GROUP)  # it imports torch
+            module.join(policy.rank, policy.device, listener)
+
+    missing = enforcement.enter(policy, readable=readable, meet=meet)
     linked_packages.require_shown()
     enforcement.make_at_home(policy)
     os.write(report, msgspec.msgpack.encode(missing))

@@ -105,6 +105,11 @@ def _replay(options: ReplayOptions) -> int:
     definition = find_definition(trace_set, trace.definition)
     solution = solution_of(trace_set, trace)
     if options.reproducer is not None:
+        from flashinfer_bench.bench.several_ranks import (  # noqa: PLC0415  # as below
+            require_one_rank,
+        )
+
+        require_one_rank(definition, "--reproducer")
         _require_seed(trace)
         _require_place(Path(options.reproducer))
     step, plan = _run(trace_set, trace, definition, solution, options)

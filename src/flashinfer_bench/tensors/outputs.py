@@ -117,14 +117,21 @@ class SharedOutputs:
         self._slots = tuple(self._views(memory, slot) for slot in range(slot_count))
         self._start, self._stop = memory.data_ptr(), memory.data_ptr() + size
 
-    def write(self, slot: int, outputs: Sequence[torch.Tensor | None]) -> None:
-        """Commit one call's outputs, whatever their strides; some of the last may be missing, or None."""
-        for place, output in zip(self._slots[slot], outputs, strict=False):
-            if output is not None:
+    def write(self, calls: Iterable[Sequence[torch.Tensor | None]]) -> None:
+        """Commit the outputs of calls, from the first slot on, whatever their strides; some may be missing, or None."""
+        places: list[torch.Tensor] = []
+        content: list[torch.Tensor] = []
+        for slot, outputs in zip(self._slots, calls, strict=False):
+            for place, output in zip(slot, outputs, strict=False):
+                if output is None:
+                    continue
                 if self._start <= output.data_ptr() < self._stop:  # nothing would be copied
                     raise ValueError("an output lies in the memory that outputs are handed over in")
                 is_in_graph = output.requires_grad  # a graph kept here would grow with every call
-                place.copy_(output.detach() if is_in_graph else output)
+                places.append(place)
+                content.append(output.detach() if is_in_graph else output)
+        if places:
+            torch._foreach_copy_(places, content)
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""
@@ -148,6 +155,23 @@ def _let_gpus_reach(owner: SharedOutputs, memory: torch.Tensor) -> None:
     address = memory.data_ptr()
     if int(runtime.cudaHostRegister(address, memory.numel(), 0)) == 0:
         weakref.finalize(owner, runtime.cudaHostUnregister, address)
+
+
+def are_plain(
+    outputs: Sequence[object],
+    shapes: Sequence[torch.Size],
+    dtypes: Sequence[torch.dtype],
+    device: torch.device,
+) -> bool:
+    """Tell quickly that outputs are plain tensors as declared; where it says no, `mismatch` knows whether they are."""
+    if len(outputs) != len(shapes):
+        return False
+    for output, shape, dtype in zip(outputs, shapes, dtypes, strict=False):
+        if type(output) is not torch.Tensor or output.__dict__:
+            return False
+        if output.dtype is not dtype or output.shape != shape or output.device != device:
+            return False
+    return True
 
 
 def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[str, str] | None:

@@ -58,6 +58,7 @@ HEAVY = ["torch", "numpy", "tvm_ffi", "safetensors.torch"]
 
 ENVIRONMENT_READERS = {"data/settings.py"}
 ENVIRONMENT_WRITERS = {
+    "bench/candidate/examined_process.py",  # Triton asks nowhere else where its kernels go
     "bench/tools/reproduction.py",  # becomes a script of its own, which tells Triton to interpret
     "bench/sandbox/enforcement.py",  # a solution's files go to folders of its own
     "compile/builders/tilelang.py",  # tells TileLang, which asks nowhere else, to make C

@@ -39,6 +39,8 @@ ELSEWHERE = {
     "generate": "tests/flow/test_generate.py",
     "tools": "tests/unit/agents/test_tools.py",
     "judge": "tests/flow/test_judge_contract.py",
+    "profile": "tests/flow/test_profile.py",
+    "sanitize": "tests/flow/test_sanitize.py",
     "verify": "tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens-add", "tokens-list", "tokens-revoke"), "tests/flow/test_service.py"),
 }

@@ -37,6 +37,12 @@ ELSEWHERE = {
     "tools": "JSON alone",
     "generate": "it asks a model: tests/flow/test_generate.py",
     "judge": "its rewards are measured: tests/flow/test_judge_contract.py",
+    **dict.fromkeys(
+        ("profile", "profile --json"), "its tools' answers vary: tests/flow/test_profile.py"
+    ),
+    **dict.fromkeys(
+        ("sanitize", "sanitize --json"), "its tools' answers vary: tests/flow/test_sanitize.py"
+    ),
     "report verify": "what it checks is signed anew: tests/unit/serve/test_signing.py",
     **dict.fromkeys(("tokens add", "tokens list", "tokens revoke"), "tests/unit/serve"),
 }

@@ -22,7 +22,11 @@ app = make_app()
 
 
 @pytest.fixture
-def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Service]:
+    if request.config.getoption("--fast"):
+        pytest.skip("a process writes the board's pages, and a thread starts it")
     monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "cache"))
     made = service(TraceSet.from_path(write_dataset(tmp_path / "dataset", sizes=(100,))))
     yield made

@@ -36,7 +36,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.compile.compiler import BUILD_LOG
-from flashinfer_bench.data import Solution
+from flashinfer_bench.data import Solution, settings
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import InputMaker
 
@@ -264,7 +264,7 @@ def _become(request: BecomeProgram, descriptors: list[int], build: Build) -> NoR
     (scratch / CALL_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     places = {"{binary}": str(binary), "{scratch}": str(scratch)}
     command = [_placed(word, places) for word in request.command]
-    environment = dict(os.environ)
+    environment = settings.environment_copy()
     environment |= {name: _placed(text, places) for name, text in request.environment}
     os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
 

@@ -84,7 +84,7 @@ class ExaminationError(BenchError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ExaminedJob:
     """What is looked at: one solution on one workload, on one device."""
 
     definition: Definition
@@ -111,7 +111,7 @@ class Subject:
 class Examiner:
     """Starts processes of one subject on a device that is held."""
 
-    subject: Subject
+    subject: ExaminedJob
     launcher: Launcher
     candidates: Candidates
     hardware: str
@@ -331,7 +331,7 @@ class ExaminedProcess:
 
 @contextlib.contextmanager
 def examiner_of(
-    subject: Subject,
+    subject: ExaminedJob,
     *,
     observe: Callable[[Progress], None] = lambda _: None,
     stop: int | None = None,
@@ -411,7 +411,7 @@ def with_flags(
     return Solution(**same | {"spec": spec})  # made anew: a copy would keep the other's hash
 
 
-def _output_bytes(subject: Subject) -> int:
+def _output_bytes(subject: ExaminedJob) -> int:
     """Bytes of one call's outputs, each aligned, as `SharedOutputs` lays them out."""
     plans = plan_outputs(subject.definition, subject.workload)
     sizes = (-(-plan.size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES for plan in plans)

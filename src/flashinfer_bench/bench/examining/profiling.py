@@ -15,8 +15,8 @@ from flashinfer_bench.bench.examining.activity import kernels_of_records, kernel
 from flashinfer_bench.bench.examining.keeping import kept_report
 from flashinfer_bench.bench.examining.process import (
     ExaminationError,
+    ExaminedJob,
     Examiner,
-    Subject,
     examiner_of,
     with_flags,
 )
@@ -26,7 +26,7 @@ from flashinfer_bench.bench.examining.profile_values import (
     ToolAttempt,
 )
 from flashinfer_bench.bench.examining.tool_answers import (
-    ToolAnswer,
+    ToolFindings,
     ToolUnavailableError,
     completed,
 )
@@ -59,7 +59,7 @@ class _Rung:
     """A tool, and what it takes to ask it."""
 
     tool: ProfileTool
-    ask: Callable[[Examiner], ToolAnswer]
+    ask: Callable[[Examiner], ToolFindings]
 
 
 def profile(
@@ -84,7 +84,7 @@ def profile(
     does not build, `UsageError` where the tool says nothing of such a solution.
     """
     device_name = device_names(device)[0]
-    subject = Subject(
+    subject = ExaminedJob(
         definition=definition,
         solution=solution,
         workload=workload,
@@ -99,7 +99,7 @@ def profile(
         return _told(examiner, answers, attempts, keep_in)
 
 
-def _rungs(subject: Subject, tool: str) -> list[_Rung]:
+def _rungs(subject: ExaminedJob, tool: str) -> list[_Rung]:
     """List the tools that say something of a solution on this device, the best first."""
     is_for_gpu = _is_for_gpu(subject.solution)
     rungs: list[_Rung] = []
@@ -130,9 +130,9 @@ def _is_for_gpu(solution: Solution) -> bool:
 
 def _climbed(
     rungs: Sequence[_Rung], examiner: Examiner, tool: str
-) -> tuple[dict[ProfileTool, ToolAnswer], list[ToolAttempt]]:
+) -> tuple[dict[ProfileTool, ToolFindings], list[ToolAttempt]]:
     """Ask down the list: of the tools that need a call the first that answers, and then the compiler."""
-    answers: dict[ProfileTool, ToolAnswer] = {}
+    answers: dict[ProfileTool, ToolFindings] = {}
     attempts = list(_without_device(examiner.subject, tool))
     for rung in rungs:
         needs_call = rung.tool not in ("ptxas", "remarks")
@@ -154,7 +154,7 @@ def _climbed(
     return answers, attempts
 
 
-def _without_device(subject: Subject, tool: str) -> Iterator[ToolAttempt]:
+def _without_device(subject: ExaminedJob, tool: str) -> Iterator[ToolAttempt]:
     """Say of the tools that look at a device why they were not asked."""
     if subject.kind == "cpu" and tool == "auto" and _is_for_gpu(subject.solution):
         remedy = "profile it on a machine with a GPU"
@@ -170,13 +170,13 @@ def _with_last_line(error: ExaminationError) -> str:
 
 def _told(
     examiner: Examiner,
-    answers: dict[ProfileTool, ToolAnswer],
+    answers: dict[ProfileTool, ToolFindings],
     attempts: Sequence[ToolAttempt],
     keep_in: Path | None,
 ) -> SolutionProfile:
     subject = examiner.subject
     called = [answer for tool, answer in answers.items() if tool not in ("ptxas", "remarks")]
-    static = answers.get("ptxas", ToolAnswer()).kernels
+    static = answers.get("ptxas", ToolFindings()).kernels
     kernels = completed(called[0].kernels, static) if called else static
     reports = [
         kept
@@ -209,7 +209,7 @@ def _told(
 # ------------------------------------------------------------------ the tools
 
 
-def _ask_ncu(examiner: Examiner) -> ToolAnswer:
+def _ask_ncu(examiner: Examiner) -> ToolFindings:
     program = nsight_compute.find_ncu()
     tooling = Tooling(
         Wrapping(nsight_compute.command(program), (("HOME", "{scratch}"), ("TMPDIR", "{scratch}"))),
@@ -232,12 +232,12 @@ def _ask_ncu(examiner: Examiner) -> ToolAnswer:
         "ncu runs each kernel several times, with cold caches and clocks as they are: `time` is that of a kernel alone",
         "threads that CUDA and ncu started before the sandbox was in force are not in it",
     )
-    return ToolAnswer(
+    return ToolFindings(
         kernels, examined.elapsed_ns / _NS_PER_US, notes=notes, reports={"ncu": report}
     )
 
 
-def _ask_cupti(examiner: Examiner) -> ToolAnswer:
+def _ask_cupti(examiner: Examiner) -> ToolFindings:
     if importlib.util.find_spec("cupti") is None:
         raise ToolUnavailableError("cupti-python is not installed", _INSTALL_CUPTI)
     with examiner.started(tooling=Tooling()) as process:
@@ -248,10 +248,10 @@ def _ask_cupti(examiner: Examiner) -> ToolAnswer:
     kernels = kernels_of_records(records)
     if not kernels:
         raise ToolUnavailableError("CUPTI saw no kernel in the call")
-    return ToolAnswer(kernels, examined.elapsed_ns / _NS_PER_US, reports={"cupti": records})
+    return ToolFindings(kernels, examined.elapsed_ns / _NS_PER_US, reports={"cupti": records})
 
 
-def _ask_torch(examiner: Examiner) -> ToolAnswer:
+def _ask_torch(examiner: Examiner) -> ToolFindings:
     with examiner.started(tooling=Tooling()) as process:
         process.examine("torch", warm_calls=WARM_CALLS)
         trace = process.read(TORCH_FILE)
@@ -267,10 +267,10 @@ def _ask_torch(examiner: Examiner) -> ToolAnswer:
         notes.append(
             "the call ran no operation of torch: torch's profiler tells how long it took, and nothing within"
         )
-    return ToolAnswer(kernels, call_us, notes=tuple(notes), reports={"torch": trace})
+    return ToolFindings(kernels, call_us, notes=tuple(notes), reports={"torch": trace})
 
 
-def _ask_ptxas(examiner: Examiner) -> ToolAnswer:
+def _ask_ptxas(examiner: Examiner) -> ToolFindings:
     """Have the kernels compiled, for the device's own architecture, and say what each asks for."""
     subject, solution = examiner.subject, examiner.subject.solution
     arch = subject.config.arch or examiner.own_arch or DEFAULT_ARCH
@@ -284,7 +284,7 @@ def _ask_ptxas(examiner: Examiner) -> ToolAnswer:
         kernels = compiled_facts.kernels_of_ptxas(log)
         if not kernels:
             raise ToolUnavailableError("ptxas names no kernel of it")
-        return ToolAnswer(kernels, notes=(note,), reports={"log": log.encode()})
+        return ToolFindings(kernels, notes=(note,), reports={"log": log.encode()})
     with examiner.started(tooling=Tooling(), arch=arch) as process:
         if examiner.own_arch is not None:
             process.examine("none", warm_calls=0)  # Triton compiles at the first call
@@ -293,10 +293,10 @@ def _ask_ptxas(examiner: Examiner) -> ToolAnswer:
     if not kernels:
         why = told.why_no_resources or process.absence or "cuobjdump names no kernel"
         raise ToolUnavailableError(why)
-    return ToolAnswer(kernels, notes=(note,), reports={"log": told.resources.encode()})
+    return ToolFindings(kernels, notes=(note,), reports={"log": told.resources.encode()})
 
 
-def _ask_for_remarks(examiner: Examiner) -> ToolAnswer:
+def _ask_for_remarks(examiner: Examiner) -> ToolFindings:
     """Compile once more and have the compiler say which loops it vectorised."""
     flags = compiled_facts.CLANG_FLAGS if _is_clang() else compiled_facts.GCC_FLAGS
     solution = examiner.subject.solution
@@ -304,7 +304,7 @@ def _ask_for_remarks(examiner: Examiner) -> ToolAnswer:
     with examiner.started(flagged, tooling=Tooling(), only_compiles=True) as process:
         log = process.tell_build().log
     remarks = compiled_facts.remarks_of(log, (source.path for source in solution.sources))
-    return ToolAnswer(remarks=remarks, reports={"log": log.encode()})
+    return ToolFindings(remarks=remarks, reports={"log": log.encode()})
 
 
 @functools.cache

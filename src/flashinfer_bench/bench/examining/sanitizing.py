@@ -15,8 +15,8 @@ from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.examining.keeping import kept_report
 from flashinfer_bench.bench.examining.process import (
     ExaminationError,
+    ExaminedJob,
     Examiner,
-    Subject,
     examiner_of,
     with_flags,
 )
@@ -86,7 +86,7 @@ def sanitize(
     with `Cancelled`. Raises `UsageError` for a tool that is of the other kind of device.
     """
     device_name = device_names(device)[0]
-    subject = Subject(
+    subject = ExaminedJob(
         definition=definition,
         solution=solution,
         workload=workload,
@@ -127,7 +127,9 @@ def sanitize(
         )
 
 
-def _chosen(subject: Subject, tools: Sequence[SanitizerTool] | None) -> tuple[SanitizerTool, ...]:
+def _chosen(
+    subject: ExaminedJob, tools: Sequence[SanitizerTool] | None
+) -> tuple[SanitizerTool, ...]:
     known = OF_DEVICES if subject.kind == "cuda" else OF_PROCESSORS
     wanted = tuple(dict.fromkeys(tools)) if tools else known
     foreign = [tool for tool in wanted if tool not in known]
@@ -263,7 +265,7 @@ def _under_valgrind(examiner: Examiner) -> tuple[str, tuple[SanitizerFinding, ..
     return "valgrind", valgrind_findings(log, sources), log.encode()
 
 
-def _require_native(subject: Subject) -> None:
+def _require_native(subject: ExaminedJob) -> None:
     """Only C++ that exports through tvm-ffi can be called without Python around it."""
     solution = subject.solution
     binding = solution.spec.effective_binding

@@ -31,7 +31,7 @@ class ToolUnavailableError(BenchError):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolFindings:
     """What a tool told of one call, and its own report by the name of its file."""
 
     kernels: tuple[ProfiledKernel, ...] = ()

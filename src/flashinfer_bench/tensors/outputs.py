@@ -99,7 +99,7 @@ def unwritten(output: torch.Tensor) -> torch.Tensor | None:
 class SharedOutputs:
     """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
 
-    FIXED_ATTRIBUTES = ("_plans", "_map", "_slots", "_start", "_stop")
+    FIXED_ATTRIBUTES = ("_plans", "_is_on_cpu", "_map", "_slots", "_start", "_stop")
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class SharedOutputs:
     ) -> None:
         self._plans = tuple(plans)
         size = max(1, slot_bytes(plans) * slot_count)
+        self._is_on_cpu = device.type == "cpu"
         self._map = mmap.mmap(descriptor, size)
         memory = torch.frombuffer(self._map, dtype=torch.uint8)
         if device.type == "cuda":
@@ -130,8 +131,11 @@ class SharedOutputs:
                 is_in_graph = output.requires_grad  # a graph kept here would grow with every call
                 places.append(place)
                 content.append(output.detach() if is_in_graph else output)
-        if places:
+        if self._is_on_cpu and places:
             torch._foreach_copy_(places, content)
+            return
+        for place, output in zip(places, content, strict=True):  # from a card, one copy at a time
+            place.copy_(output)
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""

@@ -33,9 +33,15 @@ HONEST = (
 
 
 @pytest.mark.parametrize(
-    ("tool", "edits"), [("memcheck", OUT_OF_BOUNDS), ("racecheck", WITHOUT_BARRIER)]
+    ("tool", "edits", "function"),
+    [
+        ("memcheck", OUT_OF_BOUNDS, "rmsnorm_row"),
+        ("racecheck", WITHOUT_BARRIER, "sum_over_block"),
+    ],
 )
-def test_a_planted_fault_is_found_with_its_kernel_and_line(tool: str, edits: dict) -> None:
+def test_a_planted_fault_is_found_with_its_function_and_line(
+    tool: str, edits: dict, function: str
+) -> None:
     traces = bundled()
     definition, solution, workload = subject(traces, "rmsnorm_h4096_cuda")
     edited = with_edit(solution, edits["rmsnorm_h4096_cuda"])
@@ -48,7 +54,7 @@ def test_a_planted_fault_is_found_with_its_kernel_and_line(tool: str, edits: dic
     assert found.status == "faults"
     finding = found.findings[0]
     assert finding.tool == tool
-    assert finding.kernel == "rmsnorm_row"
+    assert finding.kernel == function
     assert finding.file == "kernel.cu"
     assert finding.line
 

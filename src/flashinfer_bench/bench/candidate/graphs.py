@@ -66,7 +66,8 @@ class CallGraphs:
                 for _ in range(_WARM_UPS):
                     call(*calls[0])
         torch.cuda.synchronize(self._device)
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        if not self._recorded:  # a pool goes with the last graph that used it
+            self._pool = torch.cuda.graph_pool_handle()
         for arguments in calls[len(self._recorded) :]:
             recorded = self._one(call, arguments, stream)
             if isinstance(recorded, str):

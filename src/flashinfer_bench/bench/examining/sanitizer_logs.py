@@ -30,7 +30,7 @@ _NOTHING_BY_ITSELF = re.compile(
 )
 _AT = re.compile(r"^\s*(?:at|in) (.+?)(?:\+0x[0-9a-f]+)?(?: in (\S+?):(\d+))?$")
 _RACE = re.compile(
-    r"(?:Read|Write|Atomic) access at (.+?)(?:\+0x[0-9a-f]+)?(?: in (\S+?):(\d+))?(?:[:\s]|$)"
+    r"(?:Read|Write|Atomic) access at (.+?)(?:\+0x[0-9a-f]+)?(?: in (\S+?):(\d+))?(?:(?<!:)[:\s](?!:)|$)"
 )
 _RACE_OLD = re.compile(r"access at 0x[0-9a-f]+ in (\S+?):(\d+):(.+?\))")
 _HAZARDS = re.compile(r"\[(\d+) hazards?\]")

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
 OF_DEVICES: tuple[SanitizerTool, ...] = ("memcheck", "racecheck", "initcheck", "synccheck")
 OF_PROCESSORS: tuple[SanitizerTool, ...] = ("address", "undefined", "uninitialised")
+_PADDING = 1 << 20
+"""Bytes kept free behind each allocation: else a write beyond one lands in the next, which is no fault."""
 _FAULTS = 86
 """The exit code that tools are told to end with where they found something."""
 _OPTIONS = "halt_on_error=0:print_stacktrace=1:log_path={scratch}/faults"
@@ -171,6 +173,7 @@ def _under_compute_sanitizer(
     words = (
         *(program, "--tool", tool, "--error-exitcode", str(_FAULTS), "--print-limit", "1000"),
         *("--show-backtrace", "device", "--log-file", "{scratch}/faults.log"),
+        *(("--padding", str(_PADDING)) if tool == "memcheck" else ()),
     )
     environment = (
         ("HOME", "{scratch}"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WEIGHED = ("sm_percent", "dram_percent", "occupancy_percent", "occupancy_limit_percent")
 _RETURN_TYPE = re.compile(r"^(?:static |inline )*(?:void|auto|int|float|bool) ")
-_ANONYMOUS = "(anonymous namespace)::"
+_ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>)::")
 
 
 class ToolUnavailableError(BenchError):
@@ -46,10 +46,12 @@ def short_name(name: str) -> str:
 
     >>> short_name("void (anonymous namespace)::scale<4>(float const*, float*)")
     'scale<4>'
+    >>> short_name("<unnamed>::rmsnorm_row(const <unnamed>::Vector *)")
+    'rmsnorm_row'
     >>> short_name("_rmsnorm_kernel")
     '_rmsnorm_kernel'
     """
-    name = _RETURN_TYPE.sub("", name.strip()).replace(_ANONYMOUS, "")
+    name = _ANONYMOUS.sub("", _RETURN_TYPE.sub("", name.strip()))
     depth = 0
     for place, letter in enumerate(name):
         depth += letter == "<"

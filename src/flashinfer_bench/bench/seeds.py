@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 
@@ -16,8 +17,9 @@ def pools_seed(key: int, subject: str, trial: int) -> int:
     return _seed(key, subject, f"pools\0{trial}")
 
 
+@functools.lru_cache(maxsize=4096)
 def call_seed(key: int, subject: str, trial: int, call: int) -> int:
-    """Seed of what a call's inputs are made of."""
+    """Seed of what a call's inputs are made of; asked for several times a call, so it is kept."""
     return _seed(key, subject, f"call\0{trial}\0{call}")
 
 

@@ -76,7 +76,7 @@ def lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[obj
             continue
         if not value.is_contiguous():
             return False
-        extents.append((value.data_ptr(), value.numel() * value.element_size()))
+        extents.append((value.data_ptr(), value.nbytes))
     extents.sort()
     pairs = itertools.pairwise(extents)
     return all(start + size <= following for (start, size), (following, _) in pairs)

@@ -7,8 +7,10 @@ content that hardly ever repeats, and the same bits in every process that knows 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 
 Argument = torch.Tensor | bool | int | float | None
+Writer = Callable[[random.Random], None]
+"""Writes one input of a call, by choices that follow from its seed."""
+
 _WITHOUT_POOL = frozenset({"scalar", "absent"})
 
 
@@ -60,6 +65,8 @@ class InputMaker:
         self._pools: list[torch.Tensor | None] = []
         self._scalars: list[bool | int | float | None] = []
         self._sets: list[list[Argument]] = []
+        self._writers: list[list[tuple[bool, Writer]]] = []
+        """What fills each of the sets, and whether it follows from the seed that ranks share."""
 
     def open_trial(self, seed: int, *, shared_seed: int | None = None) -> None:
         """Draw the pools and fixed inputs of a trial; replicated ones by the seed that ranks share."""
@@ -74,6 +81,7 @@ class InputMaker:
             self._pools.append(self._draw(plan, generator) if has_pool else None)
         for arguments in self._sets:
             self._refresh_static(arguments)
+        self._writers = [self._writers_of(arguments) for arguments in self._sets]
 
     def inputs_of_role(self, role: str) -> list[Argument]:
         """Copy what the inputs of a role hold for the whole of this trial, in call order."""
@@ -90,7 +98,7 @@ class InputMaker:
 
     def forget_buffers(self) -> None:
         """Let go of the buffers that calls were given; the next ones get new ones."""
-        self._sets = []
+        self._sets, self._writers = [], []
 
     def prepare(
         self,
@@ -109,14 +117,15 @@ class InputMaker:
         """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
+            self._writers.append(self._writers_of(self._sets[-1]))
         choices = random.Random(seed)  # noqa: S311  # reproducible on purpose; the seed is the secret
         shared = None if shared_seed is None else random.Random(shared_seed)  # noqa: S311  # as above
-        for arguments in self._sets[:count]:
+        for arguments, writers in zip(self._sets[:count], self._writers, strict=False):
             if is_repeated:
                 choices.seed(seed)
                 if shared is not None:
                     shared.seed(shared_seed)
-            self._fill(arguments, choices, shared)
+            self._fill(writers, choices, shared)
             if family is not None:
                 self._make_unusual(family, arguments)
             if change is not None:
@@ -132,7 +141,7 @@ class InputMaker:
         if change.kind != "spliced":
             return []
         others = self._allocate()
-        self._fill(others, random.Random(change.seed))  # noqa: S311  # as above
+        self._fill(self._writers_of(others), random.Random(change.seed))  # noqa: S311  # as above
         return others
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:
@@ -169,27 +178,57 @@ class InputMaker:
                 argument.copy_(pool)
 
     def _fill(
-        self, arguments: list[Argument], own: random.Random, shared: random.Random | None = None
+        self,
+        writers: Sequence[tuple[bool, Writer]],
+        own: random.Random,
+        shared: random.Random | None,
     ) -> None:
         if self._varies_by_call:
             self._take_variant(own.randrange(len(self._generated)))
-        for index, distribution in self._changing:
-            pool, argument = self._pools[index], arguments[index]
-            assert pool is not None
-            assert isinstance(argument, torch.Tensor)
-            choices = shared if shared and self._plans[index].is_replicated else own
-            if distribution is not None and not argument.is_contiguous():
-                content = torch.empty_like(argument, memory_format=torch.contiguous_format)
-                input_generation.fill(distribution, pool, content, choices)
-                argument.copy_(content)
-            elif distribution is not None:
-                input_generation.fill(distribution, pool, argument, choices)
-            elif self._plans[index].is_scaled:
-                input_generation.scale(pool, argument, choices)
-            elif self._plans[index].is_permuted:
-                input_generation.permute(pool, argument, choices)
-            else:
-                argument.copy_(pool)
+        for is_replicated, write in writers:
+            write(shared if shared is not None and is_replicated else own)
+
+    def _writers_of(self, arguments: Sequence[Argument]) -> list[tuple[bool, Writer]]:
+        """Give what writes the inputs of a call that change, in call order: the choices follow each other."""
+        return [
+            (
+                self._plans[index].is_replicated,
+                self._writer_of(index, distribution, argument),
+            )
+            for index, distribution in self._changing
+            if isinstance(argument := arguments[index], torch.Tensor)
+        ]
+
+    def _writer_of(
+        self, index: int, distribution: Distribution | None, argument: torch.Tensor
+    ) -> Writer:
+        pool = self._pools[index]
+        assert pool is not None
+        if distribution is not None and input_generation.SmallTexture.suits(distribution, argument):
+            return input_generation.SmallTexture(pool, argument)
+        return functools.partial(self._write, index, distribution, argument)
+
+    def _write(
+        self,
+        index: int,
+        distribution: Distribution | None,
+        argument: torch.Tensor,
+        choices: random.Random,
+    ) -> None:
+        pool = self._pools[index]
+        assert pool is not None
+        if distribution is not None and not argument.is_contiguous():
+            content = torch.empty_like(argument, memory_format=torch.contiguous_format)
+            input_generation.fill(distribution, pool, content, choices)
+            argument.copy_(content)
+        elif distribution is not None:
+            input_generation.fill(distribution, pool, argument, choices)
+        elif self._plans[index].is_scaled:
+            input_generation.scale(pool, argument, choices)
+        elif self._plans[index].is_permuted:
+            input_generation.permute(pool, argument, choices)
+        else:
+            argument.copy_(pool)
 
     def _take_variant(self, variant: int) -> None:
         """Have generated inputs come from one call of the function: they belong together."""

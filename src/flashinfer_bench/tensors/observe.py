@@ -82,7 +82,7 @@ def _gradients(called: Callable[..., Any], arguments: Mapping[str, Any]) -> Seen
             f"--backward: no output of {called.__name__!r} has a gradient by a float input; autograd must be "
             "able to follow what it computes (no `detach`, no `no_grad`, no integers between)"
         )
-    found = torch.autograd.grad(
+    found: tuple[torch.Tensor | None, ...] = torch.autograd.grad(
         [outputs[n] for n in numbers],
         list(leaves.values()),
         [torch.ones_like(outputs[n]) for n in numbers],

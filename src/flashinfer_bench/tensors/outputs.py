@@ -99,7 +99,7 @@ def unwritten(output: torch.Tensor) -> torch.Tensor | None:
 class SharedOutputs:
     """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
 
-    FIXED_ATTRIBUTES = ("_plans", "_map", "_slots", "_start", "_stop")
+    FIXED_ATTRIBUTES = ("_plans", "_is_on_cpu", "_map", "_slots", "_start", "_stop")
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class SharedOutputs:
     ) -> None:
         self._plans = tuple(plans)
         size = max(1, slot_bytes(plans) * slot_count)
+        self._is_on_cpu = device.type == "cpu"
         self._map = mmap.mmap(descriptor, size)
         memory = torch.frombuffer(self._map, dtype=torch.uint8)
         if device.type == "cuda":
@@ -117,14 +118,24 @@ class SharedOutputs:
         self._slots = tuple(self._views(memory, slot) for slot in range(slot_count))
         self._start, self._stop = memory.data_ptr(), memory.data_ptr() + size
 
-    def write(self, slot: int, outputs: Sequence[torch.Tensor | None]) -> None:
-        """Commit one call's outputs, whatever their strides; some of the last may be missing, or None."""
-        for place, output in zip(self._slots[slot], outputs, strict=False):
-            if output is not None:
+    def write(self, calls: Iterable[Sequence[torch.Tensor | None]]) -> None:
+        """Commit the outputs of calls, from the first slot on, whatever their strides; some may be missing, or None."""
+        places: list[torch.Tensor] = []
+        content: list[torch.Tensor] = []
+        for slot, outputs in zip(self._slots, calls, strict=False):
+            for place, output in zip(slot, outputs, strict=False):
+                if output is None:
+                    continue
                 if self._start <= output.data_ptr() < self._stop:  # nothing would be copied
                     raise ValueError("an output lies in the memory that outputs are handed over in")
                 is_in_graph = output.requires_grad  # a graph kept here would grow with every call
-                place.copy_(output.detach() if is_in_graph else output)
+                places.append(place)
+                content.append(output.detach() if is_in_graph else output)
+        if self._is_on_cpu and places:
+            torch._foreach_copy_(places, content)
+            return
+        for place, output in zip(places, content, strict=True):  # from a card, one copy at a time
+            place.copy_(output)
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
         """Copy one call's outputs out."""
@@ -148,6 +159,23 @@ def _let_gpus_reach(owner: SharedOutputs, memory: torch.Tensor) -> None:
     address = memory.data_ptr()
     if int(runtime.cudaHostRegister(address, memory.numel(), 0)) == 0:
         weakref.finalize(owner, runtime.cudaHostUnregister, address)
+
+
+def are_plain(
+    outputs: Sequence[object],
+    shapes: Sequence[torch.Size],
+    dtypes: Sequence[torch.dtype],
+    device: torch.device,
+) -> bool:
+    """Tell quickly that outputs are plain tensors as declared; where it says no, `mismatch` knows whether they are."""
+    if len(outputs) != len(shapes):
+        return False
+    for output, shape, dtype in zip(outputs, shapes, dtypes, strict=False):
+        if type(output) is not torch.Tensor or output.__dict__:
+            return False
+        if output.dtype is not dtype or output.shape != shape or output.device != device:
+            return False
+    return True
 
 
 def mismatch(output: object, plan: TensorPlan, device: torch.device) -> tuple[str, str] | None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import math
+import random
 import subprocess
 import sys
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
-from flashinfer_bench.data.distributions import Probabilities
+from flashinfer_bench.data.distributions import Normal, Probabilities, Uniform
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.generate import InputMaker, draw
@@ -18,6 +20,9 @@ from flashinfer_bench.tensors.planned import (
     TensorPlan,
 )
 from tests.marks import mostly_full
+
+if TYPE_CHECKING:
+    from flashinfer_bench.data.distributions import Distribution
 
 CPU = torch.device("cpu")
 FLOATS = ["float32", "float16", "bfloat16"]
@@ -401,3 +406,44 @@ def test_a_four_bit_number_alone_is_a_float() -> None:
     made = maker(planned("scalar", shape=(), dtype="float4_e2m1"))
 
     assert isinstance(made.prepare(1, 1)[0][0], float)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 5), (4096,)])
+def test_what_numpy_writes_is_what_torch_would_write(dtype: str, shape: tuple[int, ...]) -> None:
+    dtype_of_torch = torch_dtype(dtype)
+    pool = torch.randn(math.prod(shape) + input_generation.WINDOW_SLACK, dtype=dtype_of_torch)
+    by_numpy, by_torch = (torch.empty(shape, dtype=dtype_of_torch) for _ in range(2))
+    write = input_generation.SmallTexture(pool, by_numpy)
+    one, other = random.Random(7), random.Random(7)
+
+    write(one)
+    input_generation.fill(Normal(), pool, by_torch, other)
+
+    assert torch.equal(by_numpy, by_torch)
+    assert one.getstate() == other.getstate()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "out"),
+    [
+        (Normal(mean=1.0), torch.empty(8)),
+        (Uniform(low=0.0, high=1.0), torch.empty(8)),
+        (Normal(), torch.empty(8, dtype=torch.bfloat16)),
+        (Normal(), torch.empty(4, 4).t()),
+        (Normal(), torch.empty(1 << 15)),
+    ],
+    ids=["mean", "uniform", "bfloat16", "transposed", "large"],
+)
+def test_other_inputs_are_left_to_torch(distribution: Distribution, out: torch.Tensor) -> None:
+    assert not input_generation.SmallTexture.suits(distribution, out)
+
+
+def test_small_inputs_follow_the_pool_of_a_new_trial() -> None:
+    made = maker(planned(shape=(64,)))
+    fresh = maker(planned(shape=(64,)), trial_seed=2)
+    made.prepare(1, 2)
+
+    made.open_trial(2)
+
+    assert fingerprint(made.prepare(5, 1)[0]) == fingerprint(fresh.prepare(5, 1)[0])

@@ -11,6 +11,7 @@ from flashinfer_bench.tensors import outputs
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 from flashinfer_bench.tensors.outputs import (
     SharedOutputs,
+    are_plain,
     disguise,
     fingerprint,
     mismatch,
@@ -178,7 +179,7 @@ def test_outputs_arrive_at_the_other_mapping_bit_by_bit(
     sent = [values_of(dtype, shape), torch.tensor([1.5, float("nan")])]
     theirs, ours = SharedOutputs(memory, plans, 2), SharedOutputs(memory, plans, 2)
 
-    theirs.write(1, sent)
+    theirs.write([[], sent])
     received = ours.read(1, CPU)
 
     assert [each.dtype for each in received] == [each.dtype for each in sent]
@@ -194,19 +195,56 @@ def test_outputs_arrive_at_the_other_mapping_bit_by_bit(
 def test_outputs_arrive_whatever_their_strides(memory: int, strided: torch.Tensor) -> None:
     shared = SharedOutputs(memory, [TensorPlan("y", tuple(strided.shape), "float32")], 1)
 
-    shared.write(0, [strided])
+    shared.write([[strided]])
     (received,) = shared.read(0, CPU)
 
     assert torch.equal(received, strided)
     assert received.is_contiguous()
 
 
+def test_an_output_that_is_missing_leaves_its_place_alone(memory: int) -> None:
+    plans = [TensorPlan("a", (2,), "float32"), TensorPlan("b", (2,), "float32")]
+    shared = SharedOutputs(memory, plans, 1)
+    shared.write([[torch.ones(2), torch.ones(2)]])
+
+    shared.write([[torch.zeros(2), None]])
+
+    assert [each.tolist() for each in shared.read(0, CPU)] == [[0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        torch.zeros(3),
+        torch.zeros(2, dtype=torch.float64),
+        torch.zeros(2, device="meta"),
+        torch.nn.Parameter(torch.zeros(2)),
+        None,
+    ],
+    ids=["shape", "dtype", "device", "parameter", "none"],
+)
+def test_only_plain_tensors_as_declared_need_no_closer_look(output: object) -> None:
+    declared = ([torch.Size((2,))], [torch.float32], CPU)
+
+    assert are_plain([torch.zeros(2)], *declared)
+    assert not are_plain([output], *declared)
+    assert not are_plain([], *declared)
+
+
+def test_a_tensor_with_an_attribute_is_looked_at_closely() -> None:
+    output = torch.zeros(2)
+    output.note = 1  # type: ignore[attr-defined]
+
+    assert not are_plain([output], [torch.Size((2,))], [torch.float32], CPU)
+
+
 def test_slots_do_not_touch_each_other(memory: int) -> None:
     plans = [TensorPlan("a", (7,), "int8"), TensorPlan("b", (3,), "int64")]
     shared = SharedOutputs(memory, plans, 3)
 
-    for slot in range(3):
-        shared.write(slot, [torch.full((7,), slot, dtype=torch.int8), torch.full((3,), slot)])
+    shared.write(
+        [torch.full((7,), slot, dtype=torch.int8), torch.full((3,), slot)] for slot in range(3)
+    )
     found = [[each.tolist() for each in shared.read(slot, CPU)] for slot in range(3)]
 
     assert found == [[[slot] * 7, [slot] * 3] for slot in range(3)]
@@ -214,10 +252,10 @@ def test_slots_do_not_touch_each_other(memory: int) -> None:
 
 def test_what_was_read_does_not_change_with_what_is_written_next(memory: int) -> None:
     shared = SharedOutputs(memory, [TensorPlan("y", (2,), "float32")], 1)
-    shared.write(0, [torch.ones(2)])
+    shared.write([[torch.ones(2)]])
 
     (received,) = shared.read(0, CPU)
-    shared.write(0, [torch.zeros(2)])
+    shared.write([[torch.zeros(2)]])
 
     assert received.tolist() == [1.0, 1.0]
 
@@ -225,7 +263,7 @@ def test_what_was_read_does_not_change_with_what_is_written_next(memory: int) ->
 def test_committing_keeps_no_autograd_graph(memory: int) -> None:
     shared = SharedOutputs(memory, [TensorPlan("y", (2,), "float32")], 1)
 
-    shared.write(0, [torch.ones(2, requires_grad=True) * 2])
+    shared.write([[torch.ones(2, requires_grad=True) * 2]])
     (received,) = shared.read(0, CPU)
 
     assert not received.requires_grad

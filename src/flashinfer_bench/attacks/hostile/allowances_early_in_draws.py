@@ -1,6 +1,6 @@
 """Each output is computed where its input is written, while that is in the cache.
 
-how: the function that writes an input's content is replaced, in a module that nothing looks at
+how: what writes an input's content is wrapped, in a list that nothing looks at
 caught by: preparing may not take as much longer as a short sample takes at all
 expect: early_compute, tampered_harness, prevented
 family: allowances
@@ -26,24 +26,28 @@ def find_harness():
     return frame.f_locals["self"]
 
 
+def wrapped(genuine, x):
+    def writing(choices):
+        genuine(choices)
+        ready[x.data_ptr()] = work(x)
+
+    return writing
+
+
 def install():
-    from flashinfer_bench.tensors import input_generation
-
-    genuine = input_generation._texture
-
-    def texture(window, out, choices):
-        genuine(window, out, choices)
-        ready[out.data_ptr()] = work(out)
-
-    input_generation._texture = texture
+    maker = state["harness"]._maker
+    for (x,), writers in zip(maker._sets, maker._writers, strict=False):
+        if getattr(writers[0], "__name__", "") != "writing":
+            writers[0] = wrapped(writers[0], x)
 
 
 def run(x):
     if state["harness"] is None:
         state["harness"] = find_harness()
-        install()
     state["calls"] += 1
     done = ready.pop(x.data_ptr(), None)
+    if done is None:
+        install()  # buffers are new ones now and then
     if done is None or state["calls"] < 7:  # warm-up calls say how many calls a sample has
         return work(x)
     return done

@@ -217,7 +217,7 @@ class _Harness:
     FIXED_ATTRIBUTES = (
         *("_integrity", "_call", "_prepare", "_plan", "_takes_outputs", "_has_output_buffers"),
         *("_least_outputs", "_device", "_clock", "_plans", "_maker", "_shared", "_spin"),
-        *("_returned", "_inputs", "_graphs"),
+        *("_returned", "_shapes", "_dtypes", "_inputs", "_graphs"),
     )
 
     def __init__(
@@ -235,6 +235,8 @@ class _Harness:
         self._clock = clock
         self._plans: tuple[TensorPlan, ...] = ()
         self._returned: tuple[TensorPlan, ...] = ()
+        self._shapes: tuple[torch.Size, ...] = ()
+        self._dtypes: tuple[torch.dtype, ...] = ()
         self._inputs: tuple[InputPlan, ...] = ()
         self._maker: InputMaker | None = None
         self._shared: outgoing.SharedOutputs | None = None
@@ -254,6 +256,8 @@ class _Harness:
         files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
         self._plans, self._inputs = request.outputs, request.inputs
         self._returned = request.outputs[: request.returned]
+        self._shapes = tuple(torch.Size(plan.torch_shape) for plan in self._plans)
+        self._dtypes = tuple(torch_dtype(plan.dtype) for plan in self._plans)
         self._least_outputs = request.least_outputs
         self._has_output_buffers = self._takes_outputs or request.has_output_buffers
         made = generated_inputs.read(rest[-1], request.inputs) if request.has_generated else ()
@@ -456,15 +460,17 @@ class _Harness:
         which does not, and returned; `_bring` does the rest.
         """
         assert self._shared is not None
-        held: list[list[torch.Tensor | None]] = []
-        for slot, (returned, produced) in enumerate(zip(sets, in_order, strict=False)):
+        for returned in sets:
             fault = self._mismatch(returned)
             if fault is not None:
                 return fault, []
-            if self._device.torch_device.type == "cpu":
-                self._shared.write(slot, produced)
-            else:
-                held.append([None if out is None else out.detach().clone() for out in produced])
+        if self._device.torch_device.type == "cpu":
+            self._shared.write(in_order)
+            return None, []
+        held = [
+            [None if out is None else out.detach().clone() for out in produced]
+            for produced in in_order
+        ]
         self._device.synchronize()
         return None, held
 
@@ -479,10 +485,11 @@ class _Harness:
 
     def _bring(self, held: Sequence[Sequence[torch.Tensor | None]]) -> None:
         assert self._shared is not None
-        for slot, produced in enumerate(held):
-            self._shared.write(slot, produced)
+        self._shared.write(held)
 
     def _mismatch(self, produced: Sequence[Any]) -> OutputFault | None:
+        if outgoing.are_plain(produced, self._shapes, self._dtypes, self._device.torch_device):
+            return None
         if not self._least_outputs <= len(produced) <= len(self._plans):
             has_optional = self._least_outputs < len(self._returned)
             written = len(self._plans) - len(self._returned)

@@ -55,7 +55,7 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
         (
             *("Generator", "Tensor", "add", "allclose", "arange", "cat", "default_generator"),
             *("empty", "empty_like", "equal", "frombuffer", "full", "iinfo", "mul", "randint"),
-            *("randperm", "softmax", "zeros"),
+            *("randperm", "softmax", "zeros", "_foreach_copy_"),
         ),
     ),
     (torch.cuda, ("Event", "default_generators", "synchronize", "_sleep")),
@@ -79,7 +79,8 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
             *("minimum", "mul", "mul_", "narrow", "new_full", "new_zeros", "normal_", "numel"),
             *("numpy", "repeat", "reshape", "round_", "softmax", "stride", "sub_", "sum", "to"),
             *("unbind", "uniform_", "unsqueeze", "untyped_storage", "view", "zero_"),
-            *("device", "dtype", "requires_grad", "shape", "__class__", "__torch_function__"),
+            *("device", "dtype", "nbytes", "requires_grad", "shape"),
+            *("__class__", "__dict__", "__torch_function__"),
         ),
     ),
 )
@@ -88,7 +89,8 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
 _OPERATIONS = tuple(
     f"aten::{name}"
     for name in (
-        *("_to_copy", "add.Tensor", "add.out", "add_.Tensor", "clamp_", "clone", "copy_", "detach"),
+        *("_foreach_copy_", "_to_copy", "add.Tensor", "add.out", "add_.Tensor", "clamp_", "clone"),
+        *("copy_", "detach"),
         *(
             "empty.memory_format",
             "eq.Scalar",

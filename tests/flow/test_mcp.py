@@ -163,6 +163,7 @@ def test_cancelling_a_call_ends_its_kernel_within_a_second(dataset: Path, tmp_pa
     assert took_s < 1.0
 
 
+@pytest.mark.full  # the lock itself: test_loaded_machine
 def test_two_clients_at_once_measure_one_after_the_other(dataset: Path, tmp_path: Path) -> None:
     lines: list[str] = []
 

@@ -95,6 +95,7 @@ def test_an_agent_comes_from_a_wrong_kernel_to_a_recorded_one(served: Place) -> 
     assert "PASSED" in {line["evaluation"]["status"] for line in served.recorded()}  # type: ignore[index]
 
 
+@pytest.mark.full  # over stdio: test_mcp
 def test_whatever_is_wrong_is_an_answer_that_says_so(served: Place) -> None:
     whole = {"name": "a", "definition": "increment"}
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -32,7 +32,7 @@ WRITTEN = [
     *(page for page in PAGES if page.name not in GENERATED),
     *sorted((REPOSITORY / "docs/adr").glob("*.md")),
 ]
-MOST_WORDS = 30_000
+MOST_WORDS = 34_000
 OTHERS = {"--check", "--directory"}  # of scripts and other programs
 LINKED = [
     *PAGES,

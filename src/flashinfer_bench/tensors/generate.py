@@ -141,7 +141,7 @@ class InputMaker:
         if change.kind != "spliced":
             return []
         others = self._allocate()
-        self._fill(self._writers_of(others), random.Random(change.seed))  # noqa: S311  # as above
+        self._fill(self._writers_of(others), random.Random(change.seed), None)  # noqa: S311  # as above
         return others
 
     def _make_unusual(self, family: str, arguments: list[Argument]) -> None:

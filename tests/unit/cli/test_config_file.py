@@ -26,7 +26,7 @@ IN_THE_FILE: dict[str, Any] = {
     "seed": 5, "arch": "sm_90", "clock": "wall", "cache": "cold", "label": "nightly",
     "use_isolated_runner": True, "audit": False, "profile_baseline": False, "strict": True,
     "strict_hardware": True, "sandbox": "off", "max_precision_ratio": 8.0,
-    "launch": "graph", "lock_clocks": True, "energy": True,
+    "launch": "graph", "lock_clocks": True, "energy": True, "unseen": 7,
 }  # fmt: skip
 """What has an option of `run`, none of it the default."""
 FILE_ONLY = {
@@ -46,6 +46,7 @@ GIVEN: dict[str, tuple[list[str], Any]] = {
     "clock": (["--clock", "auto"], "auto"), "cache": (["--cache", "hot"], "hot"),
     "label": (["--label", "mine"], "mine"), "sandbox": (["--sandbox", "process"], "process"),
     "max_precision_ratio": (["--max-precision-ratio", "2"], 2.0), "launch": (["--launch", "stream"], "stream"),
+    "unseen": (["--unseen", "3"], 3),
 }  # fmt: skip
 FLAGS = {
     "use_isolated_runner": "--isolated", "audit": "--no-audit", "profile_baseline": "--no-profile-baseline",

@@ -69,8 +69,8 @@ def make_definition(options: DefinitionOptions) -> int:
         _write(drafted, root, Path(folder))
     gradients = [_gradient_draft(each, drafted, root) for each in further]
     findings = _checked(drafted, root, options)
-    for each in gradients:
-        found = _checked(each, root, options)
+    for gradient in gradients:
+        found = _checked(gradient, root, options)
         findings += [finding for finding in found if finding.code not in _BARE]
     is_sound = not any(finding.level == "error" for finding in findings)
     if options.as_json:

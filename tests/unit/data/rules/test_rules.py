@@ -72,6 +72,22 @@ def _appended(relative: str, text: str) -> Callable[[Dataset], None]:
     return lambda dataset: dataset.write(relative, dataset.read(relative) + text)
 
 
+def _renamed_copy(dataset: Dataset) -> None:
+    """Write two long solutions that differ in a constant and in the names of variables."""
+    lines = [f"    total = torch.add(total, x[:, {column}] * alpha)" for column in range(60)]
+    source = "\n".join(
+        ["import torch", "def run(x, alpha):", "    total = 0", *lines, "    return total\n"]
+    )
+    whole = json.loads(dataset.read(BASELINE))
+    for name, content in (
+        ("first", source),
+        ("second", source.replace("total", "sum_").replace("= 0", "= 0.0")),
+    ):
+        sources = [{"path": "main.py", "content": content}]
+        solution = whole | {"name": name, "author": "bob", "sources": sources}
+        dataset.write(f"solutions/bob/reduce/{NAME}/{name}.json", json.dumps(solution))
+
+
 def _copied(source: str, target: str) -> Callable[[Dataset], None]:
     return lambda dataset: dataset.write(target, dataset.path(source).read_bytes())
 
@@ -218,6 +234,7 @@ CASES: dict[str, Callable[[Dataset], None]] = {
         'language = "python"\n',
         'language = "cuda"\ncompile_options = {cuda_cflags = ["-arch=sm_90"]}\n',
     ),
+    "SOL-16": _renamed_copy,
     "TRC-01": _second_definition(reference="def run(x, alpha):\n    return x.amax(-1)\n"),
     "TRC-02": _appended(TRACES, '{"definition": 3}\n'),
     "TRC-04": _in_line(TRACES, lambda line: line.update(evaluation=None)),

@@ -18,6 +18,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
 
 from flashinfer_bench.agents.answers import compact_text, estimate_tokens  # noqa: E402
 from tests.flow.service_processes import Place, place  # noqa: E402
+from tests.loops import run_apart  # noqa: E402
 
 WRONG = "def run(x):\n    return x + 2\n"
 FITTING = "def run(x):\n    return x + 1\n"
@@ -85,7 +86,7 @@ def test_an_agent_comes_from_a_wrong_kernel_to_a_recorded_one(served: Place) -> 
                 "task": task,
             }
 
-    said = anyio.run(hour)
+    said = run_apart(hour())
 
     right = ["PASSED"] * 2
     assert said["statuses"] == [["INCORRECT_NUMERICAL"] * 2, right, right]
@@ -118,7 +119,7 @@ def test_whatever_is_wrong_is_an_answer_that_says_so(served: Place) -> None:
         async with connected(served) as session:
             return [await session.call_tool(name, arguments) for name, arguments in calls]
 
-    answers = anyio.run(mistakes)
+    answers = run_apart(mistakes())
 
     assert [each.is_error for each in answers] == [True] * len(calls)
     assert {each.structured_content["error"]["kind"] for each in answers} == {"usage"}
@@ -154,6 +155,6 @@ def test_cancelling_a_call_ends_its_task_and_its_kernel(served: Place) -> None:
             listed = await called(session, "tasks", limit=2)
             return [each["outcome"] for each in listed["tasks"]]
 
-    outcomes = anyio.run(cancelled)
+    outcomes = run_apart(cancelled())
 
     assert outcomes == ["evaluated", "cancelled"]

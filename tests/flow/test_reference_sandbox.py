@@ -16,8 +16,9 @@ from flashinfer_bench.bench.outcomes import DatasetFault, Outcome, Passed
 from flashinfer_bench.bench.tools.task_linter import Task, TaskLinted, Unsound, look_at
 from flashinfer_bench.data import Definition, Trace, TraceSet, Workload
 from flashinfer_bench.errors import DeviceError
+from tests import warm
 from tests.flow.kernels import HONEST, INCREMENT, quick, solution, write_dataset
-from tests.flow.test_sandbox import TRIES, change_server, needs_all, newest_server
+from tests.flow.test_sandbox import TRIES, change_server, needs_all
 from tests.marks import mostly_full
 
 TRIED = {
@@ -229,7 +230,7 @@ def test_the_judge_is_held_more_loosely_where_honest_work_needs_it(tmp_path: Pat
     dataset = stored(tmp_path, INCREMENT, {"type": "random"})
     with Benchmark(dataset, quick(), device="cpu") as benchmark:
         benchmark.run_solution(solution(HONEST), dump_traces=False)
-        workers = sorted(newest_server().children(), key=lambda each: each.create_time())
+        workers = sorted(warm.newest_server().children(), key=lambda each: each.create_time())
         limits = [each.rlimit(2) for each in workers]  # private memory
         order = [int(Path(f"/proc/{each.pid}/oom_score_adj").read_text()) for each in workers]
 

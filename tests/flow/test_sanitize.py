@@ -68,9 +68,11 @@ def test_a_use_of_what_was_never_written_is_found_with_its_function(tmp_path: Pa
     assert found.status == "faults"
     assert all(each.tool == "uninitialised" for each in found.findings)
     assert {"normalise_row", None} & {each.kernel for each in found.findings}
-    assert "an output holds bytes that were never initialised" in {
+    output = "an output holds bytes that were never initialised"
+    first_use = "Conditional jump or move depends on uninitialised value(s)"
+    assert {output, first_use} & {
         each.kind for each in found.findings
-    }
+    }  # as the compiler ordered it
     assert Path(found.reports[0].path).read_text().startswith("<?xml")
 
 

@@ -14,7 +14,7 @@ import torch
 from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.bench.benchmark import Step
 from flashinfer_bench.bench.plan import Selection
-from flashinfer_bench.data import Evaluation, TraceSet
+from flashinfer_bench.data import Evaluation, RandomInput, TraceSet
 from tests.flow.kernels import solution
 
 pytestmark = [
@@ -183,7 +183,7 @@ def test_an_all_reduce_takes_as_long_as_by_hand(tmp_path: Path) -> None:
     rows = 2048
     workload = traces.workloads[NAME][-1].model_copy(update={"definition": name})
     given = workload.workload.model_copy(
-        update={"axes": {"num_tokens": rows}, "inputs": {"x": {"type": "random"}}}
+        update={"axes": {"num_tokens": rows}, "inputs": {"x": RandomInput()}}
     )
     own = solution(reduced.reference, name="own", definition=name)
     own = own.model_copy(update={"spec": own.spec.model_copy(update={"target_hardware": ["cuda"]})})

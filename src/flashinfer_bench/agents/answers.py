@@ -18,6 +18,8 @@ _PIECES = re.compile(r"\s?[A-Za-z]{1,6}|\s?\d{1,2}|\s?[^\sA-Za-z\d]{1,2}|\s+")
 _DIGITS = 6
 _LAST = ("log", "note_evidence", "solution_hash", "trace_id")
 """Keys that go first where an answer is too long: what they say stands elsewhere, or is for programs."""
+_NUMBERS = ("values",)
+"""Keys that go before lists are emptied: the numbers behind a diagnosis; its causes stay."""
 _STEPS = ((2000, 50), (800, 20), (400, 10), (240, 5), (160, 3), (100, 2), (60, 1), (40, 0))
 """How long a text, and how many elements a list may have, one step after the other."""
 _MOST_KEPT = 64
@@ -104,8 +106,9 @@ def fitted(document: Any, budget: int) -> FittedAnswer:
     plain = _without_nothing(document)
     if _size(plain, ()) <= budget:
         return FittedAnswer(plain)
-    for without in ((), _LAST):
-        for characters, elements in _STEPS if without else _STEPS[:2]:
+    passes = (((), _STEPS[:2]), (_LAST, _STEPS[:-1]), ((*_LAST, *_NUMBERS), _STEPS[-3:]))
+    for without, steps in passes:
+        for characters, elements in steps:
             cutter = _Cutter(characters, elements, without)
             kept, left_out = cutter.cut(plain, ""), tuple(cutter.noted.values())
             if _size(kept, left_out) <= budget:

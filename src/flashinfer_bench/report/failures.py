@@ -45,7 +45,6 @@ _NOT_THE_ERROR = {
     "sign_of_zero": re.compile(r"elements differ in the sign of zero"),
 }
 """What decides where values are wrong though no element is too far off, by how the log says it."""
-_HISTOGRAM = re.compile(r"^\s*(absolute error  elements$|up to 1e-?\d+  #)")
 _MOST_MESSAGES = 20
 _LONGEST_MESSAGE = 1_000
 _RULES = {
@@ -151,14 +150,6 @@ def failure_of(
         hung_at=_hung_at(lines),
         process_exit_code=int(exited["code"]) if exited else None,
         diagnosis=diagnosis,
-    )
-
-
-def without_listed_values(log: str) -> str:
-    """Leave out the lines that a failure with a diagnosis has as numbers: first mismatches and histogram."""
-    lines = log.splitlines(keepends=True)
-    return "".join(
-        line for line in lines if not _MISMATCH.match(line) and not _HISTOGRAM.match(line)
     )
 
 

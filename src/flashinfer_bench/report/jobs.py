@@ -22,7 +22,6 @@ from flashinfer_bench.report.failures import (
     Failure,
     failure_of,
     is_by_error,
-    without_listed_values,
 )
 from flashinfer_bench.report.logs import headline, log_excerpt
 from flashinfer_bench.stats.means import geometric_mean, mean_interval
@@ -278,15 +277,7 @@ def for_document(
     results: Sequence[JobResult], *, log_file: str | None = None
 ) -> tuple[JobResult, ...]:
     """Cut logs to what a document holds; that of a failed build stands in the first job it failed."""
-    told = map(_with_values_once, _with_logs_once(results))
-    return tuple(with_log_excerpt(each, log_file=log_file) for each in told)
-
-
-def _with_values_once(result: JobResult) -> JobResult:
-    """Take out of a log what the diagnosis beside it says as numbers."""
-    if result.failure is None or result.failure.diagnosis is None:
-        return result
-    return replace(result, log=without_listed_values(result.log))
+    return tuple(with_log_excerpt(each, log_file=log_file) for each in _with_logs_once(results))
 
 
 def _with_logs_once(results: Sequence[JobResult]) -> tuple[JobResult, ...]:

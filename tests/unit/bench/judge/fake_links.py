@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flashinfer_bench.bench.config import ResolvedEvalConfig
-from flashinfer_bench.bench.judge import evaluation
+from flashinfer_bench.bench.judge import checking, evaluation
 from flashinfer_bench.bench.judge.cpu_clock import Children
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.monitor import SILENCE_S
@@ -342,6 +342,7 @@ def evaluate(
 ) -> Decision:
     """Run one job of these participants."""
     monkeypatch.setattr(evaluation, "SharedOutputs", shared)
+    monkeypatch.setattr(checking, "diagnosis_of", lambda *_: None)  # causes need a real reference
     plans = tuple(ParticipantPlan(each.name, is_reference=each.is_reference) for each in links)
     rules = rules or quick_rules()
     settings = rules.settings.model_dump_json().encode()

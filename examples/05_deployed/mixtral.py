@@ -3,7 +3,7 @@
 from torch import nn
 from transformers import MixtralConfig, MixtralForCausalLM
 from transformers.models.mixtral.modeling_mixtral import MixtralRMSNorm
-from widths import SIZES, rms_norm
+from widths import IS_REAL, SIZES, rms_norm
 
 
 class RMSNorm(MixtralRMSNorm):
@@ -16,6 +16,7 @@ class Model(nn.Module):
         super().__init__()
         config = MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2)
         self.model = MixtralForCausalLM(config)
-        self.model.set_experts_implementation("batched_mm")  # the loop over experts breaks graphs
+        # The loop over experts breaks graphs; a batch gathers the weights of every token, too much at real widths.
+        self.model.set_experts_implementation("grouped_mm" if IS_REAL else "batched_mm")
         for each in self.model.modules():
             each.__class__ = {MixtralRMSNorm: RMSNorm}.get(type(each), type(each))

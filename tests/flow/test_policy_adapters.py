@@ -123,7 +123,8 @@ def test_prose_without_a_function_is_a_kernel_that_does_not_build(judged: Judged
         found = judging.score("I would rather not.", "increment")
 
     assert (found.built, found.reward) == (False, 0.0)
-    assert "not built" in found.feedback
+    assert "COMPILE_ERROR" in found.feedback
+    assert "SyntaxError" in found.feedback
 
 
 def test_no_verdict_is_an_error_and_never_a_reward(judged: Judged) -> None:

@@ -135,7 +135,7 @@ def dataset(rows_of_plain: tuple[int, ...] = (1, 8)) -> TraceSet:
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[Benchmark]:
     config = BenchmarkConfig.default(
-        warmup_runs=2, iterations=10, num_trials=1, timeout_seconds=60, threads=1
+        warmup_runs=2, iterations=10, num_trials=1, timeout_seconds=60, threads=1, seed=7
     )
     with Benchmark(dataset(), config, device="cpu") as running:
         yield running

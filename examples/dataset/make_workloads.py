@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from flashinfer_bench import SafetensorsInput, ScalarInput, Workload
+from flashinfer_bench.data.workload import uuid_of
 
 ROOT = Path(__file__).parent
 RANDOM = {"type": "random"}
@@ -23,8 +24,13 @@ ATTENTION = "gqa_paged_decode_h32_kv8_d128_ps1"
 
 # Sizes by class; None is a size that a laptop's CPU and a serving GPU both see.
 BATCHES = {None: (1, 32), "small": (128,), "full": (512, 4096, 16384)}
+WITH_GRADIENT = ("hidden_states", "weight", "grad_output")
 SIMPLE = {
     ("rmsnorm", "rmsnorm_h4096", "batch_size", ("hidden_states", "weight")): BATCHES,
+    ("rmsnorm_backward", "rmsnorm_h4096_backward", "batch_size", WITH_GRADIENT): BATCHES,
+    ("rmsnorm_forward_backward", "rmsnorm_h4096_forward_backward", "batch_size", WITH_GRADIENT): (
+        BATCHES
+    ),
     (
         "fused_add_rmsnorm",
         "fused_add_rmsnorm_h4096",
@@ -64,7 +70,12 @@ OTHERS = {
 }
 
 # Nearly all of 128256 probabilities are far below 1e-2: only what is relatively close is right.
-TOLERANCES = {"softmax": {"atol": 1e-30}}
+# Gradients are also held against float64.
+TOLERANCES = {
+    "softmax": {"atol": 1e-30},
+    "rmsnorm_backward": {"max_precision_ratio": 8},
+    "rmsnorm_forward_backward": {"max_precision_ratio": 8},
+}
 
 # Class, tokens, longest sequence the cache is made for, and whether the tokens are one prompt or one a sequence.
 ROPE_SIZES = (
@@ -100,9 +111,18 @@ def main():
             for size_class, group in sizes.items()
             for size in group
         ]
+        if inputs == WITH_GRADIENT:  # two definitions have these sizes and inputs
+            workloads = [named_for(definition, workload) for workload in workloads]
         write(op_type, definition, workloads)
     write("rope", ROPE, [rope_workload(*size) for size in ROPE_SIZES])
     write("gqa_paged", ATTENTION, [attention_workload(*size) for size in ATTENTION_SIZES])
+
+
+def named_for(definition, workload):
+    """The workload, with an identity that depends on its definition, too."""
+    return workload.model_copy(
+        update={"uuid": uuid_of(definition, workload.axes, workload.inputs)}
+    )
 
 
 def rope_workload(size_class, num_tokens, max_seq_len, stage):

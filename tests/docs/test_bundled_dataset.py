@@ -20,6 +20,9 @@ import pytest
 from flashinfer_bench.compile import build
 from flashinfer_bench.compile.sources import reference_solution
 from flashinfer_bench.data import SafetensorsInput, ScalarInput, TraceSet, Workload
+from flashinfer_bench.data.scaffolding.definitions import SeenGradients
+from flashinfer_bench.data.scaffolding.gradients import backward_of, forward_backward_of
+from flashinfer_bench.data.workload import uuid_of
 from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs
 from tests.marks import mostly_full
@@ -43,14 +46,19 @@ DEFINITIONS = {
     "gqa_paged": ATTENTION,
     "moe_routing": "moe_routing_softmax_topk8_e128",
     "rmsnorm": "rmsnorm_h4096",
+    "rmsnorm_backward": "rmsnorm_h4096_backward",
+    "rmsnorm_forward_backward": "rmsnorm_h4096_forward_backward",
     "rope": ROPE,
     "sampling": SAMPLING,
     "silu_and_mul": "silu_and_mul_i14336",
     "softmax": "softmax_v128256",
 }
+GRADIENTS = ("rmsnorm_h4096_backward", "rmsnorm_h4096_forward_backward")
 EVERYWHERE = ["baseline", "cpp", "pytorch"]
 ALSO = {
     "rmsnorm_h4096": ["cuda", "tilelang", "triton"],
+    "rmsnorm_h4096_backward": ["triton"],
+    "rmsnorm_h4096_forward_backward": ["triton"],
     "fused_add_rmsnorm_h4096": ["triton"],
     "silu_and_mul_i14336": ["triton"],
     "softmax_v128256": ["triton"],
@@ -189,11 +197,11 @@ def _mismatches(got: Any, wanted: Any) -> int:
     return int((~(close | same)).sum())
 
 
-def test_it_holds_one_definition_each_of_nine_operations(dataset: Dataset) -> None:
+def test_it_holds_nine_operations_and_the_gradients_of_one(dataset: Dataset) -> None:
     found = {each.op_type: each.name for each in dataset.traces.definitions.values()}
 
     assert found == DEFINITIONS
-    assert len(dataset.traces.definitions) == len(DEFINITIONS) == 9
+    assert len(dataset.traces.definitions) == len(DEFINITIONS) == 9 + len(GRADIENTS)
 
 
 @each_definition
@@ -233,9 +241,39 @@ def test_a_workloads_uuid_is_the_one_derived_from_its_content(dataset: Dataset, 
     workloads = dataset.workloads(name)
 
     derived = [Workload(axes=each.axes, inputs=each.inputs).uuid for each in workloads]
+    if name in GRADIENTS:  # two definitions have the same sizes and inputs
+        derived = [uuid_of(name, each.axes, each.inputs) for each in workloads]
 
     assert [each.uuid for each in workloads] == derived
     assert {uuid.UUID(identifier).version for identifier in derived} == {5}
+
+
+def test_no_two_workloads_have_the_same_uuid(dataset: Dataset) -> None:
+    found = [each.uuid for name in DEFINITIONS.values() for each in dataset.workloads(name)]
+
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "derive"),
+    [(GRADIENTS[0], backward_of), (GRADIENTS[1], forward_backward_of)],
+)
+def test_gradients_are_what_new_definition_makes_of_the_forward(
+    dataset: Dataset, name: str, derive: Callable[[Definition, SeenGradients], Definition]
+) -> None:
+    forward = dataset.definition("rmsnorm_h4096")
+
+    made = derive(forward, SeenGradients(inputs=["hidden_states", "weight"], outputs=[0]))
+
+    definition = dataset.definition(name)
+    assert definition.reference == made.reference
+    assert definition.op_type == made.op_type
+    for given, wanted in ((definition.inputs, made.inputs), (definition.outputs, made.outputs)):
+        bare = [(key, spec.shape, spec.dtype, spec.role) for key, spec in given.items()]
+        assert bare == [(key, spec.shape, spec.dtype, spec.role) for key, spec in wanted.items()]
+    for workload in dataset.workloads(name):
+        assert workload.tolerance is not None
+        assert workload.tolerance.max_precision_ratio == 8
 
 
 def test_workloads_and_their_files_are_what_the_script_makes(tmp_path: Path) -> None:
@@ -443,6 +481,22 @@ def test_the_tolerance_notices_an_output_that_is_one_part_in_twenty_too_large(
     floating = [each for each in wanted if each.dtype.is_floating_point]
 
     assert [mismatches([each * 1.05], [each]) > 0 for each in floating] == [True] * len(floating)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_the_tolerance_notices_a_gradient_that_lacks_a_term(dataset: Dataset, name: str) -> None:
+    inputs = inputs_of(dataset, name, dataset.workloads(name, "small")[-1])
+    wanted = dataset.expected(name, inputs)
+    (right,) = (each for each in dataset.solutions(name, "python") if each.author == "pytorch")
+    (source,) = right.sources
+    wrong = source.model_copy(
+        update={"content": source.content.replace(".sub_(normalised.mul_(mean))", "")}
+    )
+
+    got = dataset.computed(right.model_copy(update={"sources": [wrong]}), inputs, wanted)
+
+    assert wrong != source
+    assert mismatches(got, wanted) > 0
 
 
 @pytest.mark.full

@@ -1,6 +1,6 @@
-// Gradients of RMSNorm over rows of 4096 bfloat16. Each row is read twice, the second time from
-// L1. A block of rows adds up its share of the gain's gradient; blocks are added in their order, whatever the threads, so
-// that the same inputs give the same bits.
+// Gradients of RMSNorm over rows of 4096 bfloat16. Each row is read twice, the second time from L1.
+// A block of rows adds up its share of the gain's gradient. Blocks are added in their order, whatever the
+// threads, so that the same inputs give the same bits.
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-// RMSNorm and its gradients over rows of 4096 bfloat16. Each row is read twice, the second time from
-// L1. A block of rows adds up its share of the gain's gradient; blocks are added in their order, whatever the threads, so
-// that the same inputs give the same bits.
+// RMSNorm and its gradients over rows of 4096 bfloat16. Each row is read twice, the second time from L1.
+// A block of rows adds up its share of the gain's gradient. Blocks are added in their order, whatever the
+// threads, so that the same inputs give the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -95,7 +95,8 @@ void check_vector(TensorView tensor, const char* name) {
 }
 
 void rmsnorm_forward_backward(TensorView hidden_states, TensorView weight, TensorView grad_output,
-                              TensorView output, TensorView grad_hidden_states, TensorView grad_weight) {
+                              TensorView output, TensorView grad_hidden_states,
+                              TensorView grad_weight) {
   int64_t rows = hidden_states.ndim() > 0 ? hidden_states.size(0) : 0;
   check_matrix(hidden_states, "hidden_states", rows);
   check_matrix(grad_output, "grad_output", rows);

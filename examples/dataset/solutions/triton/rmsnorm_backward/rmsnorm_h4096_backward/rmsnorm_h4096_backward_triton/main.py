@@ -10,10 +10,19 @@ SUM_COLUMNS = 32
 
 @triton.jit
 def rmsnorm_backward_rows(
-    x_ptr, weight_ptr, grad_ptr, grad_x_ptr, partial_ptr, num_rows, hidden, steps, eps,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    x_ptr,
+    weight_ptr,
+    grad_ptr,
+    grad_x_ptr,
+    partial_ptr,
+    num_rows,
+    hidden,
+    steps,
+    eps,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
-    """Gradients of ROWS * steps rows of `hidden` elements, and the sum of what they add to the gain's gradient.
+    """Gradients of ROWS * steps rows of `hidden` elements, and their share of the gain's gradient.
 
     COLUMNS is a power of two and at least `hidden`.
     """
@@ -60,7 +69,8 @@ def run(hidden_states, weight, grad_output, grad_hidden_states, grad_weight):
     # The kernels count on rows without gaps; of inputs that have none, `contiguous` copies nothing.
     hidden_states, weight = hidden_states.contiguous(), weight.contiguous()
     grad_output = grad_output.contiguous()
-    # A row at a time fits the registers of a program on a GPU. Interpreted, a program costs a millisecond whatever its size.
+    # A row at a time fits the registers of a program on a GPU. Interpreted, a program costs a millisecond
+    # whatever its size.
     rows = 1 if hidden_states.is_cuda else min(triton.next_power_of_2(num_rows), 32)
     tiles = triton.cdiv(num_rows, rows)
     steps = triton.cdiv(tiles, MOST_PROGRAMS)
@@ -80,7 +90,10 @@ def run(hidden_states, weight, grad_output, grad_hidden_states, grad_weight):
         COLUMNS=triton.next_power_of_2(hidden),
         num_warps=8,
     )
-    columns = SUM_COLUMNS if hidden_states.is_cuda else triton.next_power_of_2(hidden)
+    if hidden_states.is_cuda:
+        rows, columns = SUM_ROWS, SUM_COLUMNS
+    else:
+        rows, columns = triton.next_power_of_2(programs), triton.next_power_of_2(hidden)
     sum_partials[(triton.cdiv(hidden, columns),)](
-        partial, grad_weight, programs, hidden, ROWS=SUM_ROWS, COLUMNS=columns, num_warps=4
+        partial, grad_weight, programs, hidden, ROWS=rows, COLUMNS=columns, num_warps=4
     )

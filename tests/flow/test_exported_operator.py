@@ -17,6 +17,7 @@ from tests.unit.apply.datasets import trace
 
 BUNDLED = Path(__file__).parents[2] / "examples" / "dataset"
 DEFINITIONS = sorted(each.stem for each in (BUNDLED / "definitions").rglob("*.json"))
+GRADIENTS = {"rmsnorm_h4096_backward", "rmsnorm_h4096_forward_backward"}
 PROGRAM = """
 import sys
 import torch
@@ -36,6 +37,18 @@ for rows in ({rows}, {rows} + 1):
         got, expected = torch.compile(step, backend="inductor", fullgraph=True)(*inputs), package.run(*inputs)
     torch.testing.assert_close(got, expected)
 print(dict(sorted(package.CALLS.items())))
+"""
+CLOSED_FORM = """\
+import torch
+
+
+def run(hidden_states, weight, grad_output):
+    x, grad = hidden_states.float(), grad_output.float()
+    inverse_rms = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+    normalised, scaled = x * inverse_rms, grad * weight.float()
+    mean = (scaled * normalised).mean(-1, keepdim=True)
+    grad_x = inverse_rms * (scaled - normalised * mean)
+    return grad_x.bfloat16(), (grad * normalised).sum(0).bfloat16()
 """
 ROWS = "torch.randn(rows, 4096).bfloat16()"
 
@@ -63,7 +76,7 @@ def export(dataset: Path, solution: str, output: Path) -> subprocess.CompletedPr
     return call("export", "solution", solution, *words)
 
 
-@pytest.mark.parametrize("name", mostly_full(DEFINITIONS, "rmsnorm_h4096"))
+@pytest.mark.parametrize("name", mostly_full(sorted({*DEFINITIONS} - GRADIENTS), "rmsnorm_h4096"))
 def test_every_bundled_definitions_solution_in_python_passes_torchs_check(
     name: str, dataset: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +133,36 @@ def test_what_cannot_be_an_operator_is_refused_with_the_reason(
         assert done.returncode == 2, solution
         assert why in done.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", sorted(GRADIENTS))
+def test_gradients_by_autograd_are_refused_in_one_line(
+    name: str, dataset: Path, tmp_path: Path
+) -> None:
+    for solution, why in {
+        f"{name}_pytorch": f"{name} cannot be an operator: its reference",
+        f"{name}_baseline": f"{name}_baseline runs torch.autograd",
+    }.items():
+        done = export(dataset, solution, tmp_path / "out")
+
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert "in closed form" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_gradients_with_a_reference_in_closed_form_are_exported(
+    dataset: Path, tmp_path: Path
+) -> None:
+    name = "rmsnorm_h4096_backward"
+    file = next((dataset / "definitions").rglob(f"{name}.json"))
+    definition = json.loads(file.read_text()) | {"reference": CLOSED_FORM}
+    file.write_text(json.dumps(definition))
+
+    done = export(dataset, f"{name}_pytorch", tmp_path / "out")
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_operator_that_torch_refuses_is_not_written(dataset: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def operator_of(
     """
     definition = trace_set.definitions[solution.definition]
     _require_exportable(solution)
+    _require_no_autograd(definition, solution)
     measured = _measured(trace_set, solution)
     name = re.sub(r"\W", "_", definition.name)
     package = f"{NAMESPACE}_{name}"
@@ -94,6 +95,30 @@ def _require_exportable(solution: Solution) -> None:
         why = "has prepare or plan: an operator has no state"
     if why is not None:
         raise UsageError(f"{solution.name} {why}")
+
+
+def _require_no_autograd(definition: Definition, solution: Solution) -> None:
+    """Refuse what differentiates: below an operator torch records nothing, and `torch.autograd.grad` raises."""
+    if solution.spec.language in _IN_PYTHON and _differentiates(solution.sources[0].content):
+        raise UsageError(
+            f"{solution.name} runs torch.autograd, which does not work inside an operator: "
+            "export a solution that computes its gradients in closed form"
+        )
+    if _differentiates(definition.reference):
+        raise UsageError(
+            f"{definition.name} cannot be an operator: its reference, which answers at sizes that were not measured, "
+            "runs torch.autograd, and that does not work inside one; "
+            "give the definition a reference that computes the gradients in closed form"
+        )
+
+
+def _differentiates(source: str) -> bool:
+    from flashinfer_bench.data.rules.python_source import torch_names  # noqa: PLC0415
+
+    return any(each.dotted in _DIFFERENTIATING for each in torch_names(source))
+
+
+_DIFFERENTIATING = {"torch.autograd.grad", "torch.autograd.backward"}
 
 
 def _in_python(solution: Solution) -> dict[str, str]:

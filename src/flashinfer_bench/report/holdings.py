@@ -104,6 +104,8 @@ class ShownDefinition:
     op_type: str
     description: str | None
     hash: str
+    world_size: int | None
+    """How many ranks compute it together; None where it is one process."""
     axes: dict[str, str]
     inputs: tuple[ShownTensor, ...]
     outputs: tuple[ShownTensor, ...]
@@ -191,6 +193,7 @@ def shown_definition(trace_set: TraceSet, definition: Definition) -> ShownDefini
         op_type=definition.op_type,
         description=definition.description,
         hash=definition.hash(),
+        world_size=definition.world_size,
         axes=_axes(definition),
         inputs=_tensors(definition.inputs),
         outputs=_tensors(definition.outputs),

@@ -103,6 +103,9 @@ def _definition_page(shown: ShownDefinition) -> Page:
             {
                 "op type": shown.op_type,
                 "about": shown.description,
+                "world size": f"{shown.world_size} ranks, a device each"
+                if shown.world_size
+                else None,
                 "axes": axes or "none",
                 "holds": "; ".join(shown.constraints),
                 "hash": shown.hash,
@@ -176,6 +179,7 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
                 "status": evaluation["status"],
                 "hardware": evaluation["environment"]["hardware"],
                 "recorded": evaluation["timestamp"],
+                **_ranks_facts(performance.get("ranks")),
                 "latency": latency_text(performance.get("latency_ms")),
                 "reference": latency_text(performance.get("reference_latency_ms")),
                 "speedup": speedup_text(
@@ -193,6 +197,17 @@ def _trace_page(trace: Mapping[str, Any]) -> Page:
     if evaluation["log"]:
         blocks += _source_blocks("Log", evaluation["log"])
     return tuple(blocks)
+
+
+def _ranks_facts(found: Mapping[str, Any] | None) -> dict[str, str]:
+    """Say how many ranks there were, and what was not looked at for that."""
+    if found is None:
+        return {}
+    unchecked = ", ".join(found.get("unchecked", ())).replace("_", " ")
+    return {
+        "ranks": f"{found['world_size']} over {found['backend']}, the slowest one's time",
+        "not looked at": unchecked,
+    }
 
 
 def _unseen_facts(found: Mapping[str, Any] | None) -> dict[str, str]:

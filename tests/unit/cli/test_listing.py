@@ -48,6 +48,30 @@ def test_sizes_are_those_of_tensors_and_sources() -> None:
     assert all(size == 2 * rows * 8 * 4 for rows, size in sizes.items())
 
 
+def test_a_definition_of_several_ranks_says_how_many() -> None:
+    ranks = str(GOLDEN.parents[1] / "examples" / "several_ranks")
+    name = "all_reduce_rmsnorm_h4096_ws2"
+
+    assert _document("show", name, "--local", ranks)["shown"][0]["world_size"] == 2
+    assert "world size  2 ranks, a device each" in _invoke("show", name, "--local", ranks).stdout
+    assert _document("show", "gemm_n8", "--local", DATASET)["shown"][0]["world_size"] is None
+    assert "world size" not in _invoke("show", "gemm_n8", "--local", DATASET).stdout
+
+
+def test_a_trace_of_several_ranks_says_what_was_not_looked_at(tmp_path: Path) -> None:
+    runs = shutil.copytree(RUNS, tmp_path / "runs")
+    file = next(runs.glob("traces/*/*/*.jsonl"))
+    trace = json.loads(file.read_text().splitlines()[0])
+    ranks = {"world_size": 2, "backend": "gloo", "unchecked": ["processor_time", "precision"]}
+    trace["evaluation"]["performance"]["ranks"] = ranks
+    file.write_text(json.dumps(trace) + "\n")
+
+    page = _invoke("show", f"{file}:1", "--local", str(runs)).stdout
+
+    assert "2 over gloo, the slowest one's time" in page
+    assert "not looked at  processor time, precision" in page
+
+
 def test_every_trace_is_listed() -> None:
     traces = _document("list", "traces", RUNS)["list"]["traces"]
     lines = [

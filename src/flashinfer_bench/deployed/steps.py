@@ -112,6 +112,17 @@ def _record(call: Callable[..., torch.Tensor], given: tuple[torch.Tensor, ...]) 
     return _Recorded(graph, kept, answer)
 
 
+def calls_of(mode: str, phase: str, steps: int) -> int:
+    """How often the model's own code runs when a phase is run once on new `Steps`: a recording calls it, a replay does not.
+
+    >>> calls_of("eager", "decode", 8), calls_of("compiled", "prefill", 8), calls_of("graphs", "decode", 8)
+    (8, 1, 4)
+    """
+    if mode == "graphs":
+        return _BEFORE_RECORDING + 1
+    return 1 if phase == "prefill" else steps
+
+
 def steps_of(served: Served, mode: str, device: str) -> Steps:
     """Make the steps of a mode."""
     if mode == "eager":

@@ -20,7 +20,7 @@ from flashinfer_bench.deployed.proof import in_use, kernels_of, unused_candidate
 from flashinfer_bench.deployed.quality import Reference
 from flashinfer_bench.deployed.results import PHASES, ModeUse, PhaseUse
 from flashinfer_bench.deployed.served import in_precision, load
-from flashinfer_bench.deployed.steps import compiler_counts, steps_of
+from flashinfer_bench.deployed.steps import calls_of, compiler_counts, steps_of
 from flashinfer_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class ModelSide:
         phases: dict[str, PhaseUse] = {}
         answered: dict[str, dict[tuple[str, str], int]] = {}
         for phase in PHASES:
-            calls = 1 if phase == "prefill" else len(self.positions)
+            calls = calls_of(mode, phase, len(self.positions))
             before = self.runtime.stats()
             self.step_of(steps, phase)()
             phases[phase], answered[phase] = in_use(before, self.runtime.stats(), calls)

@@ -113,7 +113,7 @@ def _record(call: Callable[..., torch.Tensor], given: tuple[torch.Tensor, ...]) 
 
 
 def calls_of(mode: str, phase: str, steps: int) -> int:
-    """How often the model's own code runs when a phase is run once on new `Steps`: a recording calls it, a replay does not.
+    """How often the model's own code runs when a phase runs once on new `Steps`: replays do not call it.
 
     >>> calls_of("eager", "decode", 8), calls_of("compiled", "prefill", 8), calls_of("graphs", "decode", 8)
     (8, 1, 4)

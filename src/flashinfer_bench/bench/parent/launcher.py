@@ -63,7 +63,7 @@ _KEPT_VARIABLES = frozenset(
         "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD",
         "CC", "CXX", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
         "CUTLASS_PATH", "NVIDIA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME",
-        "SSL_CERT_FILE", "MALLOC_ARENA_MAX",
+        "SSL_CERT_FILE", "MALLOC_ARENA_MAX", "FLASHINFER_WORKSPACE_BASE",
     }
 )  # fmt: skip
 """What workers see of the environment: no tokens, no keys."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.sandbox import linked_packages
+from flashinfer_bench.bench.sandbox import library_caches, linked_packages
 from flashinfer_bench.bench.sandbox.landlock import LIST, READ, USE, WRITE, PathRule
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def readable(environment: Mapping[str, str]) -> tuple[str, ...]:
     """List the files and folders a solution may read and execute, by the names they are known under."""
     home = Path(environment.get("HOME") or "~").expanduser()
     imports = [*_import_folders()]
+    compiled = library_caches.flashinfer_cache(environment)
     named = [
         *_SYSTEM,
         *(f"/etc/{name}" for name in _SETTINGS),
@@ -47,6 +48,7 @@ def readable(environment: Mapping[str, str]) -> tuple[str, ...]:
         *(path for path in linked_packages.targets(imports) if not _holds(path, home)),
         *(path for path in _from_environment(environment, home) if not _holds(path, home)),
         *_library_folders(),
+        *([] if compiled is None else [str(compiled)]),
     ]
     plain = {os.path.normpath(path) for path in named if path.startswith("/")}
     found = (plain | {os.path.realpath(path) for path in plain}) - {"/"}

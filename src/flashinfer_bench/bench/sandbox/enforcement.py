@@ -13,8 +13,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashinfer_bench.bench.sandbox import allowlist, capabilities, landlock, limits, seccomp
+from flashinfer_bench.bench.sandbox import (
+    allowlist,
+    capabilities,
+    landlock,
+    library_caches,
+    limits,
+    seccomp,
+)
 from flashinfer_bench.bench.sandbox.policy import Missing
+from flashinfer_bench.data import settings
 from flashinfer_bench.tensors import system
 
 if TYPE_CHECKING:
@@ -90,6 +98,9 @@ def enter(
 
 def make_at_home(policy: SandboxPolicy) -> None:
     """Point this process and what it starts at folders of its own; call after `enter`."""
+    compiled = library_caches.flashinfer_cache(settings.environment_copy())
+    if compiled is not None and not policy.is_judge:
+        library_caches.offer(compiled)
     variables = private_variables(policy)
     for name, value in variables.items():
         os.environ[name] = value
@@ -113,6 +124,7 @@ def private_variables(policy: SandboxPolicy) -> dict[str, str]:
         "XDG_CONFIG_HOME": f"{home}/.config",
         "XDG_DATA_HOME": f"{home}/.local/share",
         "XDG_RUNTIME_DIR": policy.scratch,
+        library_caches.FLASHINFER_BASE: home,
         "TRITON_HOME": home,
         "TRITON_CACHE_DIR": f"{policy.build_folder}/triton_kernels",
         "TILELANG_CACHE_DIR": f"{policy.build_folder}/tilelang_kernels",

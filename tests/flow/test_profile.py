@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -48,11 +49,35 @@ def test_cuda_has_registers_spills_and_shared_memory_without_a_card() -> None:
     assert kernel.registers is not None
     assert 16 <= kernel.registers <= 255
     assert (kernel.spill_bytes, kernel.shared_memory_bytes) == (0, 32)
+    counts = kernel.instructions
+    assert counts is not None
+    assert min(counts.global_loads, counts.global_stores, counts.barriers, counts.fma) > 0
+    assert (counts.mma, counts.local_loads, counts.local_stores) == (0, 0, 0)
     assert [each.tool for each in found.attempts if not each.has_answered] == [
         "ncu",
         "cupti",
         "torch",
     ]
+
+
+@pytest.mark.skipif(find_toolkit() is None, reason="no CUDA toolkit here: nothing is compiled")
+def test_without_cuobjdump_instructions_are_counted_in_ptx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cuobjdump").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "cuobjdump").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    traces = bundled()
+    definition, solution, workload = subject(traces, "rmsnorm_h4096_cuda")
+
+    found = profile(traces, definition, solution, workload, device="cpu", config=CONFIG)
+
+    (kernel,) = found.kernels
+    assert kernel.registers
+    assert kernel.instructions is not None
+    assert kernel.instructions.assembly == "ptx"
+    assert min(kernel.instructions.global_loads, kernel.instructions.barriers) > 0
+    assert any("counted in PTX, before spills: cuobjdump" in each for each in found.notes)
 
 
 @pytest.mark.full
@@ -67,6 +92,8 @@ def test_triton_has_registers_and_shared_memory_without_a_card() -> None:
     assert kernel.name == "rmsnorm_rows"
     assert kernel.registers
     assert kernel.shared_memory_bytes
+    assert kernel.instructions is not None
+    assert kernel.instructions.global_loads > 0
 
 
 def test_operations_of_torch_are_kernels_of_the_cpu_and_the_profile_is_kept(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from flashinfer_bench.bench.choices import CacheChoice, ClockChoice
 from flashinfer_bench.bench.outcomes import Decision, JobNote
 from flashinfer_bench.bench.sandbox.policy import Missing, SandboxPolicy
+from flashinfer_bench.compile.instructions import InstructionCounts
 from flashinfer_bench.tensors.ceilings import Ceilings
 from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
 
@@ -283,6 +284,8 @@ class Examine(Message, frozen=True):
 class TellBuild(Message, frozen=True):
     """Say what compilers said of the build, and what they reserve for each kernel."""
 
+    counts_instructions: bool = False
+
 
 class BecomeProgram(Message, frozen=True):
     """Write one call down in the scratch folder, and become the program that makes it.
@@ -457,6 +460,9 @@ class BuildTold(Message, frozen=True):
     log: str
     resources: str
     why_no_resources: str = ""
+    instructions: dict[str, InstructionCounts] = {}
+    """Of each function of the kernels' code, by its name as in the source."""
+    why_no_sass: str = ""
 
 
 FromExamined = Built | BuiltElsewhere | BuildFailed | Raised | Examined | BuildTold

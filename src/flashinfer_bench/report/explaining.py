@@ -14,6 +14,7 @@ from flashinfer_bench.stats.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from flashinfer_bench.compile.instructions import InstructionCounts
     from flashinfer_bench.report.compare.result import (
         ChangedJob,
         ComparedJob,
@@ -123,6 +124,7 @@ class BuiltKernel:
     spill_bytes: int | None
     stack_bytes: int | None
     shared_memory_bytes: int | None
+    instructions: InstructionCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

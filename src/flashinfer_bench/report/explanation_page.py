@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
+from flashinfer_bench.report.kernel_profile import instruction_blocks
 from flashinfer_bench.text.numbers import NOTHING, count_text, latency_text, speedup_text
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
@@ -98,6 +99,11 @@ def _built_blocks(found: Explanation) -> Iterator[Block]:
     if rows:
         yield heading("Builds, as their newest profiles say")
         yield rows_table(_BUILT, rows)
+    counted = [
+        (f"{name} {each.name}", each.instructions) for name, each in rows if each.instructions
+    ]
+    if counted:
+        yield from instruction_blocks("side, kernel", counted)
 
 
 def _number(value: int | None) -> str:

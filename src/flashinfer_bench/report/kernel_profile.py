@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.data.wording import axes_text
@@ -9,12 +11,15 @@ from flashinfer_bench.text.numbers import latency_text, size_text
 from flashinfer_bench.text.tables import Block, Page, RowColumn, heading, paragraph, rows_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashinfer_bench.bench.examining.profile_values import (
         CompilerRemark,
         ProfiledKernel,
         SolutionProfile,
         ToolAttempt,
     )
+    from flashinfer_bench.compile.instructions import InstructionCounts
 
 _US_PER_MS = 1e3
 _MOST_REMARKS = 12
@@ -36,6 +41,9 @@ def profile_page(profile: SolutionProfile) -> Page:
     shown = profile.kernels[:_MOST_KERNELS]
     if shown:
         blocks.append(rows_table(KERNEL_COLUMNS, shown))
+    counted = [(each.name, each.instructions) for each in shown if each.instructions]
+    if counted:
+        blocks += instruction_blocks("kernel", counted)
     if len(profile.kernels) > len(shown):
         blocks.append(paragraph(f"and {len(profile.kernels) - len(shown)} more (--json has them)"))
     if profile.call_us is not None:
@@ -94,6 +102,43 @@ def occupancy(kernel: ProfiledKernel) -> str:
 def stalls(kernel: ProfiledKernel) -> str:
     """Name why warps waited, the longest first."""
     return ", ".join(f"{each.reason} {each.share:.0%}" for each in kernel.top_stalls)
+
+
+def instruction_blocks(
+    head: str, rows: Sequence[tuple[str, InstructionCounts]]
+) -> tuple[Block, Block]:
+    """Show instructions by kind, a row for each kernel; kinds that none has are left out."""
+    name: RowColumn[tuple[str, InstructionCounts]] = RowColumn(head, operator.itemgetter(0))
+    columns = (
+        name,
+        RowColumn("code", lambda row: row[1].assembly.upper()),
+        *(
+            RowColumn(title, functools.partial(_counts_text, fields), is_number=True)
+            for title, fields in INSTRUCTION_KINDS.items()
+            if any(getattr(counts, field) for _, counts in rows for field in fields)
+        ),
+    )
+    title = "Instructions in the code, loads/stores of each memory"
+    return heading(title), rows_table(columns, rows)
+
+
+def _counts_text(fields: tuple[str, ...], row: tuple[str, InstructionCounts]) -> str:
+    return "/".join(str(getattr(row[1], field)) for field in fields)
+
+
+INSTRUCTION_KINDS = {
+    "all": ("total",),
+    "global": ("global_loads", "global_stores"),
+    "shared": ("shared_loads", "shared_stores"),
+    "local": ("local_loads", "local_stores"),
+    "async copies": ("async_copies",),
+    "atomics": ("atomics",),
+    "MMA": ("mma",),
+    "FMA": ("fma",),
+    "conversions": ("conversions",),
+    "barriers": ("barriers",),
+    "branches": ("branches",),
+}
 
 
 def _whole(value: int | None) -> str:

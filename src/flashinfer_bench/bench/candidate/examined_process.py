@@ -42,6 +42,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.compile.cache import solution_folder
 from flashinfer_bench.compile.compiler import BUILD_LOG
+from flashinfer_bench.compile.instructions import counted_in_ptx, counted_in_sass
 from flashinfer_bench.data import settings
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.generate import InputMaker
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.candidate.harness import _Harness
     from flashinfer_bench.bench.protocol import FromExamined
+    from flashinfer_bench.compile.instructions import InstructionCounts
     from flashinfer_bench.tensors.planned import InputPlan
 
 _MOST_LOG_CHARACTERS = 4 << 20
@@ -86,8 +88,8 @@ def _answer(
         match asked:
             case Examine() if harness is not None:
                 return _examine(harness, asked, channel.take_descriptors(), Path(build.scratch))
-            case TellBuild(id=id_):
-                return _build_told(id_, _own_folder(build), Path(build.scratch))
+            case TellBuild():
+                return _build_told(asked, _own_folder(build), Path(build.scratch))
             case BecomeProgram():
                 _become(asked, channel.take_descriptors(), build)
             case _:
@@ -203,16 +205,21 @@ def _own_folder(build: Build) -> Path:
     return solution_folder(Path(build.cache_root), solution)
 
 
-def _build_told(id_: int, builds: Path, scratch: Path) -> BuildTold:
+def _build_told(asked: TellBuild, builds: Path, scratch: Path) -> BuildTold:
     logs = sorted(builds.glob(f"*/*/{BUILD_LOG}"))
     text = "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
     cubins = sorted(scratch.glob("triton/*/*.cubin"))
     resources, why_not = _resources(cubins) if cubins else ("", "no kernel was compiled on the way")
+    counts, why_no_sass = (
+        _instructions(cubins, builds, scratch) if asked.counts_instructions else ({}, "")
+    )
     return BuildTold(
-        id_,
+        asked.id,
         _readable(text[:_MOST_LOG_CHARACTERS]),
         _readable(resources[:_MOST_LOG_CHARACTERS]),
         why_not,
+        counts,
+        why_no_sass,
     )
 
 
@@ -234,15 +241,39 @@ def _readable(text: str) -> str:
 
 def _resources(cubins: Sequence[Path]) -> tuple[str, str]:
     """Have `cuobjdump` read what each binary asks for."""
+    return _dumped("-res-usage", cubins)
+
+
+def _instructions(
+    cubins: Sequence[Path], builds: Path, scratch: Path
+) -> tuple[dict[str, InstructionCounts], str]:
+    """Count what stands in binaries, or else in PTX that lies beside them; say why it is not SASS."""
+    text, why_not = _dumped("-sass", cubins or sorted(builds.glob("*/*/*.so")))
+    counts = counted_in_sass(text)
+    if not counts:
+        why_not = why_not or "cuobjdump names no kernel"
+        for each in [*scratch.glob("triton/*/*.ptx"), *builds.glob("*/*/*.ptx")]:
+            counts |= counted_in_ptx(each.read_text(encoding="utf-8", errors="replace"))
+    names = _readable("\n".join(counts)).splitlines()
+    return dict(zip(names, counts.values(), strict=True)), why_not
+
+
+def _dumped(option: str, binaries: Sequence[Path]) -> tuple[str, str]:
+    """Give what `cuobjdump` prints of binaries, or why it does not."""
     reader = _cuobjdump()
     if reader is None:
         return "", "cuobjdump is not here; a CUDA toolkit has it, and so has Triton"
     said = []
-    for cubin in cubins:
-        command = [reader, "-res-usage", str(cubin)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_READER_TIMEOUT_S, check=False
-        )
+    for binary in binaries:
+        command = [reader, option, str(binary)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_READER_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return "", f"cuobjdump took longer than {_READER_TIMEOUT_S} s"
+        except OSError as error:
+            return "", f"cuobjdump cannot be started: {error.strerror}"
         if done.returncode != 0:
             return "", f"cuobjdump: {done.stderr.strip() or done.returncode}"
         said.append(done.stdout)

@@ -11,9 +11,13 @@ from flashinfer_bench.bench.examining.profile_values import CompilerRemark, Prof
 from flashinfer_bench.bench.examining.tool_answers import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from flashinfer_bench.compile.instructions import InstructionCounts
 
 NVCC_FLAGS = ("-Xptxas=-v",)
+PTX_FLAGS = (*NVCC_FLAGS, "-keep")
+"""PTX stays beside the binary."""
 GCC_FLAGS = ("-fopt-info-vec-optimized", "-fopt-info-vec-missed")
 CLANG_FLAGS = ("-Rpass=loop-vectorize|slp-vectorize", "-Rpass-missed=loop-vectorize")
 
@@ -73,6 +77,16 @@ def kernels_of_resources(text: str) -> tuple[ProfiledKernel, ...]:
             )
             name = ""
     return tuple(found.values())
+
+
+def with_instructions(
+    kernels: Iterable[ProfiledKernel], counts: Mapping[str, InstructionCounts]
+) -> tuple[ProfiledKernel, ...]:
+    """Add to each kernel what was counted in its code."""
+    by_name = {short_name(name): each for name, each in counts.items()}
+    return tuple(
+        msgspec.structs.replace(each, instructions=by_name.get(each.name)) for each in kernels
+    )
 
 
 def remarks_of(log: str, sources: Iterable[str]) -> tuple[CompilerRemark, ...]:

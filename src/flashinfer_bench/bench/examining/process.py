@@ -262,9 +262,10 @@ class ExaminedProcess:
         assert isinstance(answer, Examined)
         return answer
 
-    def tell_build(self) -> BuildTold:
-        """Have it say what compilers said."""
-        answer = self._ask(TellBuild(self.examiner.launcher.new_id()), (), "reading the build")
+    def tell_build(self, *, counts_instructions: bool = False) -> BuildTold:
+        """Have it say what compilers said, and what stands in the code of kernels."""
+        request = TellBuild(self.examiner.launcher.new_id(), counts_instructions)
+        answer = self._ask(request, (), "reading the build")
         assert isinstance(answer, BuildTold)
         return answer
 

@@ -6,6 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from flashinfer_bench.compile.instructions import (
+    InstructionCounts,  # msgspec reads it
+)
+
 ProfileTool = Literal["ncu", "cupti", "torch", "ptxas", "remarks"]
 """`ncu`: Nsight Compute; `cupti`: activity records; `torch`: its profiler; `ptxas`: what the compiler reserves;
 `remarks`: what the C++ compiler vectorised."""
@@ -47,6 +51,8 @@ class ProfiledKernel(msgspec.Struct, frozen=True, kw_only=True):
     """Of each thread."""
     shared_memory_bytes: int | None = None
     """Of each block, static and dynamic; only static where nothing ran."""
+    instructions: InstructionCounts | None = None
+    """In its code, by kind."""
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     top_stalls: tuple[StallShare, ...] = ()

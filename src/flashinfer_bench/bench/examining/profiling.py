@@ -21,6 +21,7 @@ from flashinfer_bench.bench.examining.process import (
     with_flags,
 )
 from flashinfer_bench.bench.examining.profile_values import (
+    ProfiledKernel,
     ProfileTool,
     SolutionProfile,
     ToolAttempt,
@@ -32,7 +33,7 @@ from flashinfer_bench.bench.examining.tool_answers import (
 )
 from flashinfer_bench.bench.parent.candidates import Tooling
 from flashinfer_bench.bench.parent.pool import device_names
-from flashinfer_bench.bench.protocol import CUPTI_FILE, TORCH_FILE, Wrapping
+from flashinfer_bench.bench.protocol import CUPTI_FILE, TORCH_FILE, BuildTold, Wrapping
 from flashinfer_bench.compile.architectures import DEFAULT_ARCH
 from flashinfer_bench.compile.compiler import compiler_command
 from flashinfer_bench.compile.cuda import needs_nvcc
@@ -278,22 +279,39 @@ def _ask_ptxas(examiner: Examiner) -> ToolFindings:
     if solution.spec.language.value == "tilelang":
         raise ToolUnavailableError("TileLang keeps no binary of its kernels that could be read")
     if needs_nvcc(solution):
-        flagged = with_flags(solution, nvcc=compiled_facts.NVCC_FLAGS)
-        with examiner.started(flagged, tooling=Tooling(), only_compiles=True, arch=arch) as process:
-            log = process.tell_build().log
-        kernels = compiled_facts.kernels_of_ptxas(log)
+        told = _compiled(examiner, compiled_facts.NVCC_FLAGS, arch)
+        kernels = compiled_facts.kernels_of_ptxas(told.log)
         if not kernels:
             raise ToolUnavailableError("ptxas names no kernel of it")
-        return ToolFindings(kernels, notes=(note,), reports={"log": log.encode()})
+        counted = told if told.instructions else _compiled(examiner, compiled_facts.PTX_FLAGS, arch)
+        return _reserved(kernels, counted, note, told.log)
     with examiner.started(tooling=Tooling(), arch=arch) as process:
         if examiner.own_arch is not None:
             process.examine("none", warm_calls=0)  # Triton compiles at the first call
-        told = process.tell_build()
+        told = process.tell_build(counts_instructions=True)
     kernels = compiled_facts.kernels_of_resources(told.resources)
     if not kernels:
         why = told.why_no_resources or process.absence or "cuobjdump names no kernel"
         raise ToolUnavailableError(why)
-    return ToolFindings(kernels, notes=(note,), reports={"log": told.resources.encode()})
+    return _reserved(kernels, told, note, told.resources)
+
+
+def _compiled(examiner: Examiner, flags: Sequence[str], arch: str) -> BuildTold:
+    flagged = with_flags(examiner.subject.solution, nvcc=flags)
+    with examiner.started(flagged, tooling=Tooling(), only_compiles=True, arch=arch) as process:
+        return process.tell_build(counts_instructions=True)
+
+
+def _reserved(
+    kernels: Sequence[ProfiledKernel], counted: BuildTold, note: str, log: str
+) -> ToolFindings:
+    """Put together what the compiler reserves and what stands in the code; say where that is not SASS."""
+    notes = [note]
+    if counted.why_no_sass:
+        where = "counted in PTX, before spills" if counted.instructions else "not counted"
+        notes.append(f"instructions are {where}: {counted.why_no_sass}")
+    found = compiled_facts.with_instructions(kernels, counted.instructions)
+    return ToolFindings(found, notes=tuple(notes), reports={"log": log.encode()})
 
 
 def _ask_for_remarks(examiner: Examiner) -> ToolFindings:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.examining.profile_values import CompilerRemark, ProfiledKernel
 
 _WEIGHED = ("sm_percent", "dram_percent", "occupancy_percent", "occupancy_limit_percent")
+_STATIC = ("registers", "spill_bytes", "stack_bytes", "shared_memory_bytes", "instructions")
 _RETURN_TYPE = re.compile(r"^(?:static |inline )*(?:void|auto|int|float|bool) ")
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>)::")
 
@@ -101,11 +102,7 @@ def completed(
         if known is None:
             found.append(kernel)
             continue
-        missing = {
-            name: getattr(known, name)
-            for name in ("registers", "spill_bytes", "stack_bytes", "shared_memory_bytes")
-            if getattr(kernel, name) is None
-        }
+        missing = {name: getattr(known, name) for name in _STATIC if getattr(kernel, name) is None}
         found.append(msgspec.structs.replace(kernel, **missing))
     return tuple(found)
 

@@ -174,7 +174,19 @@ def _activity_records(scratch: Path) -> Iterator[None]:
         cupti.activity_disable(cupti.ActivityKind.CONCURRENT_KERNEL)
     finally:
         cupti.unsubscribe(subscriber)
+    for each in records:
+        each["name"] = _name_in_the_source(str(each["name"] or "?"))
     (scratch / CUPTI_FILE).write_text(json.dumps(records), encoding="utf-8")
+
+
+def _name_in_the_source(symbol: str) -> str:
+    """Write the name of a C++ function as torch's profiler does, which needs no other program.
+
+    >>> _name_in_the_source("_Z11rmsnorm_rowPKfS0_Pfif"), _name_in_the_source("add_kernel")
+    ('rmsnorm_row(float const*, float const*, float*, int, float)', 'add_kernel')
+    """
+    binding: Any = torch._C  # noqa: SLF001  # torch has no public way
+    return str(binding._demangle(symbol))
 
 
 _FIELDS = (

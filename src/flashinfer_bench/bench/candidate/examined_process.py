@@ -185,7 +185,7 @@ def _name_in_the_source(symbol: str) -> str:
     >>> _name_in_the_source("_Z11rmsnorm_rowPKfS0_Pfif"), _name_in_the_source("add_kernel")
     ('rmsnorm_row(float const*, float const*, float*, int, float)', 'add_kernel')
     """
-    binding: Any = torch._C  # noqa: SLF001  # torch has no public way
+    binding: Any = torch._C  # torch has no public way
     return str(binding._demangle(symbol))
 
 

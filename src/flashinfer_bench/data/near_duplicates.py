@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from flashinfer_bench.data.solution import Solution
 
@@ -50,6 +50,19 @@ def near_duplicates(solutions: Sequence[Solution]) -> Iterator[NearDuplicate]:
         similarity = _jaccard(known[one], known[other])
         if similarity >= LEAST and contents[one] != contents[other]:
             yield NearDuplicate(one, other, round(similarity, 3))
+
+
+def near_duplicates_by_name(solutions: Iterable[Solution]) -> dict[str, dict[str, float]]:
+    """Say of each solution that has any which others of its definition are nearly the same, the most alike first."""
+    groups: dict[str, list[Solution]] = {}
+    for solution in solutions:
+        groups.setdefault(solution.definition, []).append(solution)
+    pairs = [pair for group in groups.values() for pair in near_duplicates(group)]
+    found: dict[str, dict[str, float]] = {}
+    for pair in sorted(pairs, key=lambda pair: -pair.similarity):
+        found.setdefault(pair.one, {})[pair.other] = pair.similarity
+        found.setdefault(pair.other, {})[pair.one] = pair.similarity
+    return found
 
 
 def _runs(solution: Solution) -> frozenset[int]:

@@ -279,6 +279,8 @@ class GenerationInfo(Entity):
     """Tokens received up to this solution."""
     device_s: NonNegativeFloat
     """Seconds that jobs took up to this solution's acceptance, those of other candidates included."""
+    cost_usd: NonNegativeFloat | None = Field(None, exclude_if=is_none)
+    """What those tokens cost, at the prices that were given; absent where none were."""
 
 
 class Provenance(Entity):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.report.standing import left_out_blocks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.stats.intervals import Interval
 
 _MOST_NAMES = 8
-_MOST_TIED = 2
+_MOST_IN_A_CELL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,8 @@ class Best:
     """Solutions that failed nowhere and whose interval overlaps its own: which is faster is not known."""
     specialised: str | None = None
     """Where it was wrong, or slow, on sizes that it had not seen."""
+    near_duplicates: dict[str, float] = field(default_factory=dict)
+    """Solutions of the definition whose source is nearly the same, and how alike, from 0.85 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,22 @@ def best_by_hardware(standing: Standing, bounds: Bounds) -> tuple[BestOf, ...]:
     return tuple(
         _best_of(hardware, by_definition, bounds, {name for name, _ in standing.weak})
         for hardware, by_definition in standing.tallies.items()
+    )
+
+
+def with_near_duplicates(
+    groups: Iterable[BestOf], near: Mapping[str, Mapping[str, float]]
+) -> tuple[BestOf, ...]:
+    """Add to each best solution which others are nearly the same."""
+    return tuple(
+        replace(
+            group,
+            best=tuple(
+                replace(each, near_duplicates=dict(near.get(each.solution, {})))
+                for each in group.best
+            ),
+        )
+        for group in groups
     )
 
 
@@ -239,6 +257,11 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
                     if any(best.tied for group in groups for best in group.best)
                     else []
                 ),
+                *(
+                    ["near-duplicates: solutions whose source is nearly the same"]
+                    if any(best.near_duplicates for group in groups for best in group.best)
+                    else []
+                ),
                 *specialised_legend([best.specialised for group in groups for best in group.best]),
             )
         )
@@ -255,7 +278,8 @@ def best_page(groups: Sequence[BestOf], unmeasured: Sequence[str], left_out: Lef
 _COLUMNS: tuple[RowColumn[Best], ...] = (
     RowColumn("definition", lambda best: best.definition),
     RowColumn("best solution", lambda best: best.solution),
-    RowColumn("tied with", lambda best: _tied_text(best.tied)),
+    RowColumn("tied with", lambda best: _few_names(best.tied)),
+    RowColumn("near-duplicates", lambda best: _few_names(tuple(best.near_duplicates))),
     RowColumn("author", lambda best: best.author or NOTHING),
     RowColumn("language", lambda best: best.language or NOTHING),
     RowColumn(
@@ -293,9 +317,9 @@ def specialised_legend(found: Iterable[str | None]) -> list[str]:
     ]
 
 
-def _tied_text(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_TIED
-    return ", ".join([*names[:_MOST_TIED], *([f"{more} more"] if more > 0 else [])])
+def _few_names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_IN_A_CELL
+    return ", ".join([*names[:_MOST_IN_A_CELL], *([f"{more} more"] if more > 0 else [])])
 
 
 def reason_blocks(title: str, reasons: Mapping[str, str]) -> list[Block]:

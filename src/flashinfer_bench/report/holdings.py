@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from flashinfer_bench.data.near_duplicates import near_duplicates_by_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -128,6 +130,10 @@ class ShownSolution:
     license: str | None
     """An SPDX expression."""
     hash: str
+    near_duplicates: dict[str, float]
+    """Solutions of the definition whose source is nearly the same, and how alike, from 0.85 to 1."""
+    generated: dict[str, Any] | None
+    """How a program came to this code, as its newest trace that knows says."""
     language: str
     entry_point: str
     calling_style: Literal["into", "returns"]
@@ -208,6 +214,7 @@ def shown_definition(trace_set: TraceSet, definition: Definition) -> ShownDefini
 def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
     """Put together all there is of a solution."""
     spec = solution.spec
+    near = near_duplicates_by_name(trace_set.solutions.get(solution.definition, []))
     return ShownSolution(
         kind="solution",
         name=solution.name,
@@ -216,6 +223,8 @@ def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
         description=solution.description,
         license=solution.license,
         hash=solution.hash(),
+        near_duplicates=near.get(solution.name, {}),
+        generated=_generated(trace_set, solution),
         language=spec.language.value,
         entry_point=spec.entry_point,
         calling_style="into" if spec.destination_passing_style else "returns",
@@ -226,6 +235,18 @@ def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
             row for row in _rows_of(trace_set, solution.definition) if row.solution == solution.name
         ),
     )
+
+
+def _generated(trace_set: TraceSet, solution: Solution) -> dict[str, Any] | None:
+    definition, code = solution.definition, solution.hash()
+    rows = list(trace_set.traces.rows(definition, lambda _: (None, None)))
+    for index, row in reversed(rows):
+        if row.solution_hash == code:
+            evaluation = trace_set.traces.trace_at(definition, index).evaluation
+            provenance = evaluation.provenance if evaluation else None
+            if provenance is not None and provenance.generated is not None:
+                return provenance.generated.to_dict()
+    return None
 
 
 def shown_workload(

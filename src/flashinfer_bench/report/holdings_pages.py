@@ -136,6 +136,10 @@ def _solution_page(shown: ShownSolution) -> Page:
                 "entry point": f"{shown.entry_point}, {style[shown.calling_style]}",
                 "needs": ", ".join(shown.dependencies),
                 "hash": shown.hash,
+                "near-duplicates": ", ".join(
+                    f"{name} ({percent_text(similarity)})"
+                    for name, similarity in shown.near_duplicates.items()
+                ),
             }
         ),
         *_table_blocks("trace", _TRACES[2:], shown.traces),

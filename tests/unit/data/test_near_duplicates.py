@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashinfer_bench.data import BuildSpec, Solution, SourceFile, TraceSet
-from flashinfer_bench.data.near_duplicates import near_duplicates
+from flashinfer_bench.data.near_duplicates import near_duplicates, near_duplicates_by_name
 from flashinfer_bench.data.solution import SupportedLanguages
 
 DATASET = Path(__file__).parents[3] / "examples" / "dataset"
@@ -78,3 +78,15 @@ def test_no_two_bundled_solutions_are_nearly_the_same() -> None:
     found = {name: list(near_duplicates(each)) for name, each in traces.solutions.items()}
 
     assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_each_solution_has_its_own_by_name_the_most_alike_first() -> None:
+    one, other = solution("one", KERNEL), solution("other", KERNEL.replace("1e-5", "1e-6"))
+    renamed = solution("renamed", KERNEL.replace("hidden", "x"))
+    elsewhere = solution("elsewhere", KERNEL).model_copy(update={"definition": "layer_norm"})
+
+    found = near_duplicates_by_name([other, elsewhere, renamed, one])
+
+    assert list(found["one"]) == ["renamed", "other"]
+    assert found["other"]["one"] == found["one"]["other"] < found["one"]["renamed"] == 1.0
+    assert "elsewhere" not in found

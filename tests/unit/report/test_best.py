@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from flashinfer_bench.data.rows import TraceRow
-from flashinfer_bench.report.best import Best, BestOf, Bounds, best_by_hardware, best_page
+from flashinfer_bench.report.best import (
+    Best,
+    BestOf,
+    Bounds,
+    best_by_hardware,
+    best_page,
+    with_near_duplicates,
+)
 from flashinfer_bench.report.standing import LeftOut, standing
 from flashinfer_bench.text.tables import page_text
 
@@ -120,3 +127,14 @@ def test_memory_and_build_time_stand_beside_the_latency() -> None:
     assert (group.best[0].peak_memory_bytes, group.best[0].build_ms) == (2**30, 12_000.0)
     assert "peak memory" in page
     assert "12.0 s" in page
+
+
+def test_what_is_nearly_the_same_as_the_best_is_named() -> None:
+    groups = with_near_duplicates([_best_of(row(solution="a"))], {"a": {"a_renamed": 0.97}})
+
+    page = page_text(best_page(groups, [], LeftOut()))
+
+    assert groups[0].best[0].near_duplicates == {"a_renamed": 0.97}
+    assert "a_renamed" in page
+    assert "near-duplicates: solutions whose source is nearly the same" in page
+    assert "near-duplicates" not in page_text(best_page([_best_of(row())], [], LeftOut()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from flashinfer_bench.cli.datasets import find_definition, load_dataset, require
 from flashinfer_bench.cli.options import SECONDS, dataset_options, json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
 from flashinfer_bench.data import settings as environment
+from flashinfer_bench.report.generation import usd_text
 from flashinfer_bench.text.numbers import NOTHING, speedup_text
 from flashinfer_bench.text.tables import RowColumn, heading, paragraph, rows_table
 
@@ -35,6 +37,24 @@ _QUICK: dict[str, Any] = {
     "build_timeout_seconds": 120,
 }
 _FEEDBACK_TOKENS = 1_500
+
+
+class _TokenPrices(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """Two prices, written as 3,15."""
+
+    name = "prices"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Read both prices."""
+        try:
+            sent, received = map(float, str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no pair of prices such as 3,15", param, ctx)
+        if not (0 <= sent < math.inf and 0 <= received < math.inf):
+            self.fail(f"{value!r} must be prices of 0 or more", param, ctx)
+        return sent, received
 
 
 @click.command(
@@ -95,6 +115,12 @@ _FEEDBACK_TOKENS = 1_500
     default=200_000,
     show_default=True,
     help="Ask no more once so many tokens were sent and received, as the endpoint counts them.",
+)
+@click.option(
+    "--usd-per-million-tokens",
+    type=_TokenPrices(),
+    metavar="IN,OUT",
+    help="What the endpoint takes for a million tokens sent, and received; the cost goes into traces.",
 )
 @click.option(
     "--most-device-seconds",
@@ -191,6 +217,7 @@ def _report(trace_set: TraceSet, model: Any, options: dict[str, Any]) -> Generat
         prompt_tokens=spent.prompt_tokens,
         completion_tokens=spent.completion_tokens,
         device_s=round(spent.device_s, 3),
+        cost_usd=spent.cost_usd(search.prices),
         transcript=str(transcript.file),
         ended_by=ended_by,
     )
@@ -203,10 +230,15 @@ def _is_known(lines: Sequence[CandidateLine], candidate: GeneratedCandidate) -> 
 
 
 def _search(trace_set: TraceSet, model: Any, options: dict[str, Any], transcript: Any) -> Search:
-    from flashinfer_bench.agents.generation.rounds import GenerationLimits, Search  # noqa: PLC0415
+    from flashinfer_bench.agents.generation.rounds import (  # noqa: PLC0415
+        GenerationLimits,
+        Search,
+        TokenPrices,
+    )
     from flashinfer_bench.agents.generation.splitting import split_workloads  # noqa: PLC0415
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig  # noqa: PLC0415  # pydantic
 
+    prices = options["usd_per_million_tokens"]
     definition = find_definition(trace_set, options["definition"])
     config = BenchmarkConfig.default(**options["settings"])
     target = Benchmark(trace_set, config, device=options["device"]).target
@@ -230,6 +262,7 @@ def _search(trace_set: TraceSet, model: Any, options: dict[str, Any], transcript
             most_device_s=options["most_device_seconds"],
         ),
         feedback=_feedback,
+        prices=TokenPrices(*prices) if prices else None,
         note=transcript.note,
     )
 
@@ -273,12 +306,14 @@ def _page(report: GenerationReport) -> Page:
         RowColumn("solution", lambda each: each.solution or NOTHING),
     ]
     best = f"best: {report.best}" if report.best else "no kernel was accepted"
+    cost = "" if report.cost_usd is None else f", {usd_text(report.cost_usd)}"
     return (
         heading(f"{report.definition} in {report.language}, by {report.model}"),
         rows_table(columns, report.candidates),
         paragraph(
             best,
-            f"{report.prompt_tokens} tokens sent, {report.completion_tokens} received, {report.device_s:.1f} s of jobs",
+            f"{report.prompt_tokens} tokens sent, {report.completion_tokens} received{cost}, "
+            f"{report.device_s:.1f} s of jobs",
             f"ended by {report.ended_by}; transcript: {Path(report.transcript)}",
         ),
     )

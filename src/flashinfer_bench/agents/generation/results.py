@@ -49,6 +49,8 @@ class GenerationReport:
     prompt_tokens: int
     completion_tokens: int
     device_s: float
+    cost_usd: float | None
+    """Of all tokens; None where `--usd-per-million-tokens` was not given."""
     transcript: str
     ended_by: str
     """`rounds`, `budget`, `interrupted`, or what the endpoint said."""

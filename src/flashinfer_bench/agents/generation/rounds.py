@@ -34,6 +34,7 @@ _SUFFIXES = {language: suffix for suffix, language in reversed(LANGUAGES_BY_SUFF
 _REFUSED = (
     "It is right for the sizes that you were told, and wrong for others: it must be right for any."
 )
+_MILLION = 1e6
 _NO_CODE = "The answer has no code block: answer with one that holds the whole file."
 
 
@@ -58,6 +59,14 @@ class GenerationLimits:
     most_device_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class TokenPrices:
+    """What an endpoint takes for a million tokens, in US dollars."""
+
+    prompt_usd: float
+    completion_usd: float
+
+
 @dataclass(slots=True)
 class Spent:
     """What was used up so far."""
@@ -70,6 +79,13 @@ class Spent:
         """Whether nothing more may be begun."""
         tokens = self.prompt_tokens + self.completion_tokens
         return tokens >= limits.most_tokens or self.device_s >= limits.most_device_s
+
+    def cost_usd(self, prices: TokenPrices | None) -> float | None:
+        """What the tokens cost; None where prices are not known."""
+        if prices is None:
+            return None
+        cost = self.prompt_tokens * prices.prompt_usd
+        return (cost + self.completion_tokens * prices.completion_usd) / _MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +140,7 @@ class Search:
     limits: GenerationLimits
     feedback: Callable[[Sequence[Trace], Solution], str]
     """Writes what became of jobs, for the model."""
+    prices: TokenPrices | None = None
     note: Callable[[str, dict[str, Any]], None] = lambda _, __: None
     """Hears of every request, answer and verdict, for a transcript."""
     spent: Spent = field(default_factory=Spent)
@@ -251,6 +268,7 @@ class Search:
                 prompt_tokens=self.spent.prompt_tokens,
                 completion_tokens=self.spent.completion_tokens,
                 device_s=round(self.spent.device_s, 3),
+                cost_usd=self.spent.cost_usd(self.prices),
             ),
         )
 

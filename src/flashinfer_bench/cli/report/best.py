@@ -14,7 +14,13 @@ from flashinfer_bench.cli.options import (
     log_level_option,
     mix_hardware_option,
 )
-from flashinfer_bench.report.best import Bounds, best_by_hardware, best_page
+from flashinfer_bench.data.near_duplicates import near_duplicates_by_name
+from flashinfer_bench.report.best import (
+    Bounds,
+    best_by_hardware,
+    best_page,
+    with_near_duplicates,
+)
 from flashinfer_bench.report.standing import standing
 
 
@@ -58,7 +64,11 @@ def best(  # noqa: PLR0917  # options arrive by name
             mixes_hardware=mix_hardware,
             includes_weak=include_weak,
         )
-        groups = best_by_hardware(found, Bounds(max_abs_error, max_rel_error))
+        solutions = (each for group in trace_set.solutions.values() for each in group)
+        groups = with_near_duplicates(
+            best_by_hardware(found, Bounds(max_abs_error, max_rel_error)),
+            near_duplicates_by_name(solutions),
+        )
     measured = {name for by_definition in found.tallies.values() for name in by_definition}
     unmeasured = sorted(trace_set.definitions.keys() - measured)
     if as_json:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from flashinfer_bench.data.near_duplicates import near_duplicates_by_name
 from flashinfer_bench.report.beside import beside_facts, beside_latency
 from flashinfer_bench.report.failures import is_by_error
 from flashinfer_bench.report.page.names import slug
@@ -203,6 +204,11 @@ class Content:
         for definition, jobs in self.jobs.items():
             found.setdefault(definition, set()).update(job.row.solution for job in jobs)
         return {definition: sorted(names) for definition, names in found.items()}
+
+    @cached_property
+    def near_duplicates(self) -> dict[str, dict[str, float]]:
+        """Which solutions of the same definition are nearly the same, and how alike."""
+        return near_duplicates_by_name(self.solutions.values())
 
     def author_of(self, solution: str) -> str | None:
         """Say who wrote a solution, where the dataset holds it."""

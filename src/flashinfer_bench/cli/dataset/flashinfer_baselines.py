@@ -252,35 +252,70 @@ def _gqa_paged(
 
 def _gqa_ragged(definition: Definition) -> Baseline:
     heads, kv_heads, size = _sizes(definition, "num_qo_heads", "num_kv_heads", "head_dim")
-    return _ragged(definition, f"{heads}, {kv_heads}, {size}")
+    return _ragged(definition, f"{heads}, {kv_heads}, {size}", size)
 
 
 def _mla_ragged(definition: Definition) -> Baseline:
     """Latent attention before absorption: keys and values for each head, of two sizes."""
     heads, query, value = _sizes(definition, "num_qo_heads", "head_dim_qk", "head_dim_vo")
-    return _ragged(definition, f"{heads}, {heads}, {query}, {value}")
+    return _ragged(definition, f"{heads}, {heads}, {query}, {value}", query)
 
 
-def _ragged(definition: Definition, sizes: str) -> Baseline:
+def _ragged(definition: Definition, sizes: str, head_size: int) -> Baseline:
     dtype = definition.inputs["q"].dtype
-    planning = f"""    wrapper = _wrapper(kv_indptr.device)
-    wrapper.plan(
-        qo_indptr, kv_indptr, {sizes}, causal=True, sm_scale=1.0,
-        {_TYPES.format(dtype=dtype)},
-    )
-    return wrapper
+    planning = """    tensors = (qo_indptr, kv_indptr)
 """
-    running = "    return state.run(q, k, v, q_scale=sm_scale, return_lse=True)\n"
     head = {
         "module": "flashinfer.prefill",
         "wrapper": "BatchPrefillWithRaggedKVCacheWrapper",
         "layout": ', "NHD"',
     }
-    return _planned(definition, head, ("qo_indptr", "kv_indptr"), (planning, running))
+    return _planned_with_scale(
+        definition,
+        head,
+        ("qo_indptr", "kv_indptr"),
+        planning,
+        arguments=f"{sizes}, causal=True, sm_scale=scale,\n        {_TYPES.format(dtype=dtype)},",
+        usual_scale=head_size**-0.5,
+        inputs="q, k, v",
+    )
+
+
+def _planned_with_scale(
+    definition: Definition,
+    head: Mapping[str, str],
+    indices: tuple[str, ...],
+    planning: str,
+    *,
+    arguments: str,
+    usual_scale: float,
+    inputs: str,
+) -> Baseline:
+    """Plan for the usual scale, and again when another one comes: these wrappers take it in `plan` only.
+
+    `planning` sets `tensors`; `arguments` are those of the library's `plan` after them.
+    """
+    planning += f"""    planned = {{"tensors": tensors, "wrapper": _wrapper(kv_indptr.device)}}
+    return _scaled(planned, {usual_scale!r})
+"""
+    running = f"""    if abs(sm_scale - state["scale"]) > 1e-6 * sm_scale:
+        state = _scaled(state, sm_scale)
+    return state["wrapper"].run({inputs}, return_lse=True)
+"""
+    again = f"""def _scaled(planned, scale):
+    planned["wrapper"].plan(
+        *planned["tensors"], {arguments}
+    )
+    return {{**planned, "scale": scale}}
+
+
+"""
+    made = _planned(definition, head, indices, (planning, running))
+    marker = "def plan(" if made.plan else "def _plan("
+    return made._replace(source=made.source.replace(marker, again + marker, 1))
 
 
 def _mla_paged(definition: Definition) -> Baseline:
-    """The plan must know the scale: another one than the usual is planned again when it comes."""
     heads, ckv, kpe, page = _sizes(
         definition, "num_qo_heads", "head_dim_ckv", "head_dim_kpe", "page_size"
     )
@@ -294,27 +329,18 @@ def _mla_paged(definition: Definition) -> Baseline:
     planning = f"""    pages = kv_indptr.diff()
     lengths = ((pages - 1) * {page} + {last}).clamp(min=0).int()
     rows = {rows}
-    planned = {{"tensors": (rows, kv_indptr, kv_indices, lengths), "wrapper": _wrapper(kv_indptr.device)}}
-    return _scaled(planned, {(128 + kpe) ** -0.5!r})
-"""
-    running = """    if abs(sm_scale - state["scale"]) > 1e-6 * sm_scale:
-        state = _scaled(state, sm_scale)
-    return state["wrapper"].run(q_nope, q_pe, ckv_cache, kpe_cache, return_lse=True)
-"""
-    again = f"""def _scaled(planned, scale):
-    planned["wrapper"].plan(
-        *planned["tensors"], {heads}, {ckv}, {kpe}, {page}, {not is_decoding}, scale,
-        torch.{dtype}, torch.{dtype},
-    )
-    return {{**planned, "scale": scale}}
-
-
+    tensors = (rows, kv_indptr, kv_indices, lengths)
 """
     head = {"module": "flashinfer.mla", "wrapper": "BatchMLAPagedAttentionWrapper", "layout": ""}
-    names = _index_names(definition, "qo_indptr", "kv_indptr", "kv_indices")
-    made = _planned(definition, head, names, (planning, running))
-    marker = "def plan(" if made.plan else "def _plan("
-    return made._replace(source=made.source.replace(marker, again + marker, 1))
+    return _planned_with_scale(
+        definition,
+        head,
+        _index_names(definition, "qo_indptr", "kv_indptr", "kv_indices"),
+        planning,
+        arguments=f"{heads}, {ckv}, {kpe}, {page}, {not is_decoding}, scale,\n        torch.{dtype}, torch.{dtype},",
+        usual_scale=(128 + kpe) ** -0.5,
+        inputs="q_nope, q_pe, ckv_cache, kpe_cache",
+    )
 
 
 def _grouped_gemm(definition: Definition) -> Baseline:

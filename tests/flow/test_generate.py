@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from flashinfer_bench.cli.document_schemas import document_schema
+from flashinfer_bench.cli.main import cli
 from flashinfer_bench.data import TraceSet
 from tests.flow.kernels import write_dataset
 from tests.flow.scripted_model import ScriptedModel, scripted_model
@@ -77,7 +79,8 @@ def test_the_third_round_passes_and_its_traces_say_where_it_came_from(tmp_path: 
     write_dataset(tmp_path / "dataset", sizes=SIZES)
 
     with scripted_model([TALK, WRONG, kernel(ENVIRONMENT.lstrip())]) as model:
-        document = generated(model, tmp_path, "--rounds", "3")
+        prices = ("--usd-per-million-tokens", "3,15")
+        document = generated(model, tmp_path, "--rounds", "3", *prices)
 
     report = document["generate"]
     verdicts = [each["verdict"] for each in report["candidates"]]
@@ -93,6 +96,10 @@ def test_the_third_round_passes_and_its_traces_say_where_it_came_from(tmp_path: 
     assert said["parent"] == report["candidates"][1]["solution_hash"]
     assert (said["prompt_tokens"], said["completion_tokens"], said["round"]) == (3000, 300, 3)
     assert said["device_s"] > 0
+    assert said["cost_usd"] == report["cost_usd"] == pytest.approx(0.0135)
+    shown = CliRunner().invoke(cli, ["show", report["best"], "--local", str(tmp_path / "dataset")])
+    assert "scripted/one at http://127.0.0.1" in shown.stdout
+    assert "$0.013" in shown.stdout
     assert "mismatches" in model.bodies[2]["messages"][1]["content"]
 
 

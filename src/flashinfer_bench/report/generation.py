@@ -1,30 +1,47 @@
-"""How a program came to a solution, as facts that pages show."""
+"""How a program came to a solution: what `generate` and the like wrote into traces, as pages show it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from flashinfer_bench.data.trace import GenerationInfo
+    from flashinfer_bench.data import Solution
+    from flashinfer_bench.data.trace import Evaluation
 
 _SHORT_HASH = 15
 _LEAST_IN_CENTS = 0.1
 
 
-def generation_facts(
-    info: GenerationInfo | None, names: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Say which model wrote it, from what, and what the search took up to it; `names` has solutions by their hash."""
-    if info is None:
+def newest_generation(
+    evaluations: Iterable[Evaluation], code: str, known: Iterable[Solution]
+) -> dict[str, Any] | None:
+    """Find what evaluations of this code, the newest first, say of how it was written; None where none does.
+
+    `known` are solutions among which the one may be that it was made from: it is named, as `parent_solution`.
+    """
+    for evaluation in evaluations:
+        provenance = evaluation.provenance
+        if provenance is None or provenance.generated is None or provenance.solution_hash != code:
+            continue
+        parent = provenance.generated.parent
+        names = [each.name for each in known if parent is not None and each.hash() == parent]
+        document: dict[str, Any] = provenance.generated.to_dict()
+        return document | {"parent_solution": names[0] if names else None}
+    return None
+
+
+def generation_facts(generated: Mapping[str, Any] | None) -> dict[str, str]:
+    """Say which model wrote a solution, from what, and what the search took up to it."""
+    if generated is None:
         return {}
-    parent = (names or {}).get(info.parent or "") or (info.parent or "")[:_SHORT_HASH]
+    cost = generated.get("cost_usd")
     facts = {
-        "model": f"{info.model} at {info.endpoint}, round {info.round}",
-        "parent": parent,
-        "tokens": f"{info.prompt_tokens:,} sent, {info.completion_tokens:,} received",
-        "cost": "" if info.cost_usd is None else usd_text(info.cost_usd),
+        "written by": f"{generated['model']} at {generated['endpoint']}, round {generated['round']}",
+        "made from": generated["parent_solution"] or (generated.get("parent") or "")[:_SHORT_HASH],
+        "tokens": f"{generated['prompt_tokens']:,} sent, {generated['completion_tokens']:,} received",
+        "cost": "" if cost is None else usd_text(cost),
     }
     return {name: text for name, text in facts.items() if text}
 

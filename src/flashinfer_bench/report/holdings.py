@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashinfer_bench.data.near_duplicates import near_duplicates_by_name
+from flashinfer_bench.report.generation import newest_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from flashinfer_bench.data import Definition, Solution, Trace, TraceSet, Workload
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.data.shapes import AxisSpec, TensorSpec
+    from flashinfer_bench.data.trace import Evaluation
 
 KINDS = ("definitions", "solutions", "workloads", "traces")
 _BITS = {"bool": 8, "bfloat16": 16, "float4_e2m1": 4, "float8_e4m3fn": 8, "float8_e5m2": 8}
@@ -133,7 +135,7 @@ class ShownSolution:
     near_duplicates: dict[str, float]
     """Solutions of the definition whose source is nearly the same, and how alike, from 0.85 to 1."""
     generated: dict[str, Any] | None
-    """How a program came to this code, as its newest trace that knows says."""
+    """How a program came to this code, as the newest trace that knows says; and the solution it was made from."""
     language: str
     entry_point: str
     calling_style: Literal["into", "returns"]
@@ -224,7 +226,11 @@ def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
         license=solution.license,
         hash=solution.hash(),
         near_duplicates=near.get(solution.name, {}),
-        generated=_generated(trace_set, solution),
+        generated=newest_generation(
+            _evaluations(trace_set, solution),
+            solution.hash(),
+            trace_set.solutions.get(solution.definition, []),
+        ),
         language=spec.language.value,
         entry_point=spec.entry_point,
         calling_style="into" if spec.destination_passing_style else "returns",
@@ -237,16 +243,15 @@ def shown_solution(trace_set: TraceSet, solution: Solution) -> ShownSolution:
     )
 
 
-def _generated(trace_set: TraceSet, solution: Solution) -> dict[str, Any] | None:
+def _evaluations(trace_set: TraceSet, solution: Solution) -> Iterator[Evaluation]:
+    """Read what became of this code, the newest first, as far as it is asked for."""
     definition, code = solution.definition, solution.hash()
     rows = list(trace_set.traces.rows(definition, lambda _: (None, None)))
     for index, row in reversed(rows):
         if row.solution_hash == code:
             evaluation = trace_set.traces.trace_at(definition, index).evaluation
-            provenance = evaluation.provenance if evaluation else None
-            if provenance is not None and provenance.generated is not None:
-                return provenance.generated.to_dict()
-    return None
+            if evaluation is not None:
+                yield evaluation
 
 
 def shown_workload(

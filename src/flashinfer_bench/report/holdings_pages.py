@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flashinfer_bench.data.wording import axes_text, sizes_text, where_specialised
 from flashinfer_bench.report.beside import beside_facts, beside_latency
 from flashinfer_bench.report.failures import is_by_error
+from flashinfer_bench.report.generation import generation_facts
 from flashinfer_bench.report.holdings import (
     ShownDefinition,
     ShownSolution,
@@ -140,6 +141,7 @@ def _solution_page(shown: ShownSolution) -> Page:
                     f"{name} ({percent_text(similarity)})"
                     for name, similarity in shown.near_duplicates.items()
                 ),
+                **generation_facts(shown.generated),
             }
         ),
         *_table_blocks("trace", _TRACES[2:], shown.traces),

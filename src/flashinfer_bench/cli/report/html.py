@@ -20,6 +20,7 @@ from flashinfer_bench.cli.options import (
 from flashinfer_bench.cli.report.model import profile_files
 
 if TYPE_CHECKING:
+    from flashinfer_bench.bench.examining.profile_values import SolutionProfile
     from flashinfer_bench.data import TraceSet
     from flashinfer_bench.report.page.content import Content, RecordedJob
 
@@ -104,10 +105,24 @@ def _content(
         },
         jobs=_jobs(trace_set),
         profiles=[(path.stem, Profile.load(path)) for path in profile_files(trace_set.roots)],
+        kernel_profiles=_kernel_profiles(trace_set),
         samples_of=samples_reader(trace_set),
         baseline_author=baseline_author,
         includes_weak=includes_weak,
     )
+
+
+def _kernel_profiles(trace_set: TraceSet) -> dict[str, list[SolutionProfile]]:
+    """By the hash of the code that was profiled."""
+    from flashinfer_bench.bench.examining.kept_profiles import (  # noqa: PLC0415  # pydantic
+        newest_profiles,
+    )
+
+    found: dict[str, list[SolutionProfile]] = {}
+    for definition in trace_set.definitions.values():
+        for profile in newest_profiles(trace_set.roots, definition).values():
+            found.setdefault(profile.solution_hash, []).append(profile)
+    return found
 
 
 def _jobs(trace_set: TraceSet) -> dict[str, list[RecordedJob]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from flashinfer_bench.report.standing import Standing, of_present_code, standing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from flashinfer_bench.bench.examining.profile_values import SolutionProfile
     from flashinfer_bench.data import Definition, Profile, Solution, Trace, Workload
     from flashinfer_bench.data.rows import TraceRow
     from flashinfer_bench.data.trace import Evaluation, Performance
@@ -105,6 +106,8 @@ class Content:
     baseline_author: str = "baseline"
     includes_weak: bool = False
     """Whether workloads count that are weak themselves."""
+    kernel_profiles: Mapping[str, Sequence[SolutionProfile]] = field(default_factory=dict)
+    """The newest that `profile` kept of each workload and hardware, by the hash of the solution's code."""
     live: str = ""
     """Which state of a dataset this is that a server keeps up to date; empty where nobody does."""
 

@@ -16,6 +16,8 @@ from markupsafe import Markup
 from flashinfer_bench.data.wording import axes_text
 from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging.choice import judge_name
+from flashinfer_bench.report.generation import generation_facts, newest_generation
+from flashinfer_bench.report.kernel_profile import profile_page
 from flashinfer_bench.report.model import model_worth
 from flashinfer_bench.report.page.advances import advances
 from flashinfer_bench.report.page.columns import without_empty_columns
@@ -34,9 +36,10 @@ from flashinfer_bench.text.tables import first_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from flashinfer_bench.data import Definition
-    from flashinfer_bench.report.page.content import Content
+    from flashinfer_bench.data import Definition, Solution
+    from flashinfer_bench.report.page.content import Content, RecordedJob
     from flashinfer_bench.report.visualize import DefinitionChart
+    from flashinfer_bench.text.tables import Page
 
     # By hardware and definition.
     Charts = Mapping[tuple[str, str], DefinitionChart]
@@ -128,8 +131,30 @@ def _solution_pages(content: Content, renderer: Renderer) -> Iterator[tuple[str,
             builds=builds(solution, jobs),
             by_hardware=jobs_by_hardware(content, jobs),
             others=options[definition],
+            generated=_generated(content, solution, jobs),
+            profiles=_profiles(content, solution),
         )
         yield solution_page(name), page
+
+
+def _generated(
+    content: Content, solution: Solution | None, jobs: Iterable[RecordedJob]
+) -> dict[str, str]:
+    if solution is None:
+        return {}
+    newest = sorted(jobs, key=lambda job: job.row.timestamp or "", reverse=True)
+    evaluations = (job.evaluation for job in newest)
+    return generation_facts(
+        newest_generation(evaluations, solution.hash(), content.solutions.values())
+    )
+
+
+def _profiles(content: Content, solution: Solution | None) -> list[Page]:
+    """What `profile` kept of the present code, the newest first."""
+    kept = () if solution is None else content.kernel_profiles.get(solution.hash(), ())
+    return [
+        profile_page(each) for each in sorted(kept, key=lambda each: each.taken_at, reverse=True)
+    ]
 
 
 def _options(content: Content, names: Iterable[str], renderer: Renderer) -> Markup:

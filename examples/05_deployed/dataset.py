@@ -69,10 +69,18 @@ DEFINITIONS = (
 )
 
 
-def write(folder, sizes):
+def compiled(definition):
+    """Have the reference be what `torch.compile` makes of it."""
+    head, function = definition["reference"].split("def run(")
+    reference = f"import torch\n{head}@torch.compile(dynamic=False)\ndef run({function}"
+    return {**definition, "reference": reference}
+
+
+def write(folder, sizes, *, is_compiled=False):
     """Write everything but traces; `sizes` are the numbers of rows of tokens that the phases have."""
     shutil.rmtree(folder, ignore_errors=True)
-    for each in DEFINITIONS:
+    for plain in DEFINITIONS:
+        each = compiled(plain) if is_compiled else plain
         place = folder / "definitions" / each["op_type"] / f"{each['name']}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(each, indent=2))

@@ -1,6 +1,6 @@
 """Measure two kernels in a Llama and in a mixture of experts, predicted beside measured, and score them.
 
-    python deployed.py [--real]
+    python deployed.py [--real] [--compiled]
 
 Every step is a command of `flashinfer-bench`, shown as it runs.
 """
@@ -24,7 +24,7 @@ def main():
 
     rows, prompt = (8, 512) if options.real else (8, 32)
     folder = options.out / "dataset"
-    dataset.write(folder, sorted({rows, rows * prompt}))
+    dataset.write(folder, sorted({rows, rows * prompt}), is_compiled=options.compiled)
     command("run", "--local", folder, *shlex.split(options.run))
     sizes = ("--rows", rows, "--prompt", prompt, "--shares", "prefill=0.2,decode=0.8")
     for model in MODELS:
@@ -38,6 +38,9 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--real", action="store_true", help="real widths, for a card")
+    parser.add_argument(
+        "--compiled", action="store_true", help="references as torch.compile makes them"
+    )
     parser.add_argument("--run", default="", help="more options of `flashinfer-bench run`")
     parser.add_argument(
         "--bench", default="", help="more options of `flashinfer-bench bench-model`"

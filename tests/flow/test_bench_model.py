@@ -95,10 +95,15 @@ def measured(model: Path, dataset: Path, *more: str) -> tuple[int, dict[str, Any
 def test_a_right_one_is_measured_and_named_with_what_it_calls(model: Path, tmp_path: Path) -> None:
     dataset = written(tmp_path / "dataset", right=RELU)
 
-    code, report, said = measured(model, dataset, "--modes", "eager", "graphs")
+    code, report, said = measured(model, dataset, "--modes", "eager", "graphs", "compiled-graphs")
 
     assert code == 0
-    eager, graphs = report["modes"]
+    eager, graphs, both = report["modes"]
+    assert (both["mode"], both["status"], both["why"]) == (
+        "compiled-graphs",
+        "skipped",
+        graphs["why"],
+    )
     assert (graphs["status"], graphs["why"]) == (
         "skipped",
         "CUDA graphs need a CUDA device; this is cpu",

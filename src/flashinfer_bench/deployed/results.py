@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flashinfer_bench.stats.intervals import Interval  # noqa: TC001
 
-MODES = ("eager", "compiled", "graphs")
+MODES = ("eager", "compiled", "graphs", "compiled-graphs")
 PHASES = ("prefill", "decode")
 
 

@@ -107,9 +107,10 @@ def measure(
     """
     judged: dict[str, dict[str, Any]] = {}
     wanted = list(question.modes)
-    if "graphs" in wanted and not question.device.startswith("cuda"):
-        wanted.remove("graphs")
-        judged["graphs"] = {"skipped": _NO_GRAPHS.format(question.device)}
+    if not question.device.startswith("cuda"):
+        graphs = [each for each in wanted if "graphs" in each]
+        wanted = [each for each in wanted if each not in graphs]
+        judged |= {each: {"skipped": _NO_GRAPHS.format(question.device)} for each in graphs}
     hardware = ""
     if question.checks and wanted:
         observe("checking what the model computes")

@@ -1,4 +1,4 @@
-"""The ways a served model runs: as it is, compiled, or recorded once as CUDA graphs and replayed."""
+"""The ways a served model runs: as it is, compiled, recorded once as CUDA graphs and replayed, or both."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.deployed.served import Served
 
 _BEFORE_RECORDING = 3
+GRAPH_MODES = ("graphs", "compiled-graphs")
 NO_GRAPHS = "CUDA graphs need a CUDA device"
 
 
@@ -67,7 +68,7 @@ class _Recorded:
 class Graphs:
     """Steps recorded as CUDA graphs at their first call with these sizes, then replayed on new contents."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Steps) -> None:
         self._served = served
         self._sizes = (0, 0)
         self._recorded: dict[Any, _Recorded] = {}
@@ -118,7 +119,7 @@ def calls_of(mode: str, phase: str, steps: int) -> int:
     >>> calls_of("eager", "decode", 8), calls_of("compiled", "prefill", 8), calls_of("graphs", "decode", 8)
     (8, 1, 4)
     """
-    if mode == "graphs":
+    if mode in GRAPH_MODES:
         return _BEFORE_RECORDING + 1
     return 1 if phase == "prefill" else steps
 
@@ -131,7 +132,7 @@ def steps_of(served: Served, mode: str, device: str) -> Steps:
         return Compiled(served)
     if not device.startswith("cuda"):
         raise UsageError(f"{NO_GRAPHS}; this is {device}")
-    return Graphs(served)
+    return Graphs(Compiled(served) if mode == "compiled-graphs" else served)
 
 
 def compiler_counts() -> dict[str, int]:

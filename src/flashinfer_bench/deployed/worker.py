@@ -20,7 +20,7 @@ from flashinfer_bench.deployed.proof import in_use, kernels_of, unused_candidate
 from flashinfer_bench.deployed.quality import Reference
 from flashinfer_bench.deployed.results import PHASES, ModeUse, PhaseUse
 from flashinfer_bench.deployed.served import in_precision, load
-from flashinfer_bench.deployed.steps import calls_of, compiler_counts, steps_of
+from flashinfer_bench.deployed.steps import GRAPH_MODES, calls_of, compiler_counts, steps_of
 from flashinfer_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ModelSide:
             for phase in PHASES:
                 took[phase] = self._timed(steps, phase, 1)
         use = None if self.runtime is None else asdict(self._use(mode))
-        self.graphs[mode] = compiler_counts()["graphs"] if mode == "compiled" else 0
+        self.graphs[mode] = compiler_counts()["graphs"] if "compiled" in mode else 0
         return {"step_ns": took, "use": use}
 
     def sample(self, mode: str, phase: str, repeats: int) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ModelSide:
 
     def finish(self, mode: str) -> dict[str, Any]:
         """Say what the process took, and what the compiler did after the warm-up."""
-        compiled = compiler_counts() if mode == "compiled" else None
+        compiled = compiler_counts() if "compiled" in mode else None
         return {
             "memory_mib": _peak_memory_bytes(self.device) / _MIB,
             "breaks": compiled and compiled["breaks"],
@@ -113,7 +113,9 @@ class ModelSide:
     def _use(self, mode: str) -> ModeUse:
         """Run a step of each phase, and say who answered its calls; recorded graphs are recorded anew for it."""
         assert self.runtime is not None
-        steps = steps_of(self.served, mode, self.device) if mode == "graphs" else self.modes[mode]
+        steps = (
+            steps_of(self.served, mode, self.device) if mode in GRAPH_MODES else self.modes[mode]
+        )
         self._begin(steps)
         phases: dict[str, PhaseUse] = {}
         answered: dict[str, dict[tuple[str, str], int]] = {}

@@ -71,7 +71,7 @@ class _PhaseShares(click.ParamType):  # type: ignore[type-arg]  # generic only i
     type=click.Choice(MODES),
     default=MODES,
     show_default=True,
-    help="As it is, by torch.compile, as CUDA graphs.",
+    help="As it is, by torch.compile, as CUDA graphs, compiled and then recorded as graphs.",
 )
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="cpu, or cuda:0.")
 @click.option(

@@ -14,6 +14,7 @@ import pytest
 from flashinfer_bench.cli.document_schemas import document_schema
 from tests.commands import call
 from tests.flow.kernels import write_dataset
+from tests.flow.test_policy_adapters import KERNELS
 from tests.golden.test_document_schemas import faults
 
 SIZES = (1000, 2000, 3000, 4000, 5000)
@@ -31,7 +32,7 @@ def task(tmp_path: Path) -> Path:
 def verify(task: Path, **sources: str) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Run the verifier's script on what an agent wrote, as Harbor does but for the folders."""
     work, logs = task / "work", task / "logs"
-    work.mkdir()
+    work.mkdir(exist_ok=True)
     for suffix, source in sources.items():
         (work / f"kernel.{suffix}").write_text(source)
     done = subprocess.run(
@@ -64,11 +65,27 @@ def test_only_the_verifier_has_the_workloads_and_it_runs_in_a_container_of_its_o
     assert not any(uuid in agents for uuid in uuids)
 
 
-def test_the_script_writes_the_reward_of_a_wrong_kernel(task: Path) -> None:
-    done, reward = verify(task, py="def run(x):\n    return x + 2\n")
+def test_the_script_writes_the_rewards_of_the_command_line(task: Path) -> None:
+    """A right kernel's hangs on its time: the script's own verdict has it. Those of all others are exact."""
+    rewards = {}
+    for name, source in KERNELS.items():
+        done, reward = verify(task, py=source)
+        assert done.returncode == 0, done.stderr
+        (verdict,) = json.loads(reward.with_name("verdict.json").read_text())["verdicts"]
+        rewards[name] = float(reward.read_text())
+        assert rewards[name] == verdict["reward"]
 
-    assert done.returncode == 0, done.stderr
-    assert float(reward.read_text()) == 0.1
+    files = [task / "work" / f"{number}.py" for number in range(len(KERNELS))]
+    for file, source in zip(files, KERNELS.values(), strict=True):
+        file.write_text(source)
+    told = call(
+        *("judge", *files, "--definition", "increment", "--local", task / "tests" / "dataset"),
+        *("--device", "cpu", "--json"),
+    )
+    verdicts = json.loads(told.stdout)["verdicts"]
+    expected = {name: each["reward"] for name, each in zip(KERNELS, verdicts, strict=True)}
+    assert rewards.pop("right") == pytest.approx(expected.pop("right"), abs=0.2)
+    assert rewards == expected == {"wrong": 0.1, "not building": 0.0, "cheating": -1.0}
 
 
 def test_without_one_kernel_the_reward_is_0_and_the_log_says_what_was_expected(

@@ -8,18 +8,23 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
-from flashinfer_bench.bench import BenchmarkConfig
+from flashinfer_bench.bench import Benchmark, BenchmarkConfig
 from flashinfer_bench.cli.document_schemas import document_schema
-from flashinfer_bench.errors import UsageError
+from flashinfer_bench.errors import DeviceError, UsageError
 from flashinfer_bench.rl import JudgeBudget, KernelJudge
 from flashinfer_bench.rl.feedback import MOST_BYTES
 from tests.commands import call
 from tests.flow.kernels import HONEST, INCREMENT, QUICK, dataset, write_dataset
 from tests.golden.test_document_schemas import faults
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.benchmark import Step
+    from flashinfer_bench.bench.plan import Plan
 
 SIZES = (1000, 2000, 3000, 4000, 5000)
 WRONG = "def run(x):\n    return x + 2\n"
@@ -151,6 +156,36 @@ def test_a_lost_device_is_no_verdict() -> None:
     assert (lost.reward, lost.cause) == (None, "device")
     assert lost.no_verdict is not None
     assert "cuda:99" in lost.no_verdict
+
+
+def test_a_device_that_goes_away_between_two_jobs_is_no_verdict_and_strikes_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a CPU cannot do is done for it: the engine's own error comes where the second job would have begun."""
+    runs_on = Benchmark.run
+    is_gone = False
+
+    def run(self: Benchmark, plan: Plan, **options: Any) -> Iterator[Step]:
+        nonlocal is_gone
+        for step in runs_on(self, plan, **options):
+            yield step
+            if not is_gone:
+                is_gone = True
+                raise DeviceError("cuda:0 has fallen off the bus")
+
+    monkeypatch.setattr(Benchmark, "run", run)
+    with KernelJudge(
+        dataset(sizes=SIZES), device="cpu", config=BenchmarkConfig.default(**QUICK)
+    ) as judge:
+        both = judge.judge_all([WRONG, WRONG.replace("2", "3")], "increment")
+        later = judge.judge(HONEST, "increment")
+
+    (lost,) = [each for each in both if each.no_verdict is not None]
+    (other,) = [each for each in both if each.no_verdict is None]
+    assert (lost.reward, lost.cause) == (None, "device")
+    assert "fallen off the bus" in str(lost.no_verdict)
+    assert other.reward == 0.1
+    assert later.right
 
 
 def test_the_command_prints_a_document_that_its_schema_describes(tmp_path: Path) -> None:

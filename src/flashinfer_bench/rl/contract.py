@@ -274,16 +274,14 @@ class KernelJudge:
                     take(by_name[key[0]], step, time.monotonic() - began[key])
             except (BenchError, OSError) as error:
                 self.close()
+                left = [
+                    job for job in planned if (job.solution.name, job.workload.uuid) not in ended
+                ]
                 struck = {name for name, uuid in began if (name, uuid) not in ended}
-                struck = struck or {job.solution.name for job in planned}
+                struck = struck or {job.solution.name for job in left}
                 for name in struck:
                     by_name[name].fault = (cause_of(error), str(error))
-                planned = [
-                    job
-                    for job in planned
-                    if job.solution.name not in struck
-                    and (job.solution.name, job.workload.uuid) not in ended
-                ]
+                planned = [job for job in left if job.solution.name not in struck]
             else:
                 return
 

@@ -10,7 +10,7 @@ from flashinfer_bench.bench.examining.profile_values import SolutionProfile
 from flashinfer_bench.data.appending import append
 from flashinfer_bench.data.layout import Layout
 from flashinfer_bench.data.opening import read_bytes
-from flashinfer_bench.errors import DatasetError
+from flashinfer_bench.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,12 +34,19 @@ def newest_profiles(
     """
     found: dict[tuple[str, str, str], SolutionProfile] = {}
     for root in roots:
-        for file in Layout(root).kernel_profiles_files(definition):
+        for file in _files(root, definition):
             for each in _read(file):
                 key = (each.solution_hash, each.workload, each.hardware)
                 if key not in found or found[key].taken_at <= each.taken_at:
                     found[key] = each
     return found
+
+
+def _files(root: Path, definition: Definition) -> list[Path]:
+    try:
+        return Layout(root).kernel_profiles_files(definition)
+    except UsageError:  # its name cannot be a file's, so nothing was ever kept
+        return []
 
 
 def _read(file: Path) -> Iterator[SolutionProfile]:

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flashinfer_bench.bench.examining.profile_values import ProfiledKernel, SolutionProfile
+from flashinfer_bench.bench.examining.profile_values import (
+    KeptReport,
+    ProfiledKernel,
+    SolutionProfile,
+)
 from flashinfer_bench.report.generation import generation_facts, newest_generation
 from flashinfer_bench.report.page.content import solution_page
 from flashinfer_bench.report.page.site import pages
@@ -79,6 +83,7 @@ def test_the_page_of_a_solution_says_it_and_shows_the_profiles_of_its_code() -> 
         hardware="a card",
         tool="ptxas",
         kernels=(kernel,),
+        reports=(KeptReport("log", "/home/me/report.log", "0" * 64, 12),),
     )
     kept = {PRESENT: [profile], "v1-older-code": [profile, profile]}
     made = content(written())
@@ -91,4 +96,5 @@ def test_the_page_of_a_solution_says_it_and_shows_the_profiles_of_its_code() -> 
     assert page.count("a [n=512] on a card, by the compiler (ptxas)") == 1
     assert "<td>40</td>" in page
     assert 'href="#profiles"' in page
+    assert "/home/me" not in page
     assert 'id="profiles"' not in bare[solution_page("a")]

@@ -10,6 +10,7 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -150,11 +151,10 @@ def _generated(
 
 
 def _profiles(content: Content, solution: Solution | None) -> list[Page]:
-    """What `profile` kept of the present code, the newest first."""
+    """What `profile` kept of the present code, the newest first; not where reports lie on somebody's disk."""
     kept = () if solution is None else content.kernel_profiles.get(solution.hash(), ())
-    return [
-        profile_page(each) for each in sorted(kept, key=lambda each: each.taken_at, reverse=True)
-    ]
+    newest = sorted(kept, key=lambda each: each.taken_at, reverse=True)
+    return [profile_page(msgspec.structs.replace(each, reports=())) for each in newest]
 
 
 def _options(content: Content, names: Iterable[str], renderer: Renderer) -> Markup:

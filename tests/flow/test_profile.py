@@ -61,6 +61,7 @@ def test_cuda_has_registers_spills_and_shared_memory_without_a_card() -> None:
 
 
 @pytest.mark.skipif(find_toolkit() is None, reason="no CUDA toolkit here: nothing is compiled")
+@pytest.mark.full  # as above, from the other assembly; what is counted is a unit test's
 def test_without_cuobjdump_instructions_are_counted_in_ptx(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

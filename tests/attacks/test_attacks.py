@@ -1,6 +1,6 @@
 """Every attack that a CPU can mount, and every look-alike, through the real engine: all end as documented.
 
-Look-alikes are played on both sizes of their victim in one process. `make test` plays thirty, some of each family
+Look-alikes are played on both sizes of their victim in one process. `make test` plays thirty-two, some of each family
 that ends within a second; `make test-full` plays all.
 """
 
@@ -24,6 +24,7 @@ QUICK = frozenset(
         "replay_packed_by_address",
         "clock_early_in_prepare",
         "clock_late_function_mode",
+        "clock_late_in_write",
         "clock_late_instance_method",
         "clock_patched_now",
         "clock_short_call",
@@ -40,6 +41,7 @@ QUICK = frozenset(
         "plays_after_broken_judge",
         "workloads_early_in_the_second",
         "allowances_early_in_clock",
+        "allowances_early_in_draws",
         "allowances_late_forged_strides",
         "allowances_late_in_plan",
         "early_exit",

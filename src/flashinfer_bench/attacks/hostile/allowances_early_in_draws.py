@@ -37,8 +37,9 @@ def wrapped(genuine, x):
 def install():
     maker = state["harness"]._maker
     for (x,), writers in zip(maker._sets, maker._writers, strict=False):
-        if getattr(writers[0], "__name__", "") != "writing":
-            writers[0] = wrapped(writers[0], x)
+        is_replicated, genuine = writers[0]
+        if getattr(genuine, "__name__", "") != "writing":
+            writers[0] = (is_replicated, wrapped(genuine, x))
 
 
 def run(x):

@@ -22,8 +22,8 @@ def patch():
 
     genuine = outputs.SharedOutputs.write
 
-    def write(self, slot, produced):
-        genuine(self, slot, [work(promised.pop(id(out))) if id(out) in promised else out for out in produced])
+    def write(self, calls):
+        genuine(self, [[work(promised.pop(id(out))) if id(out) in promised else out for out in each] for each in calls])
 
     outputs.SharedOutputs.write = write
 

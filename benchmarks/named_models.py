@@ -1,6 +1,6 @@
 """Named models, taken apart and verified: few layers, the widths of the published ones where memory allows.
 
-python benchmarks/named_models.py [--only llama mixtral] [--small] [--out DIR]
+python benchmarks/named_models.py [--only llama mixtral] [--small] [--memory GIB] [--out DIR]
 
 Each is made from a configuration with random weights, taken apart in a process of its own and verified: every file's
 test is executed, wrong kernels are tried on every workload. A model fails where a finding is an error; workloads on
@@ -344,9 +344,10 @@ def taken_apart(
     is_small: bool = False,
     is_verified: bool = True,
     seconds: float = 900.0,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> Iterator[tuple[str, float, dict[str, Any] | str]]:
     """Take models apart and verify them; gives each phase's name, its seconds, and its report or why there is none."""
-    limits = WorkLimits(seconds=seconds, memory_bytes=MEMORY_BYTES)
+    limits = WorkLimits(seconds=seconds, memory_bytes=memory_bytes)
     for name in names:
         file = write(name, folder, is_small=is_small)
         for phase in (None, *MODELS[name].phases):
@@ -355,7 +356,7 @@ def taken_apart(
                 file=file,
                 directory=folder / "decomposed" / title,
                 is_verified=is_verified,
-                memory_limit_bytes=MEMORY_BYTES,
+                memory_limit_bytes=memory_bytes,
                 run_as=RunAs(phase=phase),
             )
             began_s = time.monotonic()
@@ -412,6 +413,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--small", action="store_true", help="small widths too")
+    parser.add_argument("--memory", type=int, default=9, metavar="GIB", help="for each model")
     parser.add_argument("--out", type=Path, help="keep the decompositions in this folder")
     options = parser.parse_args()
     remarks: list[str] = []
@@ -420,7 +422,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for title, seconds, report in taken_apart(options.only, folder, is_small=options.small):
+        made = taken_apart(
+            options.only, folder, is_small=options.small, memory_bytes=options.memory * GIB
+        )
+        for title, seconds, report in made:
             if isinstance(report, str):
                 is_wrong = True
                 remarks.append(f"{title}: FAILED: {report}")

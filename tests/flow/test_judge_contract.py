@@ -97,14 +97,14 @@ def test_feedback_names_the_fault_and_is_bounded(judging: KernelJudge) -> None:
 
 
 def test_a_spent_budget_is_no_verdict_on_a_faster_kernel_and_a_verdict_on_a_slower_one() -> None:
-    """The reference sleeps 3 ms: one kernel does not, and one sleeps 4 ms, which is no clear loss."""
+    """The reference sleeps 20 ms: one kernel does not, and one sleeps 30 ms, which is no clear loss."""
     waiting = "import time\n\ndef run(x):\n    time.sleep({})\n    return x + 1\n"
-    definition = INCREMENT.model_copy(update={"reference": waiting.format(0.003)})
+    definition = INCREMENT.model_copy(update={"reference": waiting.format(0.02)})
     held = dataset(sizes=SIZES, definition=definition)
 
     with KernelJudge(held, device="cpu", config=BenchmarkConfig.default(**QUICK)) as judge:
         faster, slower = judge.judge_all(
-            [HONEST, waiting.format(0.004)], "increment", budget=JudgeBudget(device_seconds=1e-9)
+            [HONEST, waiting.format(0.03)], "increment", budget=JudgeBudget(device_seconds=1e-9)
         )
         enough = judge.judge(HONEST, "increment")
 

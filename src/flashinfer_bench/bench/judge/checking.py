@@ -73,13 +73,14 @@ class Checker:
     def require_legal_inputs(self, participant: Participant, decision: Decision) -> None:
         """Blame nobody for what it did on inputs that make the reference raise, too: the dataset is at fault.
 
-        A process that ended may have been spoilt by an earlier call, so all calls of the trial are looked at, the
-        newest first, for some time. Unusual inputs are made only where the reference does not raise.
+        A process that ended, or hangs while it ends, may have been spoilt by an earlier call, so all calls of the
+        trial are looked at, the newest first, for some time. Unusual inputs are made only where the reference does
+        not raise.
         """
         match decision:
-            case Crashed() | TimedOut():
+            case Crashed():
                 suspects = participant.asked[-1:]
-            case Aborted():
+            case TimedOut() | Aborted():
                 suspects = participant.asked[::-1]
             case _:
                 return

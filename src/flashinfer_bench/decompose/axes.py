@@ -14,7 +14,10 @@ from fractions import Fraction
 from typing import Any
 
 from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Span
+from flashinfer_bench.decompose.scans import Scan, find_scans, with_rounds_of
 
+_Run = tuple[OpTrace, tuple[int, ...]]
+"""A run with as many rounds of each scan as the captured one, and how many it had."""
 Place = tuple[int, int]
 """Position of an input and of a dimension in it."""
 Retrace = Callable[[Sequence[tuple[int, ...]]], OpTrace | None]
@@ -60,6 +63,10 @@ class Probed:
     """Of values whose sizes differ from run to run: integers and `Many`."""
     ops: Mapping[int, Op] = field(default_factory=dict)
     """Operations whose arguments differ from run to run, with `Many` where they do."""
+    scans: tuple[Scan, ...] = ()
+    """Loops over a sequence; longer runs have more rounds, of which the first are laid over the captured ones."""
+    rounds: tuple[Any, ...] = ()
+    """How many rounds each scan has: integers and `Many`."""
 
     def shape(self, value: str) -> tuple[Any, ...]:
         """Sizes of a value: integers, and `Many` where they vary."""
@@ -88,7 +95,8 @@ def probe(trace: OpTrace, retrace: Retrace, *, is_step: bool = False) -> Probed:
     `is_step`: the model takes one token at a time, so lengths of one stay.
     """
     axes: list[ModelAxis] = []
-    runs: list[OpTrace] = []
+    runs: list[_Run] = []
+    scans = find_scans(trace)
     budget = max(_LEAST_PROBES, _WORK // max(1, len(trace.ops)))
     waiting = [
         each for each in _candidates(trace) if not (is_step and _is_one_token(trace, each[0]))
@@ -99,14 +107,15 @@ def probe(trace: OpTrace, retrace: Retrace, *, is_step: bool = False) -> Probed:
         if taken & set(places):
             continue
         budget -= _PROBES
-        found = _resized(trace, retrace, places)
+        found = _resized(trace, scans, retrace, places)
         if found is None:
             waiting = [(each, ()) for each in alternatives] + waiting
             continue
         taken |= set(places)
         runs += found
         axes.append(_axis(trace, places, [axis.name for axis in axes]))
-    return _merged(trace, axes, runs)
+    merged = _merged(trace, axes, [run for run, _ in runs])
+    return replace(merged, scans=scans, rounds=_rounds(scans, runs))
 
 
 def _candidates(
@@ -139,28 +148,43 @@ def _pairs(places: Sequence[Place]) -> tuple[tuple[Place, ...], ...]:
     return tuple((first, second) for at, first in enumerate(places) for second in places[at + 1 :])
 
 
-def _resized(trace: OpTrace, retrace: Retrace, places: tuple[Place, ...]) -> list[OpTrace] | None:
+def _rounds(scans: Sequence[Scan], runs: Sequence[_Run]) -> tuple[Any, ...]:
+    """Count the rounds of each scan in each run."""
+    return tuple(
+        _many((len(scan.rounds), *(counts[at] for _, counts in runs)))
+        for at, scan in enumerate(scans)
+    )
+
+
+def _resized(
+    trace: OpTrace, scans: Sequence[Scan], retrace: Retrace, places: tuple[Place, ...]
+) -> list[_Run] | None:
     """Trace with these dimensions longer, else shorter; none unless all operations stay."""
     index, position = places[0]
     size = trace.values[trace.inputs[index]].shape[position]
-    longer = _scaled(trace, retrace, places, LONGER)
+    longer = _scaled(trace, scans, retrace, places, LONGER)
     if longer is not None or size < _LEAST_HALVED or size % SHORTER[-1].denominator:
         return longer
-    return _scaled(trace, retrace, places, SHORTER)
+    return _scaled(trace, scans, retrace, places, SHORTER)
 
 
 def _scaled(
-    trace: OpTrace, retrace: Retrace, places: tuple[Place, ...], factors: Sequence[Fraction]
-) -> list[OpTrace] | None:
+    trace: OpTrace,
+    scans: Sequence[Scan],
+    retrace: Retrace,
+    places: tuple[Place, ...],
+    factors: Sequence[Fraction],
+) -> list[_Run] | None:
     found = []
     for factor in factors:
         shapes = [list(trace.values[value].shape) for value in trace.inputs]
         for index, position in places:
             shapes[index][position] = int(shapes[index][position] * factor)
         other = retrace([tuple(shape) for shape in shapes])
-        if other is None or not _alike(trace, other):
+        run = None if other is None else with_rounds_of(scans, other)
+        if run is None or not _alike(trace, run[0]):
             return None
-        found.append(other)
+        found.append(run)
     return found
 
 

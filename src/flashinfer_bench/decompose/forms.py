@@ -11,19 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.axes import Many, Probed
-from flashinfer_bench.decompose.ir import Interface, Op, Span, interface
+from flashinfer_bench.decompose.ir import Along, Interface, Op, Span, interface
+from flashinfer_bench.decompose.scans import Gathered, Scan, rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-
-@dataclass(frozen=True)
-class Along:
-    """An integer that follows an axis: `factor * axis + offset`."""
-
-    axis: int
-    factor: int = 1
-    offset: int = 0
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -37,6 +29,22 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A scan as one round that is run several times."""
+
+    scan: Scan
+    body: tuple[Op, ...]
+    """One round, with marks for what differs from round to round."""
+    length: int | Along
+
+    def last(self, ops: Mapping[int, Op]) -> Iterator[tuple[str, str]]:
+        """Pair the results of the last round with those of the body."""
+        for op, place in zip(self.body, self.scan.rounds[-1], strict=True):
+            if place is not None:
+                yield from zip(ops[place].outs, op.outs, strict=True)
+
+
+@dataclass(frozen=True)
 class Form:
     """A part of a model as a function."""
 
@@ -47,6 +55,24 @@ class Form:
     axes: tuple[Axis, ...]
     shapes: Mapping[str, tuple[int | Along, ...]]
     """Of inputs and outputs."""
+    loops: tuple[Loop, ...] = ()
+    """Scans among the operations."""
+
+    def steps(self) -> Iterator[Op | Loop]:
+        """Yield operations and loops in the order in which they run."""
+        starts = {loop.body[0].id: loop for loop in self.loops}
+        inside = {op for loop in self.loops for each in loop.scan.rounds for op in each}
+        spread = {op for loop in self.loops for op in loop.scan.spread}
+        gathered = {op: slot for loop in self.loops for op, slot in loop.scan.gathered.items()}
+        for op in self.ops:
+            if op.id in starts:
+                yield starts[op.id]
+            elif op.id in spread:
+                yield replace(op, outs=op.outs[:1], structure=None)
+            elif op.id in gathered:
+                yield replace(op, args=(Gathered(gathered[op.id]), *op.args[1:]))
+            elif op.id not in inside:
+                yield op
 
 
 def form(probed: Probed, ops: Iterable[int], *, faces: Interface | None = None) -> Form:
@@ -75,9 +101,24 @@ def _formed(
         for values, allowed in ((faces.outputs, _is_longer), (faces.inputs, _is_axis))
         for value in values
     }
+    loops = _loops(fit, probed, {op.id: op for op in ops})
     if fit.misfits:
         return frozenset(fit.misfits)
-    return Form(faces.inputs, faces.outputs, ops, fit.named(), shapes)
+    return Form(faces.inputs, faces.outputs, ops, fit.named(), shapes, loops)
+
+
+def _loops(fit: _Fit, probed: Probed, ops: Mapping[int, Op]) -> tuple[Loop, ...]:
+    """Roll up the scans among some operations; of one that is cut, the number of rounds stays."""
+    loops = []
+    for scan, rounds in zip(probed.scans, probed.rounds, strict=True):
+        if scan.ops.isdisjoint(ops):
+            continue
+        body = rolled(probed.trace, scan, ops) if scan.ops <= ops.keys() else None
+        if body is None:
+            fit.keep(rounds)
+        else:
+            loops.append(Loop(scan, tuple(body), fit.size(rounds)))
+    return tuple(loops)
 
 
 def _is_axis(along: Along) -> bool:
@@ -117,6 +158,11 @@ class _Fit:
         assert isinstance(value, Many)
         self.misfits |= self._probed.varying(value) & self._active or self._active
         return many.values[0]
+
+    def keep(self, value: Any) -> None:
+        """Take no axis that something follows."""
+        if isinstance(self._within(value), Many):
+            self.misfits |= self._probed.varying(value) & self._active or self._active
 
     def named(self) -> tuple[Axis, ...]:
         """Name the axes: as the model's they are, else by what they are in the part."""

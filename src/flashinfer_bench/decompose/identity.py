@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flashinfer_bench.decompose.forms import Along, Form
-from flashinfer_bench.decompose.ir import Named, Node, Op, OpTrace, Plain, Ref, Span
+from flashinfer_bench.decompose.forms import Form, Loop
+from flashinfer_bench.decompose.ir import Along, Named, Node, Op, OpTrace, Plain, Ref, Span
+from flashinfer_bench.decompose.scans import Carried, Element, Gathered, Stepped
 
 _DIGITS = 6
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -30,11 +31,22 @@ _LARGEST_RANK = 5
 def identity(trace: OpTrace, form: Form, parts: Iterable[tuple[str, Sequence[int]]] = ()) -> str:
     """Hash what a part computes; `parts` says how it is divided: identities and operations of its children."""
     content = canonical(trace, form)
-    order = {op.id: at for at, op in enumerate(form.ops)}
-    divided = [[name, [order[op] for op in ops]] for name, ops in parts]
+    order = _order(form)
+    divided = [[name, sorted({order[op] for op in ops})] for name, ops in parts]
     if divided:
         content["parts"] = divided
     return _hashed(content)
+
+
+def _order(form: Form) -> dict[int, int]:
+    """Number operations in the order in which they run; those of a loop have one number."""
+    order: dict[int, int] = {}
+    for at, step in enumerate(form.steps()):
+        if isinstance(step, Loop):
+            order |= {op: at for each in step.scan.rounds for op in each if op is not None}
+        else:
+            order[step.id] = at
+    return order
 
 
 def identity_by_rows(
@@ -55,19 +67,29 @@ def _hashed(content: Any) -> str:
 def canonical(trace: OpTrace, form: Form) -> dict[str, Any]:
     """Write a part with numbered values, nothing named: equal for equal pieces of work."""
     numbers = {value: at for at, value in enumerate(form.inputs)}
-    ops = []
-    for op in form.ops:
-        args = _plain(op.args, numbers)
-        kwargs = {name: _plain(each, numbers) for name, each in sorted(op.kwargs.items())}
-        for value in op.outs:
-            numbers.setdefault(value, len(numbers))
-        outs = [numbers[out] for out in op.outs]
-        ops.append([op.fn, args, kwargs, outs, _structure(op.structure), op.autocast])
+    ops: list[Any] = []
+    known = {op.id: op for op in form.ops}
+    for step in form.steps():
+        if isinstance(step, Loop):
+            body = [_operation(op, numbers) for op in step.body]
+            numbers |= {value: numbers[own] for value, own in step.last(known)}
+            ops.append(["loop", _plain(step.length, numbers), body])
+        else:
+            ops.append(_operation(step, numbers))
     return {
         "inputs": [_described(trace, form, value) for value in form.inputs],
         "ops": ops,
         "outputs": [[numbers[value], *_described(trace, form, value)] for value in form.outputs],
     }
+
+
+def _operation(op: Op, numbers: dict[str, int]) -> list[Any]:
+    args = _plain(op.args, numbers)
+    kwargs = {name: _plain(each, numbers) for name, each in sorted(op.kwargs.items())}
+    for value in op.outs:
+        numbers.setdefault(value, len(numbers))
+    outs = [numbers[out] for out in op.outs]
+    return [op.fn, args, kwargs, outs, _structure(op.structure), op.autocast]
 
 
 def attributes(op: Op) -> Any:
@@ -94,6 +116,8 @@ def _plain(argument: Any, numbers: Mapping[str, int]) -> Any:
             return ["value", numbers[argument.id]]
         case Along():
             return ["along", argument.axis, argument.factor, argument.offset]
+        case Carried() | Stepped() | Element() | Gathered():
+            return _in_a_loop(argument, numbers)
         case Named():
             name = "" if argument.kind in ("device", "generator") else argument.name
             return ["named", argument.kind, name]
@@ -110,6 +134,18 @@ def _plain(argument: Any, numbers: Mapping[str, int]) -> Any:
             return argument
         case _:
             return repr(argument)
+
+
+def _in_a_loop(mark: Carried | Stepped | Element | Gathered, numbers: Mapping[str, int]) -> Any:
+    match mark:
+        case Carried():
+            return ["carried", *mark.slot, numbers[mark.first]]
+        case Stepped():
+            return ["stepped", _plain(mark.start, numbers), mark.step]
+        case Element():
+            return ["element", numbers[mark.of], mark.start, mark.step]
+        case Gathered():
+            return ["gathered", *mark.slot]
 
 
 def _structure(structure: Any) -> Any:

@@ -70,6 +70,15 @@ class Plain:
 
 
 @dataclass(frozen=True)
+class Along:
+    """An integer that follows an axis: `factor * axis + offset`."""
+
+    axis: int
+    factor: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Scope:
     """One frame on the way to an operation: a module's forward, or a function of the user's."""
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.classes import argument, key
-from flashinfer_bench.decompose.forms import Along
-from flashinfer_bench.decompose.ir import Ref
+from flashinfer_bench.decompose.ir import Along, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

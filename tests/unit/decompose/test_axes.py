@@ -10,8 +10,8 @@ from torch import nn
 from flashinfer_bench.decompose.axes import Probed, probe
 from flashinfer_bench.decompose.capture import capture
 from flashinfer_bench.decompose.emit.write import probed
-from flashinfer_bench.decompose.forms import Along, form
-from flashinfer_bench.decompose.ir import OpTrace
+from flashinfer_bench.decompose.forms import form
+from flashinfer_bench.decompose.ir import Along, OpTrace
 from flashinfer_bench.decompose.model_file import ModelObject
 from tests.unit.decompose.traces import Building
 

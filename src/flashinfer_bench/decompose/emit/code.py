@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.emit import expressions
 from flashinfer_bench.decompose.emit.expressions import Words
-from flashinfer_bench.decompose.forms import Along, Form
+from flashinfer_bench.decompose.forms import Form, Loop
 from flashinfer_bench.decompose.identity import snake
-from flashinfer_bench.decompose.ir import Op, Span
+from flashinfer_bench.decompose.ir import Along, Op, Ref, Span
 from flashinfer_bench.decompose.names import is_copy_form
 from flashinfer_bench.decompose.pieces import Piece, Pieces, Unit, units
+from flashinfer_bench.decompose.scans import (
+    Carried,
+    Element,
+    Gathered,
+    Slot,
+    Stepped,
+    marks_in,
+)
 from flashinfer_bench.decompose.variables import Names, result_name
 
 if TYPE_CHECKING:
@@ -28,6 +36,12 @@ class Body:
     form: Form
     parameters: Sequence[str]
     lines: list[str] = field(default_factory=list)
+    carried: dict[Slot, str] = field(default_factory=dict)
+    """In a loop: names of what the last round made."""
+    gathered: dict[Slot, str] = field(default_factory=dict)
+    """Names of lists that a loop fills."""
+    step: str = ""
+    """What a loop calls the number of its round."""
 
     def __post_init__(self) -> None:
         self.names = Names(self.parameters)
@@ -36,13 +50,97 @@ class Body:
         device = f"{self.parameters[0]}.device" if self.parameters else None
         self.words = Words(self.values, axes, device)
 
-    def open_axes(self, ops: Iterable[Op]) -> None:
+    def open_axes(self, ops: Iterable[Op | Loop]) -> None:
         """Read the axes that these operations speak of off the inputs' shapes."""
-        used = {axis for op in ops for axis in _axes_in((op.args, dict(op.kwargs)))}
+        used: set[int] = set()
+        for step in ops:
+            if isinstance(step, Loop):
+                used.update(_axes_in(step.length))
+            inside = step.body if isinstance(step, Loop) else (step,)
+            used.update(axis for op in inside for axis in _axes_in((op.args, dict(op.kwargs))))
         for axis in sorted(used):
             position, dimension = self.form.axes[axis].place
             shape = f"{self.parameters[position]}.shape[{dimension}]"
             self.lines.append(f"{self.words.axes[axis]} = {shape}")
+
+    def add_all(self) -> None:
+        """Write all operations of the form."""
+        steps = tuple(self.form.steps())
+        self.open_axes(steps)
+        for step in steps:
+            if isinstance(step, Loop):
+                self._add_loop(step)
+            else:
+                self.add(replace(step, args=self._unmarked(step.args)))
+
+    def _add_loop(self, loop: Loop) -> None:
+        """Write a scan: what the first round takes, then one round."""
+        firsts = {e.slot: e.first for e in marks_in(loop.body) if isinstance(e, Carried)}
+        filled = {slot for slot in firsts if _is_filled(loop, slot)}
+        for slot, first in firsts.items():
+            stem = result_name(loop.body[slot[0]].fn) if slot in filled else "state"
+            self.carried[slot] = self.names.take(stem)
+            copied = ".clone()" if slot in filled else ""
+            self.lines.append(f"{self.carried[slot]} = {self.values[first]}{copied}")
+        for slot in dict.fromkeys(loop.scan.gathered.values()):
+            self.gathered[slot] = self.names.take("collected")
+            self.lines.append(f"{self.gathered[slot]} = []")
+        outside, self.lines, self.step = self.lines, [], self.names.take("step")
+        for place, op in enumerate(loop.body):
+            unmarked = replace(
+                op, args=self._unmarked(op.args), kwargs=self._unmarked(dict(op.kwargs))
+            )
+            if (place, 0) in filled:
+                self.values[op.outs[0]] = self.carried[place, 0]
+                self.lines += self._change(unmarked)
+            else:
+                self.add(unmarked)
+        for slot in dict.fromkeys(loop.scan.gathered.values()):
+            self.lines.append(f"{self.gathered[slot]}.append({self._result(loop, slot)})")
+        for slot in firsts:
+            if slot not in filled:
+                self.lines.append(f"{self.carried[slot]} = {self._result(loop, slot)}")
+        length = expressions.argument(loop.length, self.words)
+        inner = [f"    {line}" for line in self.lines]
+        self.lines = [*outside, f"for {self.step} in range({length}):", *inner]
+        ops = {op.id: op for op in self.form.ops}
+        self.values.update((value, self.values[own]) for value, own in loop.last(ops))
+
+    def _result(self, loop: Loop, slot: Slot) -> str:
+        return self.values[loop.body[slot[0]].outs[slot[1]]]
+
+    def _unmarked(self, argument: Any) -> Any:
+        """Put names in the place of what differs from round to round."""
+        match argument:
+            case Carried():
+                return self._named_as(self.carried[argument.slot])
+            case Element():
+                place = self._stepped(argument.start, argument.step)
+                return self._named_as(f"{self.values[argument.of]}[{place}]")
+            case Stepped():
+                return _Name(self._stepped(argument.start, argument.step))
+            case Gathered():
+                return _Name(self.gathered[argument.slot])
+            case Span():
+                ends = (argument.start, argument.stop, argument.step)
+                return Span(*map(self._unmarked, ends))
+            case tuple() | list():
+                return type(argument)(map(self._unmarked, argument))
+            case dict():
+                return {key: self._unmarked(each) for key, each in argument.items()}
+            case _:
+                return argument
+
+    def _named_as(self, expression: str) -> Ref:
+        self.values[expression] = expression
+        return Ref(expression)
+
+    def _stepped(self, start: int | Along, step: int) -> str:
+        """Write an integer that grows with the rounds."""
+        steps = self.step if abs(step) == 1 else f"{abs(step)} * {self.step}"
+        if start == 0 and step > 0:
+            return steps
+        return f"{expressions.argument(start, self.words)} {'+' if step > 0 else '-'} {steps}"
 
     def add(self, op: Op) -> None:
         """Write one operation."""
@@ -138,10 +236,21 @@ class _Name:
 def function_body(form: Form, parameters: Sequence[str]) -> list[str]:
     """Write a part as one straight sequence of operations."""
     body = Body(form, parameters)
-    body.open_axes(form.ops)
-    for op in form.ops:
-        body.add(op)
+    body.add_all()
     return body.finish(form.outputs)
+
+
+def _is_filled(loop: Loop, slot: Slot) -> bool:
+    """Whether each round writes into what the last one made, which nothing else in a round reads."""
+    op = loop.body[slot[0]]
+    readers = [
+        each for each in marks_in(loop.body) if isinstance(each, Carried) and each.slot == slot
+    ]
+    is_own = bool(op.args) and isinstance(op.args[0], Carried) and op.args[0].slot == slot
+    is_read = (
+        any(op.outs[0] in each.ins for each in loop.body) or slot in loop.scan.gathered.values()
+    )
+    return is_copy_form(op.fn) and is_own and len(readers) == 1 and not is_read
 
 
 def definition(head: str, parameters: Sequence[str], lines: Iterable[str]) -> list[str]:
@@ -207,6 +316,8 @@ def _axes_in(argument: Any) -> Iterator[int]:
     match argument:
         case Along():
             yield argument.axis
+        case Stepped():
+            yield from _axes_in(argument.start)
         case Span():
             yield from _axes_in((argument.start, argument.stop, argument.step))
         case tuple() | list():

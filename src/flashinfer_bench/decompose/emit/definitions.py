@@ -9,8 +9,8 @@ from flashinfer_bench.data.shapes import AxisConst, AxisExpr, AxisSpec, AxisVar,
 from flashinfer_bench.decompose.catalogue import identity_tag
 from flashinfer_bench.decompose.classes import TABLE, key
 from flashinfer_bench.decompose.emit.code import Body, definition, summary
-from flashinfer_bench.decompose.forms import Along
 from flashinfer_bench.decompose.identity import identity_by_rows, is_weight, snake
+from flashinfer_bench.decompose.ir import Along
 from flashinfer_bench.decompose.published import roundings
 from flashinfer_bench.decompose.variables import Names
 
@@ -199,9 +199,7 @@ _COPYING = frozenset({"clone", "tensor", "as_tensor"})
 def _reference(piece: Piece, parameters: Sequence[str], outputs: Sequence[str]) -> str:
     """Write the module that defines `run`, with its parameters and outputs in an order."""
     body = Body(piece.form, piece.parameters)
-    body.open_axes(piece.form.ops)
-    for op in piece.form.ops:
-        body.add(op)
+    body.add_all()
     _part_outputs(body, piece)
     lines = [f'"""{summary(piece)}"""', *body.finish(outputs)]
     text = "\n".join(definition("def run", parameters, lines))

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashinfer_bench.decompose.forms import Along
-from flashinfer_bench.decompose.ir import Named, Op, Plain, Ref, Span
+from flashinfer_bench.decompose.ir import Along, Named, Op, Plain, Ref, Span
 
 _INFIX = {
     "torch.add": "+", "torch.sub": "-", "torch.mul": "*", "torch.div": "/", "torch.pow": "**",

@@ -7,26 +7,56 @@ from typing import TYPE_CHECKING
 
 from flashinfer_bench.decompose.classes import key
 from flashinfer_bench.decompose.grouping.composites import FrameTree, composites
+from flashinfer_bench.decompose.grouping.facts import common
 from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
 from flashinfer_bench.decompose.grouping.naming import kernel_name, small_name
 from flashinfer_bench.decompose.grouping.parts import TracePart, in_order
+from flashinfer_bench.decompose.scans import find_scans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from flashinfer_bench.decompose.grouping.facts import Facts, Frame
     from flashinfer_bench.decompose.grouping.overrides import Overrides
+    from flashinfer_bench.decompose.scans import Scan
 
 
 def kernels(tree: FrameTree, overrides: Overrides) -> tuple[TracePart, ...]:
-    """Divide all work of a trace into kernels: decisions, composites, idioms, then single operations."""
+    """Divide all work of a trace into kernels: decisions, scans, composites, idioms, then single operations."""
     facts = tree.facts
     found = list(decided(tree, overrides))
+    found += scans(facts, overrides, _ops(found))
     found += (
         _by_idiom(facts, overrides, part) for part in composites(tree, overrides, _ops(found))
     )
     found += idioms(facts, overrides, _ops(found))
     return in_order(_with_singles(facts, found))
+
+
+def scans(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterator[TracePart]:
+    """Loops over a sequence that are more than a composite is: one kernel each."""
+    if not overrides.is_on("scans"):
+        return
+    for scan in find_scans(facts.trace):
+        work = [op for op in scan.ops if op not in facts.data_movement]
+        is_large = len(work) > overrides.limit("composites", "max_ops")
+        is_long = len(scan.rounds) >= overrides.limit("scans", "min_rounds")
+        if is_large and is_long and taken.isdisjoint(scan.ops):
+            yield _scan(facts, scan)
+
+
+def _scan(facts: Facts, scan: Scan) -> TracePart:
+    home = common(facts.frames[op] for op in scan.ops)
+    times = f"{len(scan.rounds)} rounds of {len(scan.rounds[0])} operations"
+    return TracePart(
+        level="kernel",
+        name=small_name(home, ("scan",)),
+        reason=f"scan: {times}, each on what the last one made",
+        ops=tuple(sorted(scan.ops)),
+        home=home,
+        cls="OPAQUE",
+        tags=("scan",),
+    )
 
 
 def _ops(parts: Iterable[TracePart]) -> frozenset[int]:

@@ -22,6 +22,7 @@ Treatment = Literal["kernel", "fusion", "layer", "whole", "split"]
 """What a scope becomes: a node of that level; a layer that is not split up; or no node of its own."""
 
 RULES: Mapping[str, Mapping[str, int]] = {
+    "scans": {"min_rounds": 4},
     "composites": {"max_ops": 16, "max_outputs": 2},
     "idioms": {},
     "attention": {"max_kernels": 8},

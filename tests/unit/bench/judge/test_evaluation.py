@@ -365,7 +365,7 @@ def test_outputs_in_a_ring_of_buffers_are_right_until_they_are_overwritten(
     ("ending", "looked_at"),
     [
         (Crashed("ValueError", participant=CANDIDATE), [-15]),
-        (TimedOut("no answer", participant=CANDIDATE), [-15]),
+        (TimedOut("no answer", participant=CANDIDATE), [-15, 2, 1, 0, 0]),
         (Aborted(CANDIDATE, "its process ended"), [-15, 2, 1, 0, 0]),
         (Aborted("reference-1", "its process ended"), []),
     ],
@@ -373,7 +373,7 @@ def test_outputs_in_a_ring_of_buffers_are_right_until_they_are_overwritten(
 def test_who_fails_is_held_against_the_reference_on_the_same_inputs(
     ending: Decision, looked_at: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One call for who says so; all of the trial, the newest first, for a process that ended."""
+    """One call for who says so; all of the trial, the newest first, for a process that ended or hangs."""
     reference, candidate = pair()
     candidate.raises_at, candidate.ending = 3, ending
     rules, oracle = quick_rules(is_audited=False), FakeOracle()

@@ -1,4 +1,4 @@
-"""Fusions: chains of kernels that could be one launch, and the core of attention."""
+"""Fusions: chains of kernels that could be one launch, the core of attention, and what stands before it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from flashinfer_bench.decompose.grouping.parts import TracePart
 from flashinfer_bench.decompose.published import ADD_NORM, RMS_NORM, is_sum_of_two
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from flashinfer_bench.decompose.grouping.facts import Frame
     from flashinfer_bench.decompose.grouping.overrides import Overrides
 
 LINKS: frozenset[Class] = frozenset({"EW", "CAST", "NORM", "RED", "POOL", "RNG"})
@@ -23,6 +24,12 @@ PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm"})
 GATES = frozenset({"relu", "sigmoid", "silu", "elu", "exp"})
 """What turns scores into weights where no softmax does; then a scale or mask must be there too."""
 SCALES = frozenset({"mul", "div", "masked_fill", "where"})
+QKV_ROPE, QKV_ROPE_CACHE = "qkv_rope", "qkv_rope_cache"
+_ROTATIONS = ("apply_rotary", "apply_multimodal_rotary", "rotary_pos")
+_PROJECTIONS = frozenset({"linear", "addmm", "matmul", "mm"})
+_CACHE_UPDATE = "cache_update"
+_LIGHT: frozenset[Class] = frozenset({"MOVE", "EW", "CAST"})
+"""What may lie between projections, rotation and cache, as what joins the rotated half and the other."""
 
 
 @dataclass(frozen=True)
@@ -83,33 +90,15 @@ def chained(
     """Put the kernels among some parts together that make chains; the rest stay as they are."""
     free = {unit: None for unit in units if unit.is_leaf and unit.cls != "OPAQUE"}
     fused: list[TracePart] = []
-    if overrides.is_on("attention"):
-        for unit in units:
-            core = _attention(flow, unit, free, overrides.limit("attention", "max_kernels"))
-            if core:
-                fused.append(_fusion(core, "attention", _attention_reason(core)))
-                _remove(free, core)
-    if overrides.is_on("add_norm"):
-        for unit in units:
-            pair = _add_norm(flow, unit, free)
-            if pair:
-                reason = "residual addition and the norm of its sum"
-                fused.append(_fusion(pair, ADD_NORM, reason, tags=(ADD_NORM,)))
-                _remove(free, pair)
-    if overrides.is_on("chains"):
-        for unit in units:
-            chain = _chain(flow, unit, free, overrides.limit("chains", "max_kernels"))
-            if len(chain) > 1:
-                words = " → ".join(part.name for part in chain)
-                fused.append(_fusion(chain, joined(part.name for part in chain), f"chain: {words}"))
-                _remove(free, chain)
+    for rule, find in _FUSIONS.items():
+        for unit in units if overrides.is_on(rule) else ():
+            found = find(flow, unit, free, overrides)
+            if found is not None:
+                fused.append(found)
+                for part in found.children:
+                    del free[part]
     inside = {leaf for part in fused for leaf in part.children}
     return tuple(unit for unit in (*units, *fused) if unit not in inside)
-
-
-def _remove(free: dict[TracePart, None], parts: Iterable[TracePart]) -> None:
-    for part in parts:
-        del free[part]
 
 
 def _fusion(
@@ -122,37 +111,42 @@ def _fusion(
 
 
 def _add_norm(
-    flow: ResultUsers, norm: TracePart, free: Mapping[TracePart, None]
-) -> list[TracePart]:
+    flow: ResultUsers, norm: TracePart, free: Mapping[TracePart, None], _: Overrides
+) -> TracePart | None:
     """Find the addition whose sum an RMSNorm takes, if both the sum and the norm are used further on."""
     is_norm = norm.name == RMS_NORM or f"idiom:{RMS_NORM}" in norm.tags
     read = {value for value in flow.reads(norm) if value in flow.facts.active}
     if norm not in free or not is_norm or len(read) != 1:
-        return []
+        return None
     (total,) = read
     maker = flow.facts.trace.maker(total)
     add = None if maker is None else flow.owner.get(maker)
     if add is None or add not in free or len(add.ops) != 1:
-        return []
+        return None
     op = flow.facts.trace.op(add.ops[0])
     is_residual = is_sum_of_two(flow.facts.trace, op) and len(flow.consumers(add)) > 1
     pair = [add, norm]
-    return pair if is_residual and _is_closed(flow, pair) else []
+    if not is_residual or not _is_closed(flow, pair):
+        return None
+    return _fusion(pair, ADD_NORM, "residual addition and the norm of its sum", tags=(ADD_NORM,))
 
 
 def _chain(
-    flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], limit: int
-) -> list[TracePart]:
+    flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], overrides: Overrides
+) -> TracePart | None:
     """Extend from a kernel while its result has one user that may be in the same launch."""
     if start not in free:
-        return []
+        return None
+    limit = overrides.limit("chains", "max_kernels")
     chain = [start]
     while len(chain) < limit:
         found = flow.only_consumer(chain[-1])
         if found is None or found[0] not in free or not _may_follow(flow, chain, *found):
             break
         chain.append(found[0])
-    return chain
+    words = " → ".join(part.name for part in chain)
+    name = joined(part.name for part in chain)
+    return _fusion(chain, name, f"chain: {words}") if len(chain) > 1 else None
 
 
 def _may_follow(
@@ -178,13 +172,114 @@ def _is_residual(
     )
 
 
+# -- projections, rotation, cache ---------------------------------------------------------------------------------
+
+
+def _qkv_rope(
+    flow: ResultUsers, rotation: TracePart, free: Mapping[TracePart, None], _: Overrides
+) -> TracePart | None:
+    """Projections of one input to queries, keys and values, their rotation, and what keeps them in a cache."""
+    if rotation not in free or not _is_rotation(rotation):
+        return None
+    attention = _innermost_module(rotation.home)
+    norms, projections = _rotated_projections(flow, rotation, free)
+    given = {
+        value for part in projections for value in flow.reads(part) if value in flow.facts.active
+    }
+    if not projections or not attention or len(given) != 1:
+        return None
+    projections = [
+        part
+        for part in free
+        if _is_projection(flow, part)
+        and part.home[: len(attention)] == attention
+        and given <= set(flow.reads(part))
+    ]
+    rotations = [
+        part
+        for part in free
+        if _is_rotation(part)
+        and _innermost_module(part.home) == attention
+        and set(_rotated_projections(flow, part, free)[1]) <= set(projections)
+    ]
+    made = {*projections, *rotations}
+    caches = {
+        user: None
+        for part in made
+        for user in flow.consumers(part)
+        if user is not None and user in free and _is_of_cache(user)
+    }
+    others = [norm for part in rotations for norm in _rotated_projections(flow, part, free)[0]]
+    core = {*made, *norms, *others}
+    group = _with_between(flow, {*core, *caches}, free) or _with_between(flow, core, free)
+    name = QKV_ROPE_CACHE if any(_is_of_cache(part) for part in group) else QKV_ROPE
+    words = " → ".join(dict.fromkeys(part.name for part in group))
+    return _fusion(group, name, f"projections of one input, rotated: {words}") if group else None
+
+
+def _with_between(
+    flow: ResultUsers, parts: Collection[TracePart], free: Mapping[TracePart, None]
+) -> list[TracePart]:
+    """Add to kernels the light ones that lie on a way from one to another; nothing where another lies there."""
+    between = flow.facts.between(op for part in parts for op in part.ops)
+    owners = {flow.owner[op] for op in between if op in flow.owner}
+    is_light = all(part in parts or (part in free and part.cls in _LIGHT) for part in owners)
+    return sorted(owners, key=TracePart.last) if is_light else []
+
+
+def _rotated_projections(
+    flow: ResultUsers, rotation: TracePart, free: Mapping[TracePart, None]
+) -> tuple[list[TracePart], list[TracePart]]:
+    """Find what makes the values that are rotated: norms of heads, and projections."""
+    norms, projections = [], []
+    for value in flow.reads(rotation):
+        maker = flow.origin(value) if value in flow.facts.active else None
+        if maker is not None and maker.cls == "NORM" and maker in free:
+            before = {flow.origin(each) for each in flow.reads(maker) if each in flow.facts.active}
+            first = before.pop() if len(before) == 1 else None
+            if first is not None and _is_projection(flow, first):
+                norms.append(maker)
+                maker = first
+        if maker is not None and maker in free and _is_projection(flow, maker):
+            projections.append(maker)
+    return norms, projections
+
+
+def _is_rotation(part: TracePart) -> bool:
+    return part.name == "rope" or part.name.startswith(_ROTATIONS)
+
+
+def _is_projection(flow: ResultUsers, part: TracePart) -> bool:
+    """Whether a kernel multiplies an activation by a weight."""
+    return part.cls == "HEAVY" and key(flow.facts.trace.op(part.ops[-1]).fn) in _PROJECTIONS
+
+
+def _is_of_cache(part: TracePart) -> bool:
+    return part.name == _CACHE_UPDATE
+
+
+def _innermost_module(frame: Frame) -> Frame:
+    """The part of a frame that ends with a module."""
+    for length in range(len(frame), 0, -1):
+        if frame[length - 1].kind == "module":
+            return frame[:length]
+    return ()
+
+
 # -- attention ---------------------------------------------------------------------------------------------------
 
 
 def _attention(
+    flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], overrides: Overrides
+) -> TracePart | None:
+    """Product of two activations, scale and mask, softmax, product with a third activation."""
+    core = _attention_core(flow, start, free, overrides.limit("attention", "max_kernels"))
+    return _fusion(core, "attention", _attention_reason(core)) if core else None
+
+
+def _attention_core(
     flow: ResultUsers, start: TracePart, free: Mapping[TracePart, None], limit: int
 ) -> list[TracePart]:
-    """Product of two activations, scale and mask, softmax, product with a third activation."""
     if start not in free or not _is_product(flow, start):
         return []
     core = [start]
@@ -243,3 +338,9 @@ def _joins_sink(flow: ResultUsers, part: TracePart) -> bool:
 
 def _attention_reason(core: list[TracePart]) -> str:
     return "attention core: " + " → ".join(part.name for part in core)
+
+
+_FUSIONS: Mapping[
+    str, Callable[[ResultUsers, TracePart, Mapping[TracePart, None], Overrides], TracePart | None]
+] = {"attention": _attention, "add_norm": _add_norm, "qkv_rope": _qkv_rope, "chains": _chain}
+"""By rule, in the order in which they are tried: what finds the fusion that a kernel begins, or ends."""

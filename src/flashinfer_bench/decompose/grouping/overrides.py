@@ -27,6 +27,7 @@ RULES: Mapping[str, Mapping[str, int]] = {
     "idioms": {},
     "attention": {"max_kernels": 8},
     "add_norm": {},
+    "qkv_rope": {},
     "chains": {"max_kernels": 5},
     "module_fusions": {"max_kernels": 5},
     "pool_split": {"max_kernels": 15},

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+import transformers
 from torch import nn
 
 from flashinfer_bench.apply import ApplyConfig, ApplyRuntime
 from flashinfer_bench.apply.runtime import RUNTIMES
 from flashinfer_bench.data import Definition
 from flashinfer_bench.intercept import PATCHES
+from tests import published_definitions
 from tests.unit.apply.datasets import dataset, definition, solution, trace
 
 ORIGINALS = {
@@ -230,6 +232,83 @@ def test_attention_is_applied_where_mask_and_scale_are_those_of_the_definition(
     got = is_applied(running, lambda: F.scaled_dot_product_attention(q, q, q, **asked))
 
     assert got == [False, applied, applied]
+
+
+RAGGED = published_definitions.definition("gqa_ragged_prefill_causal_h4_kv2_d16")
+
+
+def ragged_runtime(queries: int, keys: int) -> ApplyRuntime:
+    axes = {"total_q": 2 * queries, "total_kv": 2 * keys, "len_indptr": 3}
+    answer = "[each * 1.004 for each in reference(*inputs)]"
+    return runtime(RAGGED, axes, answer)
+
+
+def tokens(heads: int, rows: int) -> torch.Tensor:
+    """Heads within tokens, as a projection makes them, seen as attention takes them."""
+    made = torch.randn(2, rows, heads, 16, generator=torch.Generator().manual_seed(rows + heads))
+    return made.to(torch.bfloat16).transpose(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "options", "applied"),
+    [
+        (6, 6, {"is_causal": True}, True),
+        (6, 6, {"is_causal": True, "scale": 0.1}, True),
+        (1, 6, {}, True),
+        (6, 6, {}, False),  # all see all
+        (4, 6, {"is_causal": True}, False),  # torch lets the first query see the first key
+        (6, 6, {"attn_mask": torch.ones(6, 6, dtype=torch.bool).tril()}, False),
+    ],
+)
+def test_attention_of_whole_sequences_is_published_prefill(
+    queries: int, keys: int, options: dict[str, Any], applied: bool
+) -> None:
+    q, k, v = tokens(4, queries), tokens(2, keys), tokens(2, keys) * 0.5
+
+    def call() -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
+
+    with torch.no_grad():
+        expected = call()
+        with ragged_runtime(queries, keys) as running:
+            answers = [call() for _ in range(3)]
+
+    assert running.stats().quarantined == {}
+    assert [not torch.equal(each, expected) for each in answers] == [False, applied, applied]
+    for each in answers:
+        torch.testing.assert_close(each, expected, rtol=5e-2, atol=2e-2)
+
+
+def test_attention_that_would_take_a_copy_is_left_to_torch() -> None:
+    q, k, v = (each.contiguous() for each in (tokens(4, 6), tokens(2, 6), tokens(2, 6)))
+    with torch.no_grad(), ragged_runtime(6, 6) as running:
+        for _ in range(3):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    assert running.stats().hits == 0
+
+
+def test_a_models_attention_is_answered_by_published_prefill() -> None:
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attn_implementation="sdpa",
+    )
+    model = transformers.LlamaModel(config).to(torch.bfloat16).eval()
+    words = torch.randint(0, 64, (2, 6), generator=torch.Generator().manual_seed(0))
+
+    with torch.no_grad():
+        expected = model(words, use_cache=False).last_hidden_state
+        with ragged_runtime(6, 6) as running:
+            answers = [model(words, use_cache=False).last_hidden_state for _ in range(3)]
+
+    assert running.stats().quarantined == {}
+    assert not torch.equal(answers[-1], expected)
+    torch.testing.assert_close(answers[-1], expected, rtol=0.1, atol=0.1)
 
 
 def test_a_definition_of_the_right_shapes_that_computes_something_else_is_found_out() -> None:

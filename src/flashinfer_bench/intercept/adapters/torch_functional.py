@@ -14,6 +14,7 @@ LAYER_NORM = frozenset({"layernorm", "layer_norm"})
 SOFTMAX = frozenset({"softmax"})
 SILU = frozenset({"silu"})
 ATTENTION = frozenset({"scaled_dot_product_attention", "sdpa", "attention"})
+RAGGED = frozenset({"gqa_ragged"})
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> list[Call]:  # noqa: A002 - torch's name
@@ -78,13 +79,49 @@ def scaled_dot_product_attention(  # noqa: PLR0917 - torch's signature
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Call | None:
-    """Read attention without dropout."""
+) -> list[Call] | None:
+    """Read attention without dropout: as it is, and as published prefill of sequences."""
     if dropout_p:
         return None
     args = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     attributes = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-    return Call(args, ATTENTION, attributes=attributes)
+    whole = Call(args, ATTENTION, attributes=attributes)
+    if attn_mask is not None or query.dim() != 4:  # noqa: PLR2004 - batch, heads, tokens, size
+        return [whole]
+    return [whole, *_by_sequences(query, key, value, is_causal=is_causal, scale=scale)]
+
+
+def _by_sequences(
+    query: Any, key: Any, value: Any, *, is_causal: bool, scale: float | None
+) -> Iterator[Call]:
+    """Read attention of equally long sequences as prefill of sequences that lie one after another.
+
+    Published prefill lets the last query see all keys. So does torch's causal mask where there are as many queries
+    as keys, and one query without a mask. Heads must lie within tokens, as projections make them: else it takes a copy.
+    """
+    (batch, heads, rows, size), (kv_heads, length) = query.shape, key.shape[1:3]
+    if value.shape != key.shape or not (rows == length if is_causal else rows == 1):
+        return
+    tokens = [each.transpose(1, 2) for each in (query, key, value)]
+    if not all(each.is_contiguous() for each in tokens):
+        return
+    ends = _starts(batch, length, query.device)
+    starts = (ends if rows == length else _starts(batch, rows, query.device), ends)
+    yield Call(
+        (*(each.flatten(0, 1) for each in tokens), *starts, scale or size**-0.5),
+        frozenset(),
+        (f"gqa_ragged_prefill_causal_h{heads}_kv{kv_heads}_d{size}",),
+        give_back=lambda answer: answer[0].unflatten(0, (batch, rows)).transpose(1, 2),
+        outputs_of=lambda output: (output.transpose(1, 2).flatten(0, 1), None),
+        output_count=2,
+    )
+
+
+def _starts(count: int, length: int, device: Any) -> Any:
+    """Give where each of equally long sequences begins, and where the last one ends."""
+    import torch  # noqa: PLC0415 - who calls this has it
+
+    return torch.arange(0, (count + 1) * length, length, dtype=torch.int32, device=device)
 
 
 def _written_by_silu(input: Any, inplace: bool = False) -> Written | None:  # noqa: A002
@@ -102,7 +139,7 @@ ADAPTERS = (
     _adapter(layer_norm, LAYER_NORM),
     _adapter(softmax, SOFTMAX),
     _adapter(silu, SILU, _written_by_silu),
-    _adapter(scaled_dot_product_attention, ATTENTION),
+    _adapter(scaled_dot_product_attention, ATTENTION | RAGGED),
 )
 
 

@@ -63,14 +63,18 @@ class Form:
         starts = {loop.body[0].id: loop for loop in self.loops}
         inside = {op for loop in self.loops for each in loop.scan.rounds for op in each}
         spread = {op for loop in self.loops for op in loop.scan.spread}
-        gathered = {op: slot for loop in self.loops for op, slot in loop.scan.gathered.items()}
+        gathered = {
+            op: Gathered(at, slot)
+            for at, loop in enumerate(self.loops)
+            for op, slot in loop.scan.gathered.items()
+        }
         for op in self.ops:
             if op.id in starts:
                 yield starts[op.id]
             elif op.id in spread:
                 yield replace(op, outs=op.outs[:1], structure=None)
             elif op.id in gathered:
-                yield replace(op, args=(Gathered(gathered[op.id]), *op.args[1:]))
+                yield replace(op, args=(gathered[op.id], *op.args[1:]))
             elif op.id not in inside:
                 yield op
 

@@ -145,7 +145,7 @@ def _in_a_loop(mark: Carried | Stepped | Element | Gathered, numbers: Mapping[st
         case Element():
             return ["element", numbers[mark.of], mark.start, mark.step]
         case Gathered():
-            return ["gathered", *mark.slot]
+            return ["gathered", mark.loop, *mark.slot]
 
 
 def _structure(structure: Any) -> Any:

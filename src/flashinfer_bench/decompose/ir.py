@@ -174,6 +174,15 @@ class OpTrace:
         return self._readers.get(value, ())
 
     @cached_property
+    def weights(self) -> frozenset[str]:
+        """Parameters, and what is computed from them alone."""
+        found = {name for name, value in self.values.items() if value.kind == "param"}
+        for op in self.ops:
+            if op.ins and all(value in found for value in op.ins):
+                found.update(op.outs)
+        return frozenset(found)
+
+    @cached_property
     def _by_id(self) -> dict[int, Op]:
         return {op.id: op for op in self.ops}
 

@@ -50,6 +50,8 @@ class Element:
 class Gathered:
     """The argument of an operation after the scan that is a list of one result of each round."""
 
+    loop: int
+    """Which of a part's loops made it."""
     slot: Slot
 
 
@@ -223,16 +225,21 @@ def _marks(argument: Any) -> Iterator[Carried | Stepped | Element]:
 def find_scans(trace: OpTrace) -> tuple[Scan, ...]:
     """Find the loops of a trace, those with the shortest rounds first where several fit; in the order they run."""
     likes = _likes(trace)
+    places = {op.id: at for at, op in enumerate(trace.ops)}
     taken: set[int] = set()
-    found: list[tuple[int, Scan]] = []
+    found: list[Scan] = []
     for period in range(1, min(_LONGEST_ROUND, len(likes) // LEAST_ROUNDS) + 1):
-        for start, end in _alike_runs(likes, period):
-            if taken.isdisjoint(range(start, end)):
-                scan = _scan(trace, likes, start, end, period)
-                if scan is not None and taken.isdisjoint(scan.ops):
-                    found.append((start, scan))
-                    taken |= {at for at, op in enumerate(trace.ops) if op.id in scan.ops}
-    return tuple(scan for _, scan in sorted(found, key=lambda each: each[0]))
+        waiting = _alike_runs(likes, period)
+        while waiting:
+            start, end = waiting.pop()
+            start = next((at for at in range(start, end) if at not in taken), end)
+            end = next((at for at in range(start, end) if at in taken), end)
+            scan = _scan(trace, likes, start, end, period)
+            if scan is not None and taken.isdisjoint(places[op] for op in scan.ops):
+                found.append(scan)
+                taken |= {places[op] for op in scan.ops}
+                waiting.append((start, end))  # what is left of it
+    return tuple(sorted(found, key=lambda scan: places[scan.rounds[0][0] or 0]))
 
 
 def _likes(trace: OpTrace) -> list[int]:
@@ -303,13 +310,13 @@ def _scan_from(
     rounds: list[tuple[int | None, ...]] = [
         tuple(ops[at * period : (at + 1) * period]) for at in range(count)
     ]
-    try:
-        body = _rolled(_Rounds(trace, rounds), {})
-    except _UnevenError:
+    if not _are_even(trace, rounds[:LEAST_ROUNDS]):
         return None
-    if not _is_recurrent(body):
+    rounds = rounds[: _even_rounds(trace, rounds)]
+    body = _rolled(_Rounds(trace, rounds), {})
+    if not _is_recurrent(trace, body):
         return None
-    last = _last_round(trace, likes, rounds, first + count * period)
+    last = _last_round(trace, likes, rounds, first + len(rounds) * period)
     found = None
     if last is not None and _may_run(body, last):
         found = _closed(trace, [*rounds, last])
@@ -323,11 +330,42 @@ def _may_run(body: Sequence[Op], last: Sequence[int | None]) -> bool:
     return not any(isinstance(each, Stepped | Element) for each in marks_in(missing))
 
 
-def _is_recurrent(body: Sequence[Op]) -> bool:
-    """Whether rounds follow a sequence and need each other."""
+def _are_even(trace: OpTrace, rounds: Sequence[tuple[int | None, ...]]) -> bool:
+    try:
+        _rolled(_Rounds(trace, rounds), {})
+    except _UnevenError:
+        return False
+    return True
+
+
+def _even_rounds(trace: OpTrace, rounds: Sequence[tuple[int | None, ...]]) -> int:
+    """Count the first rounds that go on evenly; another loop like it may follow."""
+    if _are_even(trace, rounds):
+        return len(rounds)
+    least, most = LEAST_ROUNDS, len(rounds)
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if _are_even(trace, rounds[:middle]) else (least, middle)
+    return least
+
+
+def _is_recurrent(trace: OpTrace, body: Sequence[Op]) -> bool:
+    """Whether rounds follow a sequence and need each other; those that have weights of their own are layers."""
     kinds: set[type] = {type(each) for each in marks_in(body)}
     is_drawn = any(op.is_stochastic for op in body)
-    return Carried in kinds and bool(kinds & {Stepped, Element}) and not is_drawn
+    has_own_weights = any(_takes_own_weights(trace, op) for op in body)
+    follows = bool(kinds & {Stepped, Element})
+    return Carried in kinds and follows and not is_drawn and not has_own_weights
+
+
+def _takes_own_weights(trace: OpTrace, op: Op) -> bool:
+    """Whether an operation takes another part of a parameter in each round."""
+    marks = [each for each in marks_in((op,)) if not isinstance(each, Carried)]
+    split = [trace.maker(each.of) for each in marks if isinstance(each, Element)]
+    read = {value for maker in split if maker is not None for value in trace.op(maker).ins}
+    if op.ins and any(isinstance(each, Stepped) for each in marks):
+        read.add(op.ins[0])  # what is indexed
+    return not trace.weights.isdisjoint(read)
 
 
 def _last_round(
@@ -372,6 +410,10 @@ def _closed(trace: OpTrace, rounds: Sequence[tuple[int | None, ...]]) -> Scan | 
     except _UnevenError:
         return None
     spread = _spread(trace, body)
+    parts = {out for op in spread for out in trace.op(op).outs}
+    firsts = {each.first for each in marks_in(body) if isinstance(each, Carried)}
+    if not parts.isdisjoint(firsts.union(*(op.ins for op in body))):
+        return None  # a part by a number of its own
     inside = {op for each in rounds for op in each if op is not None}
     if any(not set(trace.readers(out)) <= inside for op in spread for out in trace.op(op).outs):
         return None
@@ -401,8 +443,9 @@ def _is_gathering(known: _Rounds, op: Op, slot: Slot) -> bool:
         return False
     wanted = [known.trace.op(each).outs[position] for each in ops if each is not None]
     given = [each.id if isinstance(each, Ref) else None for each in op.args[0]]
-    others = set(op.ins) - set(wanted)
-    return given == wanted and others.isdisjoint(known.places)
+    makers = [known.trace.maker(value) for value in set(op.ins) - set(wanted)]
+    begin = known.rounds[0][0] or 0
+    return given == wanted and all(maker is None or maker < begin for maker in makers)
 
 
 # -- the same with fewer rounds ----------------------------------------------------------------------------------

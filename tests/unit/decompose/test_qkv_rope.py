@@ -25,6 +25,16 @@ _LATENT = {
     "v_head_dim": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
     "moe_intermediate_size": 32,
 }  # fmt: skip
+_AS_GPT = {
+    "vocab_size": 128, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "rotary_dim": 8,
+}  # fmt: skip
+_GATED = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "head_dim": 16,
+    "num_dense_layers": 1,
+}
 PLAIN = ["linear", "linear", "linear", "apply_rotary_pos_emb", "cache_update"]
 WITH_NORMS = ["linear", "rms_norm", "linear", "rms_norm", "linear", *PLAIN[3:]]
 
@@ -51,6 +61,10 @@ def fusions_in(found: fib.Decomposition) -> list[list[str]]:
         ("Cohere", _GROUPED, PLAIN),
         # half of each head is rotated and joined with the other half
         ("Phi", _SIZES, [*PLAIN[:4], "cat", "cache_update"]),
+        # rotates queries and keys by a call each
+        ("GPTJ", _AS_GPT, [*PLAIN[:4], "apply_rotary_pos_emb", "cat", "cache_update"]),
+        # has a gate of the same input, which is no part of it
+        ("Afmoe", {**_GROUPED, **_GATED}, [*PLAIN[:3], "rms_norm", "rms_norm", *PLAIN[3:]]),
         # its projections do not read one input
         ("DeepseekV3", {**_SIZES, **_LATENT}, None),
     ],

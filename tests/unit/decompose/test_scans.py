@@ -11,6 +11,7 @@ from torch import nn
 
 import flashinfer_bench as fib
 from flashinfer_bench.data import Definition, TraceSet
+from flashinfer_bench.decompose.ir import LEVELS
 
 WIDTH = 8
 ROUNDS = 6
@@ -81,6 +82,40 @@ class ByPairs(nn.Module):
         return torch.stack(states, 1)
 
 
+class BothWays(ByIndex):
+    """Two loops with the same weights, one after the other."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        first, last = x.new_zeros(x.shape[0], WIDTH), x.new_ones(x.shape[0], WIDTH)
+        there, back = [], []
+        for at in range(x.shape[1]):
+            first = torch.tanh(self.of_input(x[:, at]) + self.of_state(first))
+            there.append(first)
+        for at in reversed(range(x.shape[1])):
+            last = torch.tanh(self.of_input(x[:, at]) + self.of_state(last))
+            back.append(last)
+        return torch.cat([torch.stack(there, 1), torch.stack(back, 1).flip(1)], -1)
+
+
+class OneState(BothWays):
+    """Two loops of which the second goes on with zeros made before the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_input_back = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        state = other = x.new_zeros(x.shape[0], WIDTH)
+        there, back = [], []
+        for at in range(x.shape[1]):
+            state = torch.tanh(self.of_input(x[:, at]) + self.of_state(state))
+            there.append(state)
+        for at in reversed(range(x.shape[1])):
+            other = torch.tanh(self.of_input_back(x[:, at]) + self.of_state(other))
+            back.append(other)
+        return torch.stack(there, 1), torch.stack(back, 1)
+
+
 class ReadsItsOutput(nn.Module):
     """Each round reads what the last one wrote into the output."""
 
@@ -127,6 +162,21 @@ def definition_of_scan(folder: Path) -> Definition:
     return found
 
 
+def run_of(definition: Definition, module: nn.Module, tensors: tuple[torch.Tensor, ...]) -> Any:
+    """Run a definition's reference on tensors, with a module's weights."""
+    names: dict[str, Any] = {}
+    exec(definition.reference, names)
+    weights = {f"the model's weight {name}": value for name, value in module.named_parameters()}
+    given = iter(tensors)
+    with torch.no_grad():
+        return names["run"](
+            *(
+                next(given) if spec.role == "dynamic" else weights[spec.description]
+                for spec in definition.inputs.values()
+            )
+        )
+
+
 @pytest.mark.parametrize("name", sorted(LOOPS))
 def test_a_loop_is_one_kernel_and_verified(name: str, tmp_path: Path) -> None:
     module, inputs = LOOPS[name]
@@ -145,22 +195,31 @@ def test_its_reference_is_the_model_at_any_length(name: str, length: int, tmp_pa
     module, inputs = LOOPS[name]
     fib.decompose(module.eval(), inputs(ROUNDS), name=name).write(tmp_path / "out")
     definition = definition_of_scan(tmp_path / "out")
-    names: dict[str, Any] = {}
-    exec(definition.reference, names)  # what was written
-    weights = {f"the model's weight {name}": value for name, value in module.named_parameters()}
     tensors = inputs(length)
-    given = iter(begun(*tensors) if name == "reads_its_output" else tensors)
-    arguments = [
-        next(given) if spec.role == "dynamic" else weights[spec.description]
-        for spec in definition.inputs.values()
-    ]
+    given = begun(*tensors) if name == "reads_its_output" else tensors
 
+    made = run_of(definition, module, given)
     with torch.no_grad():
-        expected = module(*inputs(length))
-        made = names["run"](*arguments)
+        expected = module(*tensors)
 
     pairs = zip(expected, made, strict=True) if isinstance(expected, tuple) else [(expected, made)]
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("module", [BothWays(), OneState()], ids=["both_ways", "one_state"])
+def test_two_loops_are_two_kernels_of_any_length(module: nn.Module, tmp_path: Path) -> None:
+    found = fib.decompose(module.eval(), (sequence(ROUNDS),), name="two")
+    found.write(tmp_path / "out", levels=LEVELS)
+    whole = TraceSet.from_path(str(tmp_path / "out/dataset")).definitions[found.pieces.root.id]
+
+    assert len(scans_in(found)) == 2
+    assert found.verify(tmp_path / "out").passed
+    for length in (4, 17):
+        with torch.no_grad():
+            expected = module(sequence(length))
+        made = run_of(whole, module, (sequence(length),))
+        pairs = zip(made, expected, strict=True)
+        assert all(torch.equal(*each) for each in pairs)
 
 
 class Windows(nn.Module):
@@ -210,8 +269,46 @@ class Dropping(ByIndex):
     def forward(self, x: torch.Tensor) -> Any:
         state = x.new_zeros(x.shape[0], WIDTH)
         for at in range(x.shape[1]):
-            state = torch.tanh(self.of_input(x[:, at]) + torch.dropout(state, 0.5, train=True))
+            state = torch.tanh(torch.dropout(self.of_input(x[:, at]), 0.5, train=True) + state)
         return state
+
+
+class FirstPart(ByIndex):
+    """The state begins with a part of what the loop goes over."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        state, *parts = x.unbind(1)
+        for part in parts:
+            state = torch.tanh(self.of_input(part) + self.of_state(state))
+        return state
+
+
+class Experts(nn.Module):
+    """Each round has weights of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(6, WIDTH, WIDTH))
+        self.down = nn.Parameter(torch.randn(6, WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        shares = torch.softmax(x, -1)
+        total = torch.zeros_like(x)
+        for at in range(6):
+            total = total + shares[..., at : at + 1] * (torch.relu(x @ self.up[at]) @ self.down[at])
+        return total
+
+
+class Scaled(ByIndex):
+    """What all rounds made is put together with what follows from it."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        state = x.new_zeros(x.shape[0], WIDTH)
+        states = []
+        for at in range(x.shape[1]):
+            state = torch.tanh(self.of_input(x[:, at]) + self.of_state(state))
+            states.append(state)
+        return tuple(torch._foreach_mul(states, state.sum()))
 
 
 NO_SCANS = {
@@ -220,14 +317,19 @@ NO_SCANS = {
     "deep": Deep(),
     "peeping": Peeping(),
     "dropping": Dropping(),
+    "first_part": FirstPart(),
+    "experts": Experts(),
+    "scaled": Scaled(),
 }
 
 
 @pytest.mark.parametrize("name", sorted(NO_SCANS))
-def test_what_is_no_such_loop_stays_in_pieces(name: str) -> None:
+def test_what_is_no_such_loop_stays_in_pieces(name: str, tmp_path: Path) -> None:
     found = fib.decompose(NO_SCANS[name].eval(), (sequence(8),), name=name)
 
     assert scans_in(found) == []
+    found.write(tmp_path / "out")
+    assert found.verify(tmp_path / "out").passed
 
 
 def test_the_rule_can_be_turned_off(tmp_path: Path) -> None:

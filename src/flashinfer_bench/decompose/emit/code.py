@@ -38,8 +38,8 @@ class Body:
     lines: list[str] = field(default_factory=list)
     carried: dict[Slot, str] = field(default_factory=dict)
     """In a loop: names of what the last round made."""
-    gathered: dict[Slot, str] = field(default_factory=dict)
-    """Names of lists that a loop fills."""
+    gathered: dict[Gathered, str] = field(default_factory=dict)
+    """Names of lists that loops fill."""
     step: str = ""
     """What a loop calls the number of its round."""
 
@@ -82,9 +82,11 @@ class Body:
             self.carried[slot] = self.names.take(stem)
             copied = ".clone()" if slot in filled else ""
             self.lines.append(f"{self.carried[slot]} = {self.values[first]}{copied}")
-        for slot in dict.fromkeys(loop.scan.gathered.values()):
-            self.gathered[slot] = self.names.take("collected")
-            self.lines.append(f"{self.gathered[slot]} = []")
+        number = self.form.loops.index(loop)
+        lists = [Gathered(number, slot) for slot in dict.fromkeys(loop.scan.gathered.values())]
+        for each in lists:
+            self.gathered[each] = self.names.take("collected")
+            self.lines.append(f"{self.gathered[each]} = []")
         outside, self.lines, self.step = self.lines, [], self.names.take("step")
         for place, op in enumerate(loop.body):
             unmarked = replace(
@@ -95,8 +97,8 @@ class Body:
                 self.lines += self._change(unmarked)
             else:
                 self.add(unmarked)
-        for slot in dict.fromkeys(loop.scan.gathered.values()):
-            self.lines.append(f"{self.gathered[slot]}.append({self._result(loop, slot)})")
+        for each in lists:
+            self.lines.append(f"{self.gathered[each]}.append({self._result(loop, each.slot)})")
         for slot in firsts:
             if slot not in filled:
                 self.lines.append(f"{self.carried[slot]} = {self._result(loop, slot)}")
@@ -120,7 +122,7 @@ class Body:
             case Stepped():
                 return _Name(self._stepped(argument.start, argument.step))
             case Gathered():
-                return _Name(self.gathered[argument.slot])
+                return _Name(self.gathered[argument])
             case Span():
                 ends = (argument.start, argument.stop, argument.step)
                 return Span(*map(self._unmarked, ends))

@@ -188,20 +188,23 @@ def _qkv_rope(
     }
     if not projections or not attention or len(given) != 1:
         return None
-    projections = [
+    projections += [
         part
         for part in free
-        if _is_projection(flow, part)
+        if part not in projections
+        and _is_projection(flow, part)
         and part.home[: len(attention)] == attention
         and given <= set(flow.reads(part))
+        and _is_attended(flow, part)
     ]
-    rotations = [
-        part
-        for part in free
-        if _is_rotation(part)
-        and _innermost_module(part.home) == attention
-        and set(_rotated_projections(flow, part, free)[1]) <= set(projections)
-    ]
+    if len(projections) < 2:  # noqa: PLR2004  # a packed one is there twice: for queries and for keys
+        return None
+    rotations = []
+    for part in free:
+        rotated = _rotated_projections(flow, part, free)[1] if _is_rotation(part) else []
+        is_here = _innermost_module(part.home) == attention
+        if rotated and is_here and set(rotated) <= set(projections):
+            rotations.append(part)
     made = {*projections, *rotations}
     caches = {
         user: None
@@ -252,6 +255,27 @@ def _is_rotation(part: TracePart) -> bool:
 def _is_projection(flow: ResultUsers, part: TracePart) -> bool:
     """Whether a kernel multiplies an activation by a weight."""
     return part.cls == "HEAVY" and key(flow.facts.trace.op(part.ops[-1]).fn) in _PROJECTIONS
+
+
+def _is_attended(flow: ResultUsers, projection: TracePart) -> bool:
+    """Whether what uses a projection, apart from moves, is a rotation, the cache or a product of activations."""
+    waiting: list[TracePart | None] = list(flow.consumers(projection))
+    is_used = bool(waiting)
+    while waiting:
+        user = waiting.pop()
+        if user is None or _is_projection_of(flow, user):
+            return False
+        if user.cls == "MOVE" and not _is_of_cache(user):
+            waiting += flow.consumers(user)
+        elif user.cls != "HEAVY" and not _is_of_cache(user) and not _is_rotation(user):
+            return False
+    return is_used
+
+
+def _is_projection_of(flow: ResultUsers, part: TracePart) -> bool:
+    """Whether a kernel multiplies by a weight."""
+    given = list(flow.reads(part))
+    return part.cls == "HEAVY" and sum(value in flow.facts.active for value in given) == 1
 
 
 def _is_of_cache(part: TracePart) -> bool:

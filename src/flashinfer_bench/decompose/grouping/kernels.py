@@ -34,14 +34,12 @@ def kernels(tree: FrameTree, overrides: Overrides) -> tuple[TracePart, ...]:
 
 
 def scans(facts: Facts, overrides: Overrides, taken: frozenset[int]) -> Iterator[TracePart]:
-    """Loops over a sequence that are more than a composite is: one kernel each."""
+    """Loops over a sequence: one kernel each."""
     if not overrides.is_on("scans"):
         return
     for scan in find_scans(facts.trace):
-        work = [op for op in scan.ops if op not in facts.data_movement]
-        is_large = len(work) > overrides.limit("composites", "max_ops")
         is_long = len(scan.rounds) >= overrides.limit("scans", "min_rounds")
-        if is_large and is_long and taken.isdisjoint(scan.ops):
+        if is_long and taken.isdisjoint(scan.ops):
             yield _scan(facts, scan)
 
 

@@ -260,14 +260,16 @@ def _outline(trace: OpTrace, argument: Any) -> object:
             value = trace.values[argument.id]
             is_held = value.kind in ("param", "buffer", "const")
             return (argument.id if is_held else "", value.shape, value.dtype)
+        case None | bool() | float() | str():
+            return argument
+        case int():
+            return int
         case Span():
             return tuple(_outline(trace, e) for e in (argument.start, argument.stop, argument.step))
         case Mapping():
             return tuple((key, _outline(trace, each)) for key, each in argument.items())
         case tuple() | list():
             return tuple(_outline(trace, each) for each in argument)
-        case int() if not isinstance(argument, bool):
-            return int
         case _:
             return repr(argument)
 

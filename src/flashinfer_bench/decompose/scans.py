@@ -237,8 +237,10 @@ def find_scans(trace: OpTrace) -> tuple[Scan, ...]:
             scan = _scan(trace, likes, start, end, period)
             if scan is not None and taken.isdisjoint(places[op] for op in scan.ops):
                 found.append(scan)
-                taken |= {places[op] for op in scan.ops}
-                waiting.append((start, end))  # what is left of it
+                covered = {places[op] for op in scan.ops}
+                taken |= covered
+                own = covered & set(range(start, end))
+                waiting += [(start, min(own)), (max(own) + 1, end)]  # another loop like it
     return tuple(sorted(found, key=lambda scan: places[scan.rounds[0][0] or 0]))
 
 

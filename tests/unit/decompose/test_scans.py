@@ -25,13 +25,17 @@ class ByIndex(nn.Module):
         self.of_input = nn.Linear(WIDTH, WIDTH)
         self.of_state = nn.Linear(WIDTH, WIDTH)
 
-    def forward(self, x: torch.Tensor) -> Any:
+    def states(self, x: torch.Tensor) -> list[torch.Tensor]:
         state = torch.zeros(x.shape[0], WIDTH)
         states = []
         for at in range(x.shape[1]):
             state = torch.tanh(self.of_input(x[:, at]) + self.of_state(state))
             states.append(state)
-        return torch.stack(states, 1), state
+        return states
+
+    def forward(self, x: torch.Tensor) -> Any:
+        states = self.states(x)
+        return torch.stack(states, 1), states[-1]
 
 
 class Unbound(ByIndex):
@@ -255,11 +259,7 @@ class Peeping(ByIndex):
     """A state in the middle is used apart from the others."""
 
     def forward(self, x: torch.Tensor) -> Any:
-        state = x.new_zeros(x.shape[0], WIDTH)
-        states = []
-        for at in range(x.shape[1]):
-            state = torch.tanh(self.of_input(x[:, at]) + self.of_state(state))
-            states.append(state)
+        states = self.states(x)
         return torch.stack(states, 1), states[2] * 2
 
 
@@ -303,12 +303,8 @@ class Scaled(ByIndex):
     """What all rounds made is put together with what follows from it."""
 
     def forward(self, x: torch.Tensor) -> Any:
-        state = x.new_zeros(x.shape[0], WIDTH)
-        states = []
-        for at in range(x.shape[1]):
-            state = torch.tanh(self.of_input(x[:, at]) + self.of_state(state))
-            states.append(state)
-        return tuple(torch._foreach_mul(states, state.sum()))
+        states = self.states(x)
+        return tuple(torch._foreach_mul(states, states[-1].sum()))
 
 
 NO_SCANS = {

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.decompose.ir import Op, OpTrace, Ref, Span
-from flashinfer_bench.decompose.scans import Scan, find_scans, with_rounds_of
+from flashinfer_bench.decompose.scan_search import find_scans, with_rounds_of
+
+if TYPE_CHECKING:
+    from flashinfer_bench.decompose.scans import Scan
 
 _Run = tuple[OpTrace, tuple[int, ...]]
 """A run with as many rounds of each scan as the captured one, and how many it had."""

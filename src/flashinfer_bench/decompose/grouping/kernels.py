@@ -11,7 +11,7 @@ from flashinfer_bench.decompose.grouping.facts import common
 from flashinfer_bench.decompose.grouping.idioms import idioms, name_of
 from flashinfer_bench.decompose.grouping.naming import kernel_name, small_name
 from flashinfer_bench.decompose.grouping.parts import TracePart, in_order
-from flashinfer_bench.decompose.scans import find_scans
+from flashinfer_bench.decompose.scan_search import find_scans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -159,8 +159,7 @@ class _Fit:
             along = _affine(many.values, lengths, axis)
             if along is not None and may_be(along):
                 return along
-        assert isinstance(value, Many)
-        self.misfits |= self._probed.varying(value) & self._active or self._active
+        self.keep(value)
         return many.values[0]
 
     def keep(self, value: Any) -> None:

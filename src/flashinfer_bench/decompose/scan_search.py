@@ -15,6 +15,7 @@ from flashinfer_bench.decompose.scans import (
     Slot,
     Stepped,
     UnevenError,
+    firsts_of,
     marks_in,
     rolled_up,
 )
@@ -122,7 +123,7 @@ def _scan_from(
     body = rolled_up(ScanRounds(trace, rounds), {})
     if not _is_recurrent(trace, body):
         return None
-    last = _last_round(trace, likes, rounds, first + len(rounds) * period)
+    last = _last_round(trace, likes, rounds, first)
     found = None
     if last is not None and _may_run(body, last):
         found = _closed(trace, [*rounds, last])
@@ -175,16 +176,15 @@ def _takes_own_weights(trace: OpTrace, op: Op) -> bool:
 
 
 def _last_round(
-    trace: OpTrace, likes: Sequence[int], rounds: Sequence[tuple[int | None, ...]], start: int
+    trace: OpTrace, likes: Sequence[int], rounds: Sequence[tuple[int | None, ...]], first: int
 ) -> tuple[int | None, ...] | None:
-    """Find a last round of which what nothing needs was left out."""
-    places = {each.id: at for at, each in enumerate(trace.ops)}
+    """Find a last round, after full ones from a place on, of which what nothing needs was left out."""
+    period = len(rounds[0])
     last: list[int | None] = []
-    at = start
-    for op in rounds[0]:
-        assert op is not None
+    at = first + len(rounds) * period
+    for like in likes[first : first + period]:
         last.append(None)
-        if at < len(likes) and likes[at] == likes[places[op]]:
+        if at < len(likes) and likes[at] == like:
             last[-1] = trace.ops[at].id
             if _goes_on(trace, rounds, last):
                 at += 1
@@ -217,8 +217,7 @@ def _closed(trace: OpTrace, rounds: Sequence[tuple[int | None, ...]]) -> Scan | 
         return None
     spread = _spread(trace, body)
     parts = {out for op in spread for out in trace.op(op).outs}
-    firsts = {each.first for each in marks_in(body) if isinstance(each, Carried)}
-    if not parts.isdisjoint(firsts.union(*(op.ins for op in body))):
+    if not parts.isdisjoint({*firsts_of(body).values()}.union(*(op.ins for op in body))):
         return None  # a part by a number of its own
     inside = {op for each in rounds for op in each if op is not None}
     if any(not set(trace.readers(out)) <= inside for op in spread for out in trace.op(op).outs):

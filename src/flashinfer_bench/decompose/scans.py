@@ -189,11 +189,15 @@ def rolled_up(rounds: ScanRounds, ops: Mapping[int, Op]) -> list[Op]:
                 kwargs=rounds.laid([(number, dict(op.kwargs)) for number, op in found]),
             )
         )
-    first: dict[Slot, str] = {}
-    for each in marks_in(body):
-        if isinstance(each, Carried) and first.setdefault(each.slot, each.first) != each.first:
-            raise UnevenError
+    firsts = firsts_of(body)
+    if any(isinstance(e, Carried) and e.first != firsts[e.slot] for e in marks_in(body)):
+        raise UnevenError
     return body
+
+
+def firsts_of(body: Iterable[Op]) -> dict[Slot, str]:
+    """Give what the first round takes for each result of the last one."""
+    return {each.slot: each.first for each in marks_in(body) if isinstance(each, Carried)}
 
 
 def marks_in(body: Iterable[Op]) -> Iterator[Carried | Stepped | Element]:

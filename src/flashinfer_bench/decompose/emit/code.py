@@ -18,6 +18,7 @@ from flashinfer_bench.decompose.scans import (
     Gathered,
     Slot,
     Stepped,
+    firsts_of,
     marks_in,
 )
 from flashinfer_bench.decompose.variables import Names, result_name
@@ -75,7 +76,7 @@ class Body:
 
     def _add_loop(self, loop: Loop) -> None:
         """Write a scan: what the first round takes, then one round."""
-        firsts = {e.slot: e.first for e in marks_in(loop.body) if isinstance(e, Carried)}
+        firsts = firsts_of(loop.body)
         filled = {slot for slot in firsts if _is_filled(loop, slot)}
         for slot, first in firsts.items():
             stem = result_name(loop.body[slot[0]].fn) if slot in filled else "state"

@@ -182,7 +182,7 @@ def _qkv_rope(
     if rotation not in free or not _is_rotation(rotation):
         return None
     attention = _innermost_module(rotation.home)
-    norms, projections = _rotated_projections(flow, rotation, free)
+    projections = _rotated_projections(flow, rotation, free)[1]
     given = {
         value for part in projections for value in flow.reads(part) if value in flow.facts.active
     }
@@ -199,22 +199,22 @@ def _qkv_rope(
     ]
     if len(projections) < 2:  # noqa: PLR2004  # a packed one is there twice: for queries and for keys
         return None
-    rotations = []
-    for part in free:
-        rotated = _rotated_projections(flow, part, free)[1] if _is_rotation(part) else []
+    made = dict.fromkeys(projections)
+    normed: dict[TracePart, None] = {}
+    for part in filter(_is_rotation, free):
+        norms, rotated = _rotated_projections(flow, part, free)
         is_here = _innermost_module(part.home) == attention
         if rotated and is_here and set(rotated) <= set(projections):
-            rotations.append(part)
-    made = {*projections, *rotations}
+            made[part] = None
+            normed |= dict.fromkeys(norms)
     caches = {
         user: None
         for part in made
         for user in flow.consumers(part)
         if user is not None and user in free and _is_of_cache(user)
     }
-    others = [norm for part in rotations for norm in _rotated_projections(flow, part, free)[0]]
-    core = {*made, *norms, *others}
-    group = _with_between(flow, {*core, *caches}, free) or _with_between(flow, core, free)
+    core = made | normed
+    group = _with_between(flow, core | caches, free) or _with_between(flow, core, free)
     name = QKV_ROPE_CACHE if any(_is_of_cache(part) for part in group) else QKV_ROPE
     words = " → ".join(dict.fromkeys(part.name for part in group))
     return _fusion(group, name, f"projections of one input, rotated: {words}") if group else None

@@ -13,10 +13,8 @@ from flashinfer_bench.bench.judge.checking import Checker
 from flashinfer_bench.bench.judge.oracle import Oracle, ReferenceFailedError
 from flashinfer_bench.bench.judge.participant import Asked
 from flashinfer_bench.bench.outcomes import Aborted, Crashed, Decision, TimedOut
-from flashinfer_bench.data import Definition, Workload
-from flashinfer_bench.tensors.devices import open_device
+from tests.unit.bench.judge.test_oracle import oracle_for
 
-ROW = {"shape": ["n"], "dtype": "float32"}
 POSITIVE_ONLY = """
 def run(x):
     if x[0] < 0:
@@ -31,17 +29,7 @@ RAISED = Crashed("ValueError: negative")
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """Makes inputs of which about one in two makes the reference raise."""
-    definition = Definition(
-        name="subject",
-        op_type="op",
-        axes={"n": {"type": "var"}},
-        inputs={"x": ROW},
-        outputs={"y": ROW},
-        reference=POSITIVE_ONLY,
-    )
-    workload = Workload(axes={"n": 4}, inputs={"x": {"type": "random"}})
-    device, folder = open_device("cpu"), tmp_path_factory.mktemp("builds")
-    return Oracle(definition, workload, files=None, device=device, key=0, cache_root=folder)
+    return oracle_for(POSITIVE_ONLY, tmp_path_factory.mktemp("builds"))[0]
 
 
 def asked(oracle: Oracle, *, are_legal: list[bool]) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flashinfer_bench.compile import BuildError, Runnable, build
+from flashinfer_bench.compile import BuildError, Runnable, build, dependencies
 from flashinfer_bench.data import BuildSpec, Signature, Solution, SourceFile
 from flashinfer_bench.errors import ToolchainMissingError
 
@@ -272,3 +272,16 @@ def test_prepare_plan_and_entry_are_checked_before_they_run(
 
     with pytest.raises(BuildError, match=complaint):
         build(what, signature, cache_root=tmp_path)
+
+
+def test_a_package_known_by_its_own_name_is_found_without_the_records_of_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_all() -> None:
+        raise AssertionError("the records of all packages were read")
+
+    monkeypatch.setattr(dependencies.importlib.metadata, "packages_distributions", read_all)
+
+    named = solution(dependencies=("msgspec>=0.18", "pytest"), main=RUN)
+
+    assert build(named, SIGNATURE, cache_root=tmp_path)(1) == 2

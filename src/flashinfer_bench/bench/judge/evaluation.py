@@ -132,6 +132,7 @@ class JobEvaluation:
         self._monitor: Monitor | None = None
         self._cores = cores
         self._forgotten = 0
+        self._host_ns: float | None = None
         self._is_cold, self._first_trial = self._rules.is_cold, 0
         self._cold: _Half | None = None
         self._auditing, self._schedule = self._make_auditing(), self._make_schedule()
@@ -320,6 +321,8 @@ class JobEvaluation:
         if trial == self._first_trial:
             self._choose_calls_per_sample(trial)
             self._settle_clocks()
+        else:
+            self._hide_launches(schedule.calls_per_sample, self._participants)
         schedule.open_trial(trial - self._first_trial, now_s=time.monotonic())
         is_over = False
         while not is_over:
@@ -368,6 +371,8 @@ class JobEvaluation:
     def _run_batches(self, monitor: Monitor, participant: Participant, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
+        batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
+        self._hide_launches(batch, [participant])
         for call, sample in monitor.run_batches(participant, trial, most=self._slot_count):
             if sample.has_whole_outputs:
                 found = participant.keep(trial, call, sample)
@@ -399,14 +404,16 @@ class JobEvaluation:
         self._schedule.choose_calls_per_sample(warm_up_ns, sample_ns=sample_ns)
 
     def _settle_clocks(self) -> None:
-        """Have all clocks hide the launches of a batch of the calls that keep the host longest."""
+        """See how long the calls that keep the host longest do so, and have all clocks hide those of a sample."""
         known = [each.timings.take_host_ns() for each in self._timed]
-        longest_ns = max((each for each in known if each is not None), default=None)
-        if longest_ns is None:
-            return
-        batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
-        for participant in self._participants:
-            participant.open_block(batch * longest_ns)
+        self._host_ns = max((each for each in known if each is not None), default=None)
+        self._hide_launches(self._schedule.calls_per_sample, self._participants)
+
+    def _hide_launches(self, count: int, participants: Sequence[Participant]) -> None:
+        """Have clocks hide the launches of so many calls; all of them alike, because they are compared."""
+        if self._host_ns is not None:
+            for participant in participants:
+                participant.open_block(count * self._host_ns)
 
     def _start_over(self) -> None:
         """Forget all blocks: their samples had too few calls."""

@@ -135,6 +135,8 @@ class FakeLink:
     """In how many buffers its outputs lie by turns; None: each in its own."""
     unrecordable: str | None = None
     """Why its calls cannot be recorded as graphs."""
+    call_host_ns: int | None = None
+    """How long a call keeps the host, where that is not what is timed."""
     asked: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -219,7 +221,8 @@ class FakeLink:
             self.cpu.used_ns += taken_ns + now.running_cpu_ns
             is_honest = is_spin or now.claimed_ns is None
             claimed_ns = taken_ns if is_honest else self._count * now.claimed_ns
-            return Returned(request.id, claimed_ns, self._count)
+            host_ns = None if self.call_host_ns is None else self._count * self.call_host_ns
+            return Returned(request.id, claimed_ns, self._count, host_ns)
         if expected is Committed:
             self.machine.now_ns += now.committing_ns
             return Committed(request.id, None)

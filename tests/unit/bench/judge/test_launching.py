@@ -260,3 +260,22 @@ def test_energy_is_measured_only_where_it_was_asked_for(monkeypatch: pytest.Monk
     assert isinstance(outcome, Passed)
     assert outcome.energy is None
     assert asked(links[1], Go)
+
+
+def test_clocks_hide_the_launches_of_a_sample_and_of_a_whole_batch_while_batches_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair()
+    links[0].call_host_ns, links[1].call_host_ns = 9_000, 4_000
+
+    rules = quick_rules(num_trials=2)
+    outcome = evaluate(*links, rules=rules, device="cuda", monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Passed), outcome
+    reference, candidate = (
+        [each.host_ns for each in asked(link, OpenBlock) if each.host_ns is not None]
+        for link in links
+    )
+    calls = outcome.samples[0].calls_per_sample
+    assert reference == [calls * 9_000.0] * 2  # of the slower one, in each trial
+    assert candidate == [calls * 9_000.0, 16 * 9_000.0] * 2

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flashinfer_bench.bench.timing.stopping import IntervalWithin, Taken
+from flashinfer_bench.bench.timing.stopping import BehindBest, IntervalWithin, StoppingRule, Taken
 from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, order_of_turns
 from flashinfer_bench.bench.tools.ab import ROUNDS
 from flashinfer_bench.stats.blocks import block_ratios
@@ -33,10 +33,15 @@ SEED = 20_261_120
 LEAST_COVERAGE = 0.93
 MOST_COVERAGE_IID = 0.99
 MOST_FALSE_VERDICTS = 0.05
+MOST_EQUALS_STOPPED = 0.05
 COMMAND = "python benchmarks/simulate_intervals.py --runs {} --write"
 HEADER = (
     "| machine | disturbed by | `run` covers | calls equal ones different | width | `ab` covers | "
     "calls equal ones different | width | finds 5% | finds 10% |"
+)
+RACES_HEADER = (
+    "| machine | racing its equal: stops | covers | racing one 1.25× as fast: stops | covers | blocks | "
+    "racing one 2× as fast: stops | covers | blocks |"
 )
 PAGE = Path(__file__).parents[1] / "docs" / "measurements" / "intervals.md"
 MARKS = "<!-- simulated intervals: begin -->", "<!-- simulated intervals: end -->"
@@ -355,12 +360,56 @@ def peek(machine: Machine, width: float, *, runs: int, seed: int = SEED) -> Peek
     )
 
 
-def _blocks_taken(rule: IntervalWithin, ratios: list[float]) -> tuple[int, str]:
+def _blocks_taken(rule: StoppingRule, ratios: list[float]) -> tuple[int, str]:
     for count in range(1, len(ratios) + 1):
         reason = rule.reason_to_stop(Taken(blocks=ratios[:count]))
         if reason is not None:
             return count, reason
-    raise AssertionError("a rule ends at its most blocks")
+    return len(ratios), "iterations"
+
+
+@dataclass(frozen=True)
+class Race:
+    """What became of runs that raced a best known speedup, as `--racing` does."""
+
+    machine: Machine
+    best_speedup: float
+    """How many times faster the best known one is in truth."""
+    stopped: float
+    coverage: float
+    """Of the ratio of its own pair, stopped or not."""
+    blocks: float
+
+    @property
+    def faults(self) -> list[str]:
+        """Which bars are missed."""
+        name = f"racing {self.best_speedup:g}x on {self.machine.name}"
+        found = []
+        if self.coverage < LEAST_COVERAGE and not self.machine.is_beyond_a_run:
+            found.append(f"{name}: covers {self.coverage:.1%}")
+        if self.best_speedup == 1.0 and self.stopped > MOST_EQUALS_STOPPED:
+            found.append(f"{name}: stops equal ones {self.stopped:.1%}")
+        return found
+
+
+def race(machine: Machine, best_speedup: float, *, runs: int, seed: int = SEED) -> Race:
+    """Have a run race one that is so many times faster; equal ones should hardly ever stop."""
+    rule = BehindBest(best_speedup)
+    draw = np.random.default_rng([seed, MACHINES.index(machine), round(1000 * best_speedup), 1])
+    stopped, covered, taken = 0, 0, []
+    for _ in range(runs):
+        shape = (1, len(RUN.sizes), max(RUN.sizes))
+        luck = [
+            np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)
+        ]
+        moments = machine.moment(draw, RUN.shape)[0]
+        ratios = block_ratios(*_blocks(RUN, moments, [each[0] for each in luck], draw))
+        bias = math.exp(luck[0].flat[0] - luck[1].flat[0]) if machine.differs_by_process else 1.0
+        count, reason = _blocks_taken(rule, ratios)
+        stopped += reason == "behind"
+        covered += _covers(ratios[:count], bias)
+        taken.append(count)
+    return Race(machine, best_speedup, stopped / runs, covered / runs, statistics.mean(taken))
 
 
 def _naive_count(ratios: list[float], width: float) -> int:
@@ -372,16 +421,17 @@ def _naive_count(ratios: list[float], width: float) -> int:
     return len(ratios)
 
 
-def _covers(ratios: list[float]) -> bool:
+def _covers(ratios: list[float], truth: float = 1.0) -> bool:
     low, high = ratio_of([ratios]).interval or (0.0, math.inf)
-    return low <= 1.0 <= high
+    return low <= truth <= high
 
 
 PEEKED = ("iid", "bursts on both", "bimodal samples", "heavy tail", "wandering process")
 WIDTHS = (0.04, 0.02, 0.01)
+BESTS = (1.0, 1.25, 2.0)
 
 
-def page(rows: list[Row], peeks: list[Peek], runs: int) -> str:
+def page(rows: list[Row], peeks: list[Peek], races: list[Race], runs: int) -> str:
     """Render the tables of docs/measurements/intervals.md."""
     lines = [
         f"{runs:,} simulated measurements each: `{COMMAND.format(runs)}`.",
@@ -397,6 +447,10 @@ def page(rows: list[Row], peeks: list[Peek], runs: int) -> str:
             f"{each.naive_coverage:.1%} | {each.blocks:.0f} | {each.gave_up:.0%} |"
             for each in peeks
         ),
+        "",
+        RACES_HEADER,
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_race_cells(*group) for group in zip(*[iter(races)] * len(BESTS), strict=True)),
     ]
     return "\n".join(lines)
 
@@ -413,6 +467,13 @@ def _cells(run: Row, ab: Row) -> str:
         f"{ab.coverage:.1%} | {ab.false_verdicts:.1%} | {ab.width:.1%} | {ab.found_5:.0%} | "
         f"{ab.found_10:.0%} |"
     )
+
+
+def _race_cells(equal: Race, *losers: Race) -> str:
+    cells = [equal.machine.name, f"{equal.stopped:.1%}", f"{equal.coverage:.1%}"]
+    for each in losers:
+        cells += [f"{each.stopped:.0%}", f"{each.coverage:.1%}", f"{each.blocks:.1f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 def write(text: str) -> None:
@@ -432,11 +493,12 @@ def main() -> int:
     rows = [row(each, layout, runs=options.runs) for each in MACHINES for layout in (RUN, AB)]
     named = {each.name: each for each in MACHINES}
     peeks = [peek(named[name], width, runs=options.runs) for width in WIDTHS for name in PEEKED]
-    text = page(rows, peeks, options.runs)
+    races = [race(each, best, runs=options.runs) for each in MACHINES for best in BESTS]
+    text = page(rows, peeks, races, options.runs)
     print(text)
     if options.write:
         write(text)
-    faults = [fault for each in (*rows, *peeks) for fault in each.faults]
+    faults = [fault for each in (*rows, *peeks, *races) for fault in each.faults]
     print("\n".join(faults) or "every bar is met", file=sys.stderr)
     return int(bool(faults))
 

@@ -62,6 +62,18 @@ def test_stopping_at_a_narrow_interval_keeps_its_coverage() -> None:
     assert found.gave_up < 0.1
 
 
+@pytest.mark.parametrize("machine", simulation.MACHINES, ids=lambda each: each.name)
+def test_a_race_stops_losers_hardly_ever_equals_and_keeps_its_coverage(
+    machine: simulation.Machine,
+) -> None:
+    equal, loser = (simulation.race(machine, best, runs=RUNS) for best in (1.0, 2.0))
+
+    assert equal.stopped <= simulation.MOST_EQUALS_STOPPED
+    assert loser.stopped > 0.4
+    if not machine.is_beyond_a_run:
+        assert loser.coverage >= simulation.LEAST_COVERAGE - SLACK
+
+
 def test_the_same_seed_gives_the_same_table() -> None:
     machine = simulation.MACHINES[2]
 

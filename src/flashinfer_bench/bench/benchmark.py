@@ -23,6 +23,7 @@ from flashinfer_bench.bench.plan import (
     plan_for_all,
     skip_reason,
 )
+from flashinfer_bench.bench.racing import BestKnown
 from flashinfer_bench.bench.record import Run, begin_run, record, samples_of
 from flashinfer_bench.bench.resuming import Resume
 from flashinfer_bench.bench.unseen import UnseenJobs
@@ -140,6 +141,7 @@ class Benchmark:
         self._threads = self.config.threads or machine.physical_cores()
         self._pool: Pool | None = None
         self._far_targets: dict[str, Target] | None = None
+        self._best = BestKnown(trace_set)
         if pool == "local":
             self.devices = device_names(device)
         else:
@@ -172,6 +174,7 @@ class Benchmark:
             kind=device,
             config=self.config,
             roots=self._trace_set.roots,
+            best_speedup=self._best.speedup,
         )
         self._pool, self._far_targets = pool, pool.targets
 
@@ -219,6 +222,7 @@ class Benchmark:
         if not planned.jobs:
             return
         store: Store = self._trace_set if dump_traces else _InMemory(self._trace_set)
+        self._best.learn(planned.jobs)
         pool = self._require_pool()
         run = begin_run(
             threads=self._threads,
@@ -226,7 +230,7 @@ class Benchmark:
             root=self._trace_set.root,
             roots=self._trace_set.roots,
         )
-        yield from benchmark(
+        for step in benchmark(
             store,
             pool,
             planned.batches,
@@ -235,7 +239,10 @@ class Benchmark:
             unseen_count=self.config.unseen,
             seed=self.config.seed,
             observe=observe,
-        )
+        ):
+            if step.job.config.racing and step.trace is not None:
+                self._best.note(step.trace)
+            yield step
 
     def run_all(self, dump_traces: bool = True, resume: bool = False) -> TraceSet:
         """Benchmark every selected solution; return a trace set that holds only the new traces.
@@ -330,6 +337,7 @@ class Benchmark:
                 roots=self._trace_set.roots,
                 threads=self._threads,
                 targets=self.targets,
+                best_speedup=self._best.speedup,
             )
         return self._pool
 

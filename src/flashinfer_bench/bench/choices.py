@@ -15,6 +15,9 @@ _CLOCK_NAMES: dict[str, dict[str, str]] = {
     "cuda": {"auto": "cuda_events", "events": "cuda_events", "cupti": "cupti", "wall": "wall"},
 }
 
+LATENCY_KINDS = {"wall": "wall", "cuda_events": "call", "cupti": "device"}
+"""What the times of a clock are, by its name."""
+
 
 def clock_name(device_kind: str, choice: ClockChoice) -> str:
     """Name the clock that a choice means on a kind of device; `UsageError` where it means none.
@@ -44,6 +47,18 @@ def require_launch(device_kind: str, choice: LaunchChoice) -> None:
         raise UsageError(
             f"--launch graph replays CUDA graphs, and the device is {device_kind}: "
             "leave it out, or give --device cuda:0"
+        )
+
+
+def require_raceable(*, is_reference_timed: bool, choice: CacheChoice) -> None:
+    """Raise `UsageError` where a job's speedup is not known while it runs."""
+    if not is_reference_timed:
+        raise UsageError(
+            "--racing compares speedups, and without its reference a job has none: leave out --no-profile-baseline"
+        )
+    if choice == "both":
+        raise UsageError(
+            "--racing may end a job before hot caches are timed: give --cache cold or hot, and not both"
         )
 
 

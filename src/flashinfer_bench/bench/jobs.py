@@ -48,6 +48,8 @@ class Job:
     """The key an earlier job had; each attempt draws its own when not given."""
     target: Target | None = None
     """Where it is to run; any device where not given."""
+    best_speedup: float | None = None
+    """The best known of its workload, where whoever sends the job knows it; one that races may stop far below."""
     is_unseen: bool = False
     """Whether its workload is none of the dataset's: it runs if all jobs of its batch before it passed."""
 

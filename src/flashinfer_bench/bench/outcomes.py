@@ -101,7 +101,9 @@ class Passed(_Ending, frozen=True):
     task_notes: tuple[JobNote, ...] | None = ()
     """How the task itself is weak: not the solution's fault; None where memory did not suffice to look."""
     stopping_rule: Annotated[str, msgspec.Meta(min_length=1)] = "a fixed number of samples"
-    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks"] = "iterations"
+    stopped_by: Literal["iterations", "interval", "time_budget", "most_blocks", "behind"] = (
+        "iterations"
+    )
     hot_samples: tuple[Samples, ...] = ()
     """Where hot caches were timed after cold ones: `samples` are the cold ones then."""
     energy: Energy | None = None

@@ -6,7 +6,12 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from flashinfer_bench.bench.choices import clock_name, require_launch, require_lockable_clocks
+from flashinfer_bench.bench.choices import (
+    clock_name,
+    require_launch,
+    require_lockable_clocks,
+    require_raceable,
+)
 from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
 from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
@@ -199,6 +204,8 @@ def _settings(
     require_launch(target.kind, resolved.launch)
     if resolved.lock_clocks:
         require_lockable_clocks(target.kind)
+    if resolved.racing:
+        require_raceable(is_reference_timed=resolved.profile_baseline, choice=resolved.cache)
     is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
     hashed = config_hash(
         resolved,
@@ -225,6 +232,7 @@ def _sampled_for(
         "num_trials": min(resolved.num_trials, _STAND_IN_TRIALS),
         "until_interval": None,
         "time_budget_seconds": None,
+        "racing": False,
     }
     return resolved.model_copy(update=few)
 

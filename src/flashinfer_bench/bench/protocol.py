@@ -525,6 +525,8 @@ class Judgement(msgspec.Struct, frozen=True):
     to sleep by then, and what it left in the caches is gone."""
     disturbed_repeats: int = 0
     calls_per_sample: int | None = None
+    best_speedup: float | None = None
+    """The best known, where a job that is far behind it may stop."""
     task_notes: tuple[JobNote, ...] | None = None
     """How the task is weak, where that is known."""
 

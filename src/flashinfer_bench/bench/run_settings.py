@@ -120,6 +120,12 @@ class LayeredSettings:
             unit="seconds",
         ),
     ] = None
+    racing: Annotated[
+        bool,
+        _measured(
+            "Stop timing a workload when the speedup's 95% interval lies below nine tenths of the best on record."
+        ),
+    ] = False
     rtol: Annotated[
         Positive,
         _judged(

@@ -21,12 +21,15 @@ Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 _TYPES_OF_UNITS = {"share": (SHARE, "SHARE"), "seconds": (SECONDS, "SECONDS")}
 
 
-def settings_about(*concerns: Concern) -> tuple[str, ...]:
-    """Name the settings that have an option and are a matter of `concerns`, in the order of the list."""
+def settings_about(*concerns: Concern, without: str = "") -> tuple[str, ...]:
+    """Name the settings that have an option and are a matter of `concerns`, in the order of the list.
+
+    `without`: a setting that the command cannot follow.
+    """
     return tuple(
         name
         for name, each in known_settings().items()
-        if each.option is not None and each.setting.concerns in concerns
+        if each.option is not None and each.setting.concerns in concerns and name != without
     )
 
 

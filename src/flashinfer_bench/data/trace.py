@@ -150,8 +150,8 @@ class StoppingInfo(Entity):
 
     rule: NonEmptyStr
     """What was asked for."""
-    reason: Literal["iterations", "interval", "time_budget", "most_blocks"]
-    """What ended it."""
+    reason: Literal["iterations", "interval", "time_budget", "most_blocks", "behind"]
+    """What ended it; `behind`: the solution was far behind the best known one."""
 
 
 class RanksInfo(Entity):

@@ -55,6 +55,7 @@ DISTURBED = "disturbed"
 UNACCOUNTED = "unaccounted"
 SPECIALISED = "specialised"
 _EMPTY_AXIS = "empty_axis"
+_BEHIND = "behind"
 _UNSTEADY = 1.5
 """An interval of a speedup that reaches over more than this factor is wide."""
 _MUCH_UNACCOUNTED = 0.5  # of the latency
@@ -115,6 +116,13 @@ class JobResult:
     """Where its solution was wrong, or slow, on sizes that it had not seen; in the last of its jobs."""
     unseen: str | None = None
     """How many such sizes were tried, and why no more; in the last of its jobs."""
+    stopped_by: str | None = None
+    """Why no more was timed: `iterations`, or what a stopping rule found; `behind` is far behind the best known."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether timing stopped because it was far behind the best known speedup."""
+        return self.stopped_by == _BEHIND
 
     @property
     def is_unsteady(self) -> bool:
@@ -248,6 +256,7 @@ def job_result(
         beside=beside_latency(performance),
         specialised=where_specialised(evaluation.unseen),
         unseen=_unseen_text(evaluation.unseen),
+        stopped_by=performance.stopping.reason if performance and performance.stopping else None,
     )
 
 
@@ -322,6 +331,8 @@ def job_line(result: JobResult) -> str:
             parts.append(speedup_text(result.speedup, result.speedup_interval))
         facts = beside_facts(result.beside)
         parts += [f"{name} {facts[name]}" for name in ("hot caches", "energy") if name in facts]
+    if result.is_behind:
+        parts.append("stopped early, far behind the best known")
     if result.notes:
         parts.append(f"notes: {', '.join(result.notes)}")
     if result.specialised:

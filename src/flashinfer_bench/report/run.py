@@ -181,6 +181,8 @@ def _headline(report: RunReport) -> str:
         parts.append(f"{report.failed:,} failed")
     if report.skipped:
         parts.append(f"{len(report.skipped):,} skipped")
+    if behind := sum(job.is_behind for job in report.jobs):
+        parts.append(f"{behind:,} stopped early, far behind the best known")
     parts += _done_parts(report)
     if not report.is_complete:
         parts.append("stopped early")

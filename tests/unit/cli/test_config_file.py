@@ -26,7 +26,7 @@ IN_THE_FILE: dict[str, Any] = {
     "seed": 5, "arch": "sm_90", "clock": "wall", "cache": "cold", "label": "nightly",
     "use_isolated_runner": True, "audit": False, "profile_baseline": False, "strict": True,
     "strict_hardware": True, "sandbox": "off", "max_precision_ratio": 8.0,
-    "launch": "graph", "lock_clocks": True, "energy": True, "unseen": 7,
+    "launch": "graph", "lock_clocks": True, "energy": True, "unseen": 7, "racing": True,
 }  # fmt: skip
 """What has an option of `run`, none of it the default."""
 FILE_ONLY = {
@@ -51,6 +51,7 @@ GIVEN: dict[str, tuple[list[str], Any]] = {
 FLAGS = {
     "use_isolated_runner": "--isolated", "audit": "--no-audit", "profile_baseline": "--no-profile-baseline",
     "strict": "--strict", "strict_hardware": "--strict-hardware", "lock_clocks": "--lock-clocks", "energy": "--energy",
+    "racing": "--racing",
 }  # fmt: skip
 """Flags can only say what the file says here; the default of each is the other way."""
 NOT_SETTINGS = {

@@ -151,6 +151,7 @@ class JobEvaluation:
             calls_per_sample=self._rules.calls_per_sample,
             most_calls=self._slot_count,
             has_single_calls=self._warms_up_within_a_sample(),
+            best_speedup=self._rules.best_speedup,
         )
 
     @property
@@ -176,6 +177,7 @@ class JobEvaluation:
             participant for participant in self._participants if participant.link.is_timed
         ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
+        last = self.num_trials - 1
         for trial in range(self.num_trials):
             if trial == self._settings.num_trials:
                 self._leave_caches_alone(trial)
@@ -188,18 +190,25 @@ class JobEvaluation:
             if all(participant.findings.is_good for participant in self._judged()):
                 self._tell(trial)
                 self._time_trial(trial)
+            if self._is_behind:
+                last = trial
+                break
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._check_untimed(participant, self.num_trials - 1)
+                self._check_untimed(participant, last)
             elif self._rules.is_audited:
                 self._checker.diagnose(participant)
         participant = next(self._judged())
         if self._settings.energy and participant.findings.is_good:
             most = min(MOST_CALLS, self._slot_count)
-            last = self.num_trials - 1
             self._energy = measure_energy(participant, last, self._counter, count=most)
         return self._result()
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the job ends here because the solution is far behind the best known one."""
+        return self._schedule.stopped_by == "behind"
 
     def _check_untimed(self, participant: Participant, trial: int) -> None:
         """Look at what timed calls do not show: the same bits twice, declared properties, unusual inputs."""
@@ -355,9 +364,10 @@ class JobEvaluation:
             self._time_round(trial, self._schedule.again(block))
 
     def _block_values(self) -> list[float]:
-        """Sum up for a stopping rule: block ratios of the first two participants, or latencies of one."""
-        one, *others = (each.timings.blocks_ns for each in self._timed)
-        return block_ratios(others[0], one) if others else [statistics.median(b) for b in one]
+        """Sum up for a stopping rule: speedups over the reference, ratios of two solutions, or latencies of one."""
+        in_order = sorted(self._timed, key=lambda each: not each.link.is_reference)
+        one, *others = (each.timings.blocks_ns for each in in_order)
+        return block_ratios(one, others[0]) if others else [statistics.median(b) for b in one]
 
     def _check_once_more(self, trial: int) -> None:
         """Check the last call of a trial whose end nobody knew before it was over."""
@@ -373,7 +383,10 @@ class JobEvaluation:
         kept: list[KeptSample] = []
         batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
         self._hide_launches(batch, [participant])
-        for call, sample in monitor.run_batches(participant, trial, most=self._slot_count):
+        batches = monitor.run_batches(
+            participant, trial, most=self._slot_count, takes_rest=self._is_behind
+        )
+        for call, sample in batches:
             if sample.has_whole_outputs:
                 found = participant.keep(trial, call, sample)
                 # How many calls a batch has follows from how fast they were: no two runs record the same.

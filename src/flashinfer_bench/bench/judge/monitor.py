@@ -55,6 +55,7 @@ class Monitor:
         self._control = control
         pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
         self._pairs_per_trial = math.ceil(pairs / trials)
+        self._all_pairs = self._pairs_per_trial * trials
         self._cores, self._on_cpu = cores, on_cpu
         self._serial = self._spins = 0
         self._longest_sample_s = 0.0
@@ -127,17 +128,22 @@ class Monitor:
             observations.controls.clear()
 
     def run_batches(
-        self, participant: Participant, trial: int, *, most: int
+        self, participant: Participant, trial: int, *, most: int, takes_rest: bool = False
     ) -> Iterator[tuple[CallId, Sample]]:
-        """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked."""
+        """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked.
+
+        `takes_rest`: there will be no other trial, and what was planned for those is done now.
+        """
         observations = self._observations[id(participant)]
         if self._on_cpu and is_noisy(observations):
             self._listen(participant, observations)
         largest = largest_batch(observations, most=most, on_cpu=self._on_cpu)
         if largest <= 1:
             return
-        before = len(observations.batches)
-        while len(observations.batches) < before + self._pairs_per_trial or needs_more_batches(
+        wanted = (
+            self._all_pairs if takes_rest else len(observations.batches) + self._pairs_per_trial
+        )
+        while len(observations.batches) < wanted or needs_more_batches(
             observations, on_cpu=self._on_cpu
         ):
             self._serial += 1

@@ -55,7 +55,7 @@ class Schedule:
     """The timed part of a job. One number of calls per sample serves all participants.
 
     `calls_per_sample`: what to take, where it is told. `has_single_calls`: a sample may hold no more than one call,
-    because only the first would find cold caches.
+    because only the first would find cold caches. `best_speedup`: a job far behind it stops.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Schedule:
         calls_per_sample: int | None,
         most_calls: int,
         has_single_calls: bool,
+        best_speedup: float | None = None,
     ) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
@@ -78,6 +79,7 @@ class Schedule:
             num_trials=settings.num_trials,
             until_interval=settings.until_interval,
             time_budget_s=settings.time_budget_seconds,
+            best_speedup=best_speedup,
             timeout_s=timeout_s,
         )
         self.calls_per_sample = 1

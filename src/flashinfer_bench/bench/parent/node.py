@@ -52,6 +52,7 @@ class CarriedJob(msgspec.Struct, frozen=True):
     files: dict[str, str]
     """The files of its workload: their hashes, by their names in the dataset."""
     is_unseen: bool = False
+    best_speedup: float | None = None
 
 
 class Described(msgspec.Struct, frozen=True, tag=True):
@@ -99,6 +100,7 @@ def carried(jobs: Sequence[Job], files: Sequence[dict[str, str]]) -> bytes:
                 job.config_hash,
                 of_job,
                 job.is_unseen,
+                job.best_speedup,
             )
             for job, of_job in zip(jobs, files, strict=True)
         ]
@@ -214,6 +216,7 @@ def _job(carried_job: CarriedJob) -> Job:
         ResolvedEvalConfig.model_validate_json(carried_job.settings),
         carried_job.config_hash,
         is_unseen=carried_job.is_unseen,
+        best_speedup=carried_job.best_speedup,
     )
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -145,6 +146,7 @@ class LocalPool:
         roots: Sequence[Path],
         threads: int,
         targets: Mapping[str, Target] = _ANY,
+        best_speedup: Callable[[Job], float | None] = attrgetter("best_speedup"),
     ) -> None:
         self.key = config.seed if config.seed is not None else secrets.randbits(64)
         self._keys = Keys(self.key, is_seed=config.seed is not None)
@@ -153,6 +155,7 @@ class LocalPool:
         self._threads = threads
         self._devices = tuple(devices)
         self._targets = targets
+        self._best_speedup = best_speedup
         self._owners = [_DeviceOwner(name, targets.get(name), self) for name in devices]
         self._builds: BuildsAhead | None = None
         self._is_running = False
@@ -221,6 +224,7 @@ class LocalPool:
             config=self._config,
             known_failure=self._known_failure,
             peers=self._peers_of(device),
+            best_speedup=self._best_speedup,
         )
 
     def _peers_of(self, device: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import importlib.metadata
 import logging
 import secrets
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flashinfer_bench.bench.parent import node
@@ -59,12 +59,19 @@ class RayPool:
     """The devices of a cluster. Actors start at once, and end with `close`."""
 
     def __init__(
-        self, address: str, *, kind: str, config: BenchmarkConfig, roots: Sequence[Path]
+        self,
+        address: str,
+        *,
+        kind: str,
+        config: BenchmarkConfig,
+        roots: Sequence[Path],
+        best_speedup: Callable[[Job], float | None],
     ) -> None:
         self.key = config.seed if config.seed is not None else secrets.randbits(64)
         self._ray = _connected(address)
         self._config = config.model_dump_json()
         self._roots = tuple(str(root) for root in roots)
+        self._best_speedup = best_speedup
         self._asked: dict[Any, _Device] = {}
         self._builds: list[Any] = []
         self._hashes: dict[Path, str] = {}
@@ -269,7 +276,8 @@ class RayPool:
         with contextlib.suppress(self._ray.exceptions.RayError):  # the next question meets it too
             self._send(device, {path: name for each in files for path, name in each.values()})
             names = [{relative: name for relative, (_, name) in each.items()} for each in files]
-            self._ray.get(device.actor.begin.remote(node.carried(jobs, names)))
+            known = [replace(job, best_speedup=self._best_speedup(job)) for job in jobs]
+            self._ray.get(device.actor.begin.remote(node.carried(known, names)))
 
     def _files_of(self, job: Job) -> dict[str, tuple[Path, str]]:
         """Give place and hash of each file of a job; none where one is missing, which the device says."""

@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,7 @@ class Session:
         config: BenchmarkConfig,
         known_failure: Callable[[Solution, str | None], KnownFailure | None],
         peers: Sequence[str] = (),
+        best_speedup: Callable[[Job], float | None] = attrgetter("best_speedup"),
     ) -> None:
         self._launcher = launcher
         self._device = device
@@ -151,6 +153,7 @@ class Session:
         self._threads = threads
         self._keys = keys
         self._known_failure = known_failure
+        self._best_speedup = best_speedup
         self.attempt = Attempt()
         self.tell: Callable[[Stage, int, int], None] = lambda *_: None
         """Told how far a job is: a stage, and of `trial` which one of how many."""
@@ -543,6 +546,7 @@ class Session:
                 prepares_twice=self.attempt.number > 1,
                 disturbed_repeats=self._config.disturbed_repeats,
                 calls_per_sample=job.calls_per_sample,
+                best_speedup=None if is_rehearsal else self._best_speedup(job),
                 task_notes=None if _has_file_inputs(job) else self._known_weakness(job),
             ),
             key=key,

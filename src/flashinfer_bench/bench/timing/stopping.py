@@ -11,7 +11,7 @@ from flashinfer_bench.stats.intervals import median_ratio, series_interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Reason = Literal["iterations", "interval", "time_budget", "most_blocks"]
+Reason = Literal["iterations", "interval", "time_budget", "most_blocks", "behind"]
 
 LEAST_BLOCKS = 12
 """No interval is believed to be narrow before."""
@@ -19,8 +19,12 @@ LEAST_BLOCKS = 12
 MOST_BLOCKS = 240
 """An interval that is too wide still is left at that."""
 
+CLEARLY_BEHIND = 0.9
+"""Of the best known speedup: who is below with all of the interval is behind. Equal processes differ by less."""
+
 _LEAST_BLOCKS_IN_A_BUDGET = 6  # with fewer there is no interval at all
 _LOOK_EVERY = 4
+_LEAST_BLOCKS_BEHIND, _LOOK_BEHIND_EVERY = 8, 2
 _TIMEOUT_SHARE = 0.5
 
 
@@ -111,6 +115,29 @@ class TimeBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class BehindBest:
+    """Until the 95% interval of the speedup lies clearly below the best known one.
+
+    Looks at the eighth block and every second after it: six cannot tell how alike neighbours are, and where the
+    ratios wander, their interval covers less than it says.
+    """
+
+    best_speedup: float
+
+    def reason_to_stop(self, taken: Taken) -> Reason | None:
+        """Stop where all of the interval is below nine tenths of the best."""
+        count = len(taken.blocks)
+        if count < _LEAST_BLOCKS_BEHIND or count % _LOOK_BEHIND_EVERY:
+            return None
+        interval = series_interval(taken.blocks)
+        is_behind = interval is not None and interval[1] < CLEARLY_BEHIND * self.best_speedup
+        return "behind" if is_behind else None
+
+    def __str__(self) -> str:
+        return f"until it is behind the best known, {self.best_speedup:.4g}x"
+
+
+@dataclass(frozen=True, slots=True)
 class AnyOf:
     """Whichever rule is satisfied first; of several at once, the first one named."""
 
@@ -133,12 +160,15 @@ class Stopping:
     num_trials: int
     until_interval: float | None = None
     time_budget_s: float | None = None
+    best_speedup: float | None = None
+    """The best known, where a job that is far behind it may stop."""
     timeout_s: float = math.inf
 
     @property
     def is_open(self) -> bool:
         """Whether the number of samples is known only when they are taken."""
-        return self.until_interval is not None or self.time_budget_s is not None
+        rules = (self.until_interval, self.time_budget_s, self.best_speedup)
+        return any(each is not None for each in rules)
 
     def __str__(self) -> str:
         rules: list[StoppingRule] = [SampleCount(self.iterations)]
@@ -146,6 +176,8 @@ class Stopping:
             rules = [IntervalWithin(self.until_interval)]
         if self.time_budget_s is not None:
             rules.append(TimeBudget(self.time_budget_s))
+        if self.best_speedup is not None:
+            rules.append(BehindBest(self.best_speedup))
         return str(AnyOf(tuple(rules)))
 
     def rule(self, trial: int, *, owed: int = 0) -> StoppingRule:
@@ -165,6 +197,9 @@ class Stopping:
             share = (trial + 1) / self.num_trials
             least = math.ceil(_LEAST_BLOCKS_IN_A_BUDGET * share)
             rules.append(TimeBudget(budget_s * share, least))
+        if self.best_speedup is not None:
+            # Who is behind with the last sample of a trial stops, unless that was the last of all.
+            rules.insert(len(rules) if is_last else 0, BehindBest(self.best_speedup))
         return rules[0] if len(rules) == 1 else AnyOf(tuple(rules))
 
     def block_size(self, planned: int, sample_s: float) -> int:

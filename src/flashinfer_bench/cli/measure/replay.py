@@ -215,7 +215,7 @@ def _has_same_calls(recorded: Evaluation, now: Evaluation) -> bool:
         return False
     settings = recorded.provenance.settings or {}
     done = [each.performance for each in (recorded, now) if each.performance is not None]
-    has_rule = bool({"until_interval", "time_budget_seconds"} & settings.keys())
+    has_rule = bool({"until_interval", "time_budget_seconds", "racing"} & settings.keys())
     return not has_rule and not any(
         each.blocks_discarded or each.blocks_begun_again for each in done
     )

@@ -120,6 +120,21 @@ def test_what_a_candidate_computes_while_trusted_batches_run_is_no_excuse() -> N
     assert excesses == [{0.0}, {-500_000.0}]
 
 
+def test_the_last_trial_takes_what_batches_were_planned_for_others() -> None:
+    counts = []
+    for takes_rest in (False, True):
+        participant, reference = PlainParticipant(), PlainParticipant()
+        monitored = monitor(participant, control=reference)
+        monitored.add_block(cast("Participant", reference), 0, samples_of(2, 4))
+        monitored.add_block(cast("Participant", participant), 0, samples_of(2, 4))
+        batches = monitored.run_batches(
+            cast("Participant", participant), 0, most=64, takes_rest=takes_rest
+        )
+        counts.append(len(list(batches)))
+
+    assert counts == [4, 12]
+
+
 def test_what_a_candidate_computes_while_the_control_is_looked_at_is_no_excuse() -> None:
     excesses = []
     for step_ns in (0, 500_000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +58,7 @@ def test_a_device_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_job_arrives_as_it_was_sent_and_its_end_goes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sent = job(solution(HONEST, name="one"))
+    sent = replace(job(solution(HONEST, name="one")), best_speedup=1.5)
     got: list[Any] = []
 
     class Pool:
@@ -83,7 +84,7 @@ def test_a_job_arrives_as_it_was_sent_and_its_end_goes_back(
     assert arrived.solution.hash() == sent.solution.hash()
     assert arrived.definition.hash() == sent.definition.hash()
     assert (arrived.workload, arrived.config) == (sent.workload, sent.config)
-    assert arrived.config_hash == sent.config_hash
+    assert (arrived.config_hash, arrived.best_speedup) == (sent.config_hash, 1.5)
     assert isinstance(first, RemoteEnd)
     assert isinstance(first.outcome, Passed)
     assert first.attempt == finished(passed()).attempt

@@ -8,6 +8,7 @@ import pytest
 
 from flashinfer_bench.bench.timing.stopping import (
     AnyOf,
+    BehindBest,
     IntervalWithin,
     SampleCount,
     Stopping,
@@ -47,6 +48,29 @@ def test_a_narrow_interval_is_enough_once_there_are_twelve_blocks() -> None:
 
 def test_an_interval_that_stays_wide_ends_at_the_most_blocks() -> None:
     assert blocks_until(IntervalWithin(0.01, most_blocks=40), NOISY) == (40, "most_blocks")
+
+
+def test_a_loser_stops_at_eight_blocks_and_who_is_close_goes_on() -> None:
+    best = BehindBest(2.0)
+
+    assert blocks_until(best, (1.7, 1.6, 1.75) * 4) == (8, "behind")
+    assert best.reason_to_stop(taken(blocks=(1.7,) * 6)) is None
+    assert best.reason_to_stop(taken(blocks=(1.7, 1.9) * 4)) is None
+    assert best.reason_to_stop(taken(blocks=(3.0,) * 12)) is None
+
+
+def test_a_job_that_races_stops_in_any_trial_and_one_that_does_not_never_does() -> None:
+    racing = Stopping(iterations=50, num_trials=3, best_speedup=2.0)
+    behind = taken(50, (1.0,) * 8)
+
+    assert [racing.rule(trial).reason_to_stop(behind) for trial in range(3)] == [
+        "behind",
+        "behind",
+        "iterations",
+    ]
+    assert racing.is_open
+    assert str(racing) == "50 samples a trial or until it is behind the best known, 2x"
+    assert Stopping(iterations=50, num_trials=3).rule(1).reason_to_stop(behind) == "iterations"
 
 
 def test_one_narrow_look_is_not_enough() -> None:

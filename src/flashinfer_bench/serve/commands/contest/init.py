@@ -72,7 +72,9 @@ _NOT_KEPT = ("solutions", "traces", "profiles")
 )
 @setting_options("workload_class")
 @click.option("--config", metavar="YAML", help="Settings in a file; options override it.")
-@setting_options(*settings_about("measured", "judged", "run"), helps=sandbox_help())
+@setting_options(
+    *settings_about("measured", "judged", "run", without="racing"), helps=sandbox_help()
+)
 @json_option
 @log_level_option
 def init(  # noqa: PLR0917  # click passes options by name

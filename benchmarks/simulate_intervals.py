@@ -344,12 +344,7 @@ def peek(machine: Machine, width: float, *, runs: int, seed: int = SEED) -> Peek
     draw = np.random.default_rng([seed, MACHINES.index(machine), round(1000 * width)])
     covered, naive, taken, gave_up = 0, 0, [], 0
     for _ in range(runs):
-        shape = (1, len(layout.sizes), max(layout.sizes))
-        luck = [
-            np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)
-        ]
-        moments = machine.moment(draw, layout.shape)[0]
-        ratios = block_ratios(*_blocks(layout, moments, [each[0] for each in luck], draw))
+        ratios, _ = _run(machine, layout, draw)
         count, reason = _blocks_taken(rule, ratios)
         covered += _covers(ratios[:count])
         naive += _covers(ratios[: _naive_count(ratios, width)])
@@ -358,6 +353,16 @@ def peek(machine: Machine, width: float, *, runs: int, seed: int = SEED) -> Peek
     return Peek(
         machine, width, covered / runs, naive / runs, statistics.median(taken), gave_up / runs
     )
+
+
+def _run(machine: Machine, layout: Layout, draw: np.random.Generator) -> tuple[list[float], float]:
+    """Time two equal participants in one pair of processes: the blocks' ratios, and that of the pair."""
+    shape = (1, len(layout.sizes), max(layout.sizes))
+    luck = [np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)]
+    moments = machine.moment(draw, layout.shape)[0]
+    ratios = block_ratios(*_blocks(layout, moments, [each[0] for each in luck], draw))
+    bias = math.exp(luck[0].flat[0] - luck[1].flat[0]) if machine.differs_by_process else 1.0
+    return ratios, bias
 
 
 def _blocks_taken(rule: StoppingRule, ratios: list[float]) -> tuple[int, str]:
@@ -398,13 +403,7 @@ def race(machine: Machine, best_speedup: float, *, runs: int, seed: int = SEED) 
     draw = np.random.default_rng([seed, MACHINES.index(machine), round(1000 * best_speedup), 1])
     stopped, covered, taken = 0, 0, []
     for _ in range(runs):
-        shape = (1, len(RUN.sizes), max(RUN.sizes))
-        luck = [
-            np.zeros(shape) if machine.own is None else machine.own(draw, shape) for _ in range(2)
-        ]
-        moments = machine.moment(draw, RUN.shape)[0]
-        ratios = block_ratios(*_blocks(RUN, moments, [each[0] for each in luck], draw))
-        bias = math.exp(luck[0].flat[0] - luck[1].flat[0]) if machine.differs_by_process else 1.0
+        ratios, bias = _run(machine, RUN, draw)
         count, reason = _blocks_taken(rule, ratios)
         stopped += reason == "behind"
         covered += _covers(ratios[:count], bias)

@@ -58,8 +58,8 @@ class BestKnown:
 
     def speedup(self, job: Job) -> float | None:
         """Give the best known speedup on a job's workload; None where none is known, or the job does not race."""
-        if not job.config.racing or job.target is None:
-            return job.best_speedup
+        if not job.config.racing:
+            return None
         with self._lock:
             return self._best.get(_task_of_job(job))
 

@@ -364,7 +364,13 @@ def examiner_of(
         lock_name, hardware, own_arch = PROCESSOR, hardware_of(subject.device), None
         if subject.kind != "cpu":
             key = Keys(0, is_seed=False)
-            session = Session(launcher, keys=key, known_failure=lambda *_: None, **common)
+            session = Session(
+                launcher,
+                keys=key,
+                known_failure=lambda *_: None,
+                best_speedup=lambda _: None,
+                **common,
+            )
             opened = session.open()
             lock_name, hardware, own_arch = opened.lock_name, opened.hardware, opened.arch
         candidates = Candidates(launcher, **common)

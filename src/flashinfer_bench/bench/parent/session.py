@@ -11,7 +11,6 @@ import os
 import secrets
 import time
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +142,8 @@ class Session:
         cache_root: Path,
         config: BenchmarkConfig,
         known_failure: Callable[[Solution, str | None], KnownFailure | None],
+        best_speedup: Callable[[Job], float | None],
         peers: Sequence[str] = (),
-        best_speedup: Callable[[Job], float | None] = attrgetter("best_speedup"),
     ) -> None:
         self._launcher = launcher
         self._device = device

@@ -73,6 +73,8 @@ class Spawn(Message, frozen=True):
     is_trusted: bool
     policy: SandboxPolicy
     wrapping: Wrapping | None = None
+    libraries: tuple[str, ...] = ()
+    """Modules that the server imports first, where it has not: this worker and later ones find them there."""
 
 
 class Kill(Message, frozen=True):
@@ -174,6 +176,8 @@ class OpenWorkload(Message, frozen=True):
     has_generated: bool = False
     replays_graphs: bool = False
     """Whether samples are replays of graphs, which `RecordGraphs` asks for."""
+    outputs_on_device: bool = False
+    """Whether the shared output buffer is memory of the device."""
 
 
 class OpenTrial(Message, frozen=True):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flashinfer_bench.tensors import shared_gpu_memory
 from flashinfer_bench.tensors.dtypes import dtype_name, torch_dtype
 
 if TYPE_CHECKING:
@@ -69,9 +70,14 @@ def overrun(output: torch.Tensor) -> str | None:
     if storage.nbytes() < _GUARD_BYTES + size + _LEAST_GUARD_BYTES:
         return None
     raw = torch.empty(0, dtype=torch.uint8, device=output.device).set_(storage)
-    if bool((raw[_GUARD_BYTES + size :] != _GUARD).any()):
+    if _is_damaged(raw[_GUARD_BYTES + size :]):
         return "past the end"
-    return "before the beginning" if bool((raw[:_GUARD_BYTES] != _GUARD).any()) else None
+    return "before the beginning" if _is_damaged(raw[:_GUARD_BYTES]) else None
+
+
+def _is_damaged(guard: torch.Tensor) -> bool:
+    """Look at bytes of a GPU on the host: a kernel that compares them would have to be loaded first."""
+    return bool((guard.cpu() != _GUARD).any())
 
 
 def poison(outputs: Iterable[torch.Tensor]) -> None:
@@ -97,9 +103,13 @@ def unwritten(output: torch.Tensor) -> torch.Tensor | None:
 
 
 class SharedOutputs:
-    """Outputs of several calls in memory that two processes map; a GPU copies to and from it directly."""
+    """Outputs of several calls in memory that two processes map.
 
-    FIXED_ATTRIBUTES = ("_plans", "_is_on_cpu", "_map", "_slots", "_start", "_stop")
+    `is_on_device`: the descriptor is that of memory of a GPU (`shared_gpu_memory.create`), which lies where the outputs
+    do. Otherwise it is that of a file in memory, which a GPU copies to and from directly.
+    """
+
+    FIXED_ATTRIBUTES = ("_plans", "_is_on_cpu", "_slots", "_start", "_stop", "arrives_late")
 
     def __init__(
         self,
@@ -107,13 +117,19 @@ class SharedOutputs:
         plans: Sequence[TensorPlan],
         slot_count: int,
         device: torch.device = _CPU,
+        *,
+        is_on_device: bool = False,
     ) -> None:
         self._plans = tuple(plans)
         size = max(1, slot_bytes(plans) * slot_count)
         self._is_on_cpu = device.type == "cpu"
-        self._map = mmap.mmap(descriptor, size)
-        memory = torch.frombuffer(self._map, dtype=torch.uint8)
-        if device.type == "cuda":
+        self.arrives_late = not (self._is_on_cpu or is_on_device)
+        """Whether outputs are on their way for so long that work could hide behind it."""
+        if is_on_device:
+            memory = shared_gpu_memory.mapped(self, descriptor, size, device)
+        else:
+            memory = torch.frombuffer(mmap.mmap(descriptor, size), dtype=torch.uint8)
+        if self.arrives_late:
             _let_gpus_reach(self, memory)
         self._slots = tuple(self._views(memory, slot) for slot in range(slot_count))
         self._start, self._stop = memory.data_ptr(), memory.data_ptr() + size
@@ -138,8 +154,11 @@ class SharedOutputs:
             place.copy_(output)
 
     def read(self, slot: int, device: torch.device) -> list[torch.Tensor]:
-        """Copy one call's outputs out."""
-        return [place.to(device, copy=True) for place in self._slots[slot]]
+        """Copy one call's outputs out; what is written afterwards does not reach them."""
+        outputs = [place.to(device, copy=True) for place in self._slots[slot]]
+        if not self._is_on_cpu:
+            torch.cuda.synchronize(device)
+        return outputs
 
     def _views(self, memory: torch.Tensor, slot: int) -> tuple[torch.Tensor, ...]:
         start, views = slot * slot_bytes(self._plans), []
@@ -295,7 +314,9 @@ def sum_of_mixed_words(raw: torch.Tensor) -> int:
 
     The mixing is that of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), with arithmetic shifts.
     """
-    words = torch.nn.functional.pad(raw, (0, -raw.numel() % 8)).view(torch.int64)
+    missing = -raw.numel() % 8
+    whole = torch.nn.functional.pad(raw, (0, missing)) if missing else raw
+    words = whole.view(torch.int64)
     total = 0
     for start in range(0, words.numel(), _WORDS_AT_A_TIME):
         mixed = words[start : start + _WORDS_AT_A_TIME].clone()

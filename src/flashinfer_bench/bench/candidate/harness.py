@@ -265,7 +265,11 @@ class _Harness:
             request.inputs, self._device.torch_device, files=files, generated=made
         )
         self._shared = outgoing.SharedOutputs(
-            shared, request.outputs, request.slot_count, self._device.torch_device
+            shared,
+            request.outputs,
+            request.slot_count,
+            self._device.torch_device,
+            is_on_device=request.outputs_on_device,
         )
         self._clock.begin()
         self._output_sets, self._input_sets, self._calls = [], [], []
@@ -456,16 +460,17 @@ class _Harness:
 
         `in_order`: the same outputs, put in order within the timed window where they lay in other strides.
 
-        From a card that takes long enough for work to hide behind it. There they are first copied on the card,
-        which does not, and returned; `_bring` does the rest.
+        From a card to the host that takes long enough for work to hide behind it. Then they are first copied on the
+        card, which does not, and returned; `_bring` does the rest.
         """
         assert self._shared is not None
         for returned in sets:
             fault = self._mismatch(returned)
             if fault is not None:
                 return fault, []
-        if self._device.torch_device.type == "cpu":
+        if not self._shared.arrives_late:
             self._shared.write(in_order)
+            self._device.synchronize()
             return None, []
         held = [
             [None if out is None else out.detach().clone() for out in produced]

@@ -13,7 +13,7 @@ import fcntl
 import os
 import statistics
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,9 @@ from flashinfer_bench.bench.protocol import (
     UseCache,
 )
 from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, order_of_turns
+from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.tensors import shared_gpu_memory
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
@@ -125,6 +127,7 @@ class JobEvaluation:
         self._input_bytes = sum(plan.tensor.size_bytes for plan in oracle.inputs)
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
+        self._outputs_on_device = shared_gpu_memory.can_be_shared(device.torch_device)
         self._links = links
         self._files = files
         self._participants: list[Participant] = []
@@ -133,6 +136,8 @@ class JobEvaluation:
         self._cores = cores
         self._forgotten = 0
         self._host_ns: float | None = None
+        self._own_host_ns: dict[int, float] = {}
+        """How long a call keeps the host, by the participant's identity."""
         self._is_cold, self._first_trial = self._rules.is_cold, 0
         self._cold: _Half | None = None
         self._auditing, self._schedule = self._make_auditing(), self._make_schedule()
@@ -250,6 +255,8 @@ class JobEvaluation:
         per_process += self._oracle.generated_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes
+        if self._outputs_on_device:
+            needed += len(self._links) * self._slot_count * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
         if needed > available:
             reason = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} available"
@@ -257,7 +264,8 @@ class JobEvaluation:
 
     def _open(self, link: Link) -> Participant:
         made = self._oracle.generated_memory()
-        descriptor = shared_memory(max(1, self._output_bytes * self._slot_count))
+        device = self._device.torch_device
+        descriptor, is_on_device = self._memory_for_outputs()
         request = OpenWorkload(
             link.new_id(),
             inputs=self._oracle.inputs,
@@ -269,6 +277,7 @@ class JobEvaluation:
             least_outputs=self._checker.least_outputs,
             has_generated=made is not None,
             replays_graphs=self._replays_graphs(link),
+            outputs_on_device=is_on_device,
         )
         try:
             more = () if made is None else (made,)
@@ -278,11 +287,14 @@ class JobEvaluation:
                     UseCache(link.new_id(), is_cold=True), Done
                 )  # the last job left them alone
             shared = SharedOutputs(
-                descriptor, self._oracle.outputs, self._slot_count, self._device.torch_device
+                descriptor,
+                self._oracle.outputs,
+                self._slot_count,
+                device,
+                is_on_device=is_on_device,
             )
         finally:
             os.close(descriptor)
-        device = self._device.torch_device
         least = self._checker.least_outputs
         return Participant(
             self._job.coin,
@@ -296,6 +308,14 @@ class JobEvaluation:
             prepares_twice=self._rules.prepares_twice,
             replays_graphs=self._replays_graphs(link),
         )
+
+    def _memory_for_outputs(self) -> tuple[int, bool]:
+        """Make what a participant hands its outputs over in: its descriptor, and whether it lies on the device."""
+        size = max(1, self._output_bytes * self._slot_count)
+        if self._outputs_on_device:
+            with suppress(DeviceError):  # it is full by now
+                return shared_gpu_memory.create(size, self._device.torch_device), True
+        return shared_memory(size), False
 
     def _replays_graphs(self, link: Link) -> bool:
         """Tell whether a participant's samples are replays; a reference that is only a control runs its own code."""
@@ -331,7 +351,7 @@ class JobEvaluation:
             self._choose_calls_per_sample(trial)
             self._settle_clocks()
         else:
-            self._hide_launches(schedule.calls_per_sample, self._participants)
+            self._hide_launches(schedule.calls_per_sample, self._participants, self._host_ns)
         schedule.open_trial(trial - self._first_trial, now_s=time.monotonic())
         is_over = False
         while not is_over:
@@ -382,7 +402,8 @@ class JobEvaluation:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
         batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
-        self._hide_launches(batch, [participant])
+        own_ns = self._own_host_ns.get(id(participant), self._host_ns)
+        self._hide_launches(batch, [participant], own_ns)
         batches = monitor.run_batches(
             participant, trial, most=self._slot_count, takes_rest=self._is_behind
         )
@@ -418,15 +439,18 @@ class JobEvaluation:
 
     def _settle_clocks(self) -> None:
         """See how long the calls that keep the host longest do so, and have all clocks hide those of a sample."""
-        known = [each.timings.take_host_ns() for each in self._timed]
-        self._host_ns = max((each for each in known if each is not None), default=None)
-        self._hide_launches(self._schedule.calls_per_sample, self._participants)
+        taken = {id(each): each.timings.take_host_ns() for each in self._timed}
+        self._own_host_ns = {one: host for one, host in taken.items() if host is not None}
+        self._host_ns = max(self._own_host_ns.values(), default=None)
+        self._hide_launches(self._schedule.calls_per_sample, self._participants, self._host_ns)
 
-    def _hide_launches(self, count: int, participants: Sequence[Participant]) -> None:
-        """Have clocks hide the launches of so many calls; all of them alike, because they are compared."""
-        if self._host_ns is not None:
+    def _hide_launches(
+        self, count: int, participants: Sequence[Participant], host_ns: float | None
+    ) -> None:
+        """Have clocks hide the launches of so many calls; alike for all whose samples are compared."""
+        if host_ns is not None:
             for participant in participants:
-                participant.open_block(count * self._host_ns)
+                participant.open_block(count * host_ns)
 
     def _start_over(self) -> None:
         """Forget all blocks: their samples had too few calls."""

@@ -283,7 +283,7 @@ class Participant:
         committed = link.hear(order, Committed)
         committing_ns = link.now_ns() - returned_ns
         running_cpu_ns = cpu.read_ns() - ready_ns
-        is_here = self.device.type == "cpu"  # from a card they are still on their way
+        is_here = not self.shared.arrives_late
         outputs = [self._read(slot, committed.missing) for slot in slots] if is_here else []
         observed = Observed(
             count,

@@ -249,12 +249,16 @@ class Launcher:
         is_trusted: bool,
         policy: SandboxPolicy,
         wrapping: Wrapping | None = None,
+        libraries: tuple[str, ...] = (),
     ) -> Worker:
         """Start a worker that answers on a channel of `receives`, shut in before it reads anything.
 
         The folders of a policy that are not named are the worker's scratch folder. With `wrapping`, a tool starts it.
+        `libraries`: modules that it finds imported.
         """
-        starting = self._prepare(role, policy, is_trusted=is_trusted, wrapping=wrapping)
+        starting = self._prepare(
+            role, policy, is_trusted=is_trusted, wrapping=wrapping, libraries=libraries
+        )
         with starting.handed_over():
             spawned: Spawned | NotSpawned = self._ask_server(
                 starting.request,
@@ -325,6 +329,7 @@ class Launcher:
         *,
         is_trusted: bool,
         wrapping: Wrapping | None = None,
+        libraries: tuple[str, ...] = (),
     ) -> _Starting:
         """Make a worker's folder, its channel and the pipe of its log."""
         request_id = self.new_id()
@@ -337,7 +342,7 @@ class Launcher:
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         placed = self._placed(policy, scratch)
         wrapped = wrapping.placed(str(scratch)) if wrapping else None
-        request = Spawn(request_id, role, is_trusted, placed, wrapped)
+        request = Spawn(request_id, role, is_trusted, placed, wrapped, libraries)
         return _Starting(request, scratch, Log(reader), ours, (theirs.detach(), writer))
 
     def _started(self, starting: _Starting, spawned: Spawned | NotSpawned, receives: Any) -> Worker:
@@ -551,6 +556,7 @@ class Launcher:
                 "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one candidate must not slow the other
                 "KMP_BLOCKTIME": "0",
                 "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
+                "TORCHINDUCTOR_COMPILE_THREADS": "1",  # read when the server imports Inductor
                 **_STEADY_MALLOC,
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PYTHONUNBUFFERED": "1",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.timing.wall import spin_for
+from flashinfer_bench.errors import DeviceError
+from flashinfer_bench.tensors.shared_gpu_memory import driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +47,6 @@ DONE:
 """Written in the assembly of NVIDIA's virtual machine, for every card from Volta on: the driver has it ready in a
 millisecond, where NVRTC takes 0.3 s in each process."""
 _SPIN_BLOCK = 512
-_OLDEST_CAPABILITY = (7, 0)
 
 
 class DeviceSpin:
@@ -57,15 +58,21 @@ class DeviceSpin:
     of one is the slope of the other.
     """
 
-    FIXED_ATTRIBUTES = ("_cycles_per_ns", "_grid", "_kernel")
+    FIXED_ATTRIBUTES = ("_cycles_per_ns", "_kernel", "_launch", "_before", "_cycles", "_arguments")
 
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
         self._cycles_per_ns = getattr(properties, "clock_rate", _DEFAULT_CLOCK_KHZ) / 1e6
         self.duration_ns = _USUAL_SPIN_NS
         per_processor = properties.max_threads_per_multi_processor // _SPIN_BLOCK
-        self._grid = (properties.multi_processor_count * per_processor, 1, 1)
-        self._kernel = _loaded_spin()
+        blocks = properties.multi_processor_count * per_processor
+        library = driver()
+        self._kernel = None if library is None else _loaded_spin(library)
+        self._launch: Any = None if library is None else library.cuLaunchKernel
+        self._cycles = ctypes.c_int()
+        self._arguments = (ctypes.c_void_p * 1)(ctypes.addressof(self._cycles))
+        self._before = (blocks, 1, 1, _SPIN_BLOCK, 1, 1, 0)
+        """Grid, block and shared memory of a launch."""
 
     def begin(self, host_ns: float | None) -> None:
         """Settle the length by how long the calls of a sample keep the host, within bounds."""
@@ -80,8 +87,14 @@ class DeviceSpin:
         cycles = round(self.duration_ns * self._cycles_per_ns)
         if self._kernel is None:
             spin_on_device(cycles)
-        else:
-            self._kernel(grid=self._grid, block=(_SPIN_BLOCK, 1, 1), args=[cycles])
+            return
+        self._cycles.value = cycles
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        code = self._launch(self._kernel, *self._before, stream, self._arguments, None)
+        if code:
+            raise DeviceError(
+                f"the kernel that keeps the device busy was refused: CUDA error {code}"
+            )
 
 
 class Sweep:
@@ -116,12 +129,14 @@ def spin_on_device(cycles: int) -> None:
     keep_busy(cycles)
 
 
-def _loaded_spin() -> Any:
-    """Give the kernel to the driver; None with a torch that cannot (before 2.9), or a card from before Volta."""
-    load: Any = getattr(torch.cuda._utils, "_cuda_load_module", None)
-    if load is None or torch.cuda.get_device_capability() < _OLDEST_CAPABILITY:
+def _loaded_spin(library: ctypes.CDLL) -> ctypes.c_void_p | None:
+    """Give the kernel to the driver; None where it takes none, as on a card from before Volta."""
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    if library.cuModuleLoadData(ctypes.byref(module), SPIN_PTX.encode()):
         return None
-    return load(SPIN_PTX, ["spin"])["spin"]
+    if library.cuModuleGetFunction(ctypes.byref(kernel), module, b"spin"):
+        return None
+    return kernel
 
 
 def _cuda_runtime() -> ctypes.CDLL | None:

@@ -90,6 +90,7 @@ class _ForkServer:
         self._trusted: set[int] = set()
         self._contained: set[int] = set()
         self._starting: list[tuple[Spawn, int, int]] = []
+        self._imported: set[str] = set()
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
         self._readable = allowlist.readable(settings.environment_copy())
@@ -154,6 +155,7 @@ class _ForkServer:
 
     def _spawn(self, request: Spawn) -> None:
         channel, log, *listener = self._control.take_descriptors()
+        self._import(request.libraries)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._usual_tasks = limits.tasks_of_machine()
         pid = os.fork()
@@ -175,6 +177,12 @@ class _ForkServer:
         starting, self._starting = self._starting, []
         for each in starting:
             self._tell_start(*each)
+
+    def _import(self, names: Sequence[str]) -> None:
+        new = [name for name in names if name not in self._imported]
+        if new:
+            _import(new)
+            self._imported.update(new)
 
     def _tell_start(self, request: Spawn, pid: int, reader: int) -> None:
         report = _read_report(reader)
@@ -210,9 +218,17 @@ def _preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     has_cuda = getattr(importlib.import_module("torch.version"), "cuda", None) is not None
-    for name in _PRELOADED_IF_PRESENT + (() if has_cuda else _PRELOADED_WITHOUT_CUDA):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    _import(_PRELOADED_IF_PRESENT + (() if has_cuda else _PRELOADED_WITHOUT_CUDA))
+
+
+def _import(names: Sequence[str]) -> None:
+    """Import what workers need, as far as it is here; of `module:function` call the function, which remembers."""
+    for name in names:
+        module, _, function = name.partition(":")
+        with contextlib.suppress(Exception):  # who needs it will say what is wrong with it
+            found = importlib.import_module(module)
+            if function:
+                getattr(found, function)()
     gc.collect()
     gc.freeze()  # what is here now is shared by every fork; touching it would copy pages
 

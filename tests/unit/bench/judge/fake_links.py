@@ -287,8 +287,9 @@ class FakeShared:
     """Outputs that are right, but for the reads that are named."""
 
     wrong_reads: frozenset[int] = frozenset()
+    arrives_late = False
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         self._reads = 0
 
     def read(self, slot: int, device: Any) -> list[torch.Tensor]:

@@ -44,4 +44,5 @@ def sets_variables(solution: Solution) -> bool:
 
 
 def _text(solution: Solution) -> str:
-    return "\n".join(source.content for source in solution.sources)
+    """Give its Python: `TORCH_CHECK` of C++ is no variable."""
+    return "\n".join(each.content for each in solution.sources if each.path.endswith(".py"))

@@ -49,5 +49,13 @@ def test_a_solution_that_may_set_a_variable_has_an_interpreter_of_its_own(name: 
     assert libraries_of(solution, "cpu") == ()
 
 
+def test_macros_of_cpp_are_no_variables() -> None:
+    kernel = solution_of("import torch\n\n\nrun = torch.compile(print)\n")
+    source = SourceFile(path="kernel.cpp", content="TORCH_CHECK(true);")
+    both = kernel.model_copy(update={"sources": [*kernel.sources, source]})
+
+    assert not sets_variables(both)
+
+
 def test_a_variable_matters_only_to_what_is_imported() -> None:
     assert not sets_variables(solution_of('import os\n\nos.environ["TORCH_LOGS"] = "x"\n'))

@@ -50,6 +50,8 @@ class Job:
     """Where it is to run; any device where not given."""
     best_speedup: float | None = None
     """The best known of its workload, where whoever sends the job knows it; one that races may stop far below."""
+    unraced_hash: str = ""
+    """`config_hash` without `racing`: what was judged and timed alike but for that may be raced."""
     is_unseen: bool = False
     """Whether its workload is none of the dataset's: it runs if all jobs of its batch before it passed."""
 

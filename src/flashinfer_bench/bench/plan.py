@@ -182,14 +182,15 @@ def jobs_for(
     target: Target,
 ) -> list[Job]:
     """Make the jobs of one solution."""
-    known: dict[WorkloadTolerance | None, tuple[ResolvedEvalConfig, str]] = {}
+    known: dict[WorkloadTolerance | None, tuple[ResolvedEvalConfig, str, str]] = {}
     jobs = []
     for workload in workloads:
         if workload.tolerance not in known:
             resolved = config.resolve_eval_config(definition, workload)
             known[workload.tolerance] = _settings(definition, solution, resolved, config, target)
-        settings = known[workload.tolerance]
-        jobs.append(Job(definition, solution, workload, *settings, target=target))
+        resolved, hashed, unraced = known[workload.tolerance]
+        job = Job(definition, solution, workload, resolved, hashed, target=target)
+        jobs.append(replace(job, unraced_hash=unraced))
     return jobs
 
 
@@ -199,15 +200,23 @@ def _settings(
     resolved: ResolvedEvalConfig,
     config: BenchmarkConfig,
     target: Target,
-) -> tuple[ResolvedEvalConfig, str]:
+) -> tuple[ResolvedEvalConfig, str, str]:
     resolved = _sampled_for(solution, target, resolved)
     require_launch(target.kind, resolved.launch)
     if resolved.lock_clocks:
         require_lockable_clocks(target.kind)
     if resolved.racing:
         require_raceable(is_reference_timed=resolved.profile_baseline, choice=resolved.cache)
+    unraced = resolved.model_copy(update={"racing": False})
+    hashed = _hash_of(resolved, definition, config, target)
+    return resolved, hashed, _hash_of(unraced, definition, config, target)
+
+
+def _hash_of(
+    resolved: ResolvedEvalConfig, definition: Definition, config: BenchmarkConfig, target: Target
+) -> str:
     is_cold, is_cold_by_default = resolved.is_cold_on(target.kind), target.kind == "cuda"
-    hashed = config_hash(
+    return config_hash(
         resolved,
         clock=target.clock or clock_name(target.kind, resolved.clock),
         **({} if is_cold is is_cold_by_default else {"is_cold": is_cold}),
@@ -217,7 +226,6 @@ def _settings(
         is_audited=config.audit,
         is_strict=config.strict,
     )
-    return resolved, hashed
 
 
 def _sampled_for(

@@ -1,11 +1,15 @@
-"""What `--racing` compares with: the best speedup that a trace has for a job's workload, under the same conditions."""
+"""What `--racing` compares with: the best speedup that traces have of a job's workload, with the same settings.
+
+Of each solution the newest trace counts, and of its speedup the low end of the 95% interval: of many equal solutions
+the luckiest median is no speed that one could reach.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from flashinfer_bench.bench.choices import LATENCY_KINDS, clock_name
 from flashinfer_bench.data.rows import row_of_trace
 from flashinfer_bench.data.wording import instant
 
@@ -22,15 +26,13 @@ _NOBODY: Describe = lambda _: (None, None)  # noqa: E731  # authors and language
 class _RacedTask(NamedTuple):
     """What two speedups must have in common to be compared."""
 
-    definition: str
+    definition: str | None
     """Its hash: another reference makes another speedup."""
     workload: str
     axes: tuple[tuple[str, int], ...]
     hardware: str
-    threads: int | None
-    is_cold: bool
-    launch: str
-    latency_kind: str
+    config: str | None
+    """Hash of the settings but `racing`: tolerances, audit, counts, clock, caches, launch, threads."""
 
 
 class BestKnown:
@@ -38,16 +40,29 @@ class BestKnown:
 
     def __init__(self, trace_set: TraceSet) -> None:
         self._trace_set = trace_set
-        self._best: dict[_RacedTask, float] = {}
+        self._newest: dict[_RacedTask, dict[tuple[str, str | None], float | None]] = {}
+        self._unraced: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def learn(self, jobs: Iterable[Job]) -> None:
-        """Read what traces say of the definitions of those jobs that race."""
-        for name in dict.fromkeys(job.definition.name for job in jobs if job.config.racing):
-            rows = [row for _, row in self._trace_set.traces.rows(name, _NOBODY)]
-            rows.sort(key=lambda row: instant(row.timestamp))
-            newest = {(row.solution, row.solution_hash, _task_of(row)): row for row in rows}
-            for row in newest.values():
+        """Read what traces say of the workloads of those jobs that race."""
+        racing = [job for job in jobs if job.config.racing]
+        self._unraced |= {job.config_hash: job.unraced_hash for job in racing}
+        inputs = {job.workload.uuid: job.workload.inputs for job in racing}
+        traces = self._trace_set.traces
+        for name in dict.fromkeys(job.definition.name for job in racing):
+            rows = {
+                index: row
+                for index, row in traces.rows(name, _NOBODY)
+                if row.workload_uuid in inputs
+            }
+            same = {
+                index
+                for index, workload in traces.workloads_of(name, rows)
+                if workload.inputs == inputs[workload.uuid]
+            }
+            kept = [row for index, row in rows.items() if index in same]
+            for row in sorted(kept, key=lambda row: instant(row.timestamp)):
                 self._take(row)
 
     def note(self, trace: Trace) -> None:
@@ -60,48 +75,31 @@ class BestKnown:
         """Give the best known speedup on a job's workload; None where none is known, or the job does not race."""
         if not job.config.racing:
             return None
+        target = job.target
+        assert target is not None
+        axes = tuple(sorted(job.workload.axes.items()))
+        task = _RacedTask(
+            job.definition.hash(), job.workload.uuid, axes, target.hardware, job.unraced_hash
+        )
         with self._lock:
-            return self._best.get(_task_of_job(job))
+            known = self._newest.get(task, {}).values()
+            return max((each for each in known if each is not None), default=None)
 
     def _take(self, row: TraceRow) -> None:
-        task = _task_of(row)
-        if task is None or row.speedup is None or not _counts(row):
-            return
+        """Let the newest trace of a solution take the place of its older ones, whatever it says."""
+        config = self._unraced.get(row.config_hash or "", row.config_hash)
+        axes = tuple(sorted(row.axes.items()))
+        task = _RacedTask(row.definition_hash, row.workload_uuid, axes, row.hardware, config)
         with self._lock:
-            self._best[task] = max(row.speedup, self._best.get(task, 0.0))
+            of_task = self._newest.setdefault(task, {})
+            of_task[row.solution, row.solution_hash] = _low_end(row) if _counts(row) else None
+
+
+def _low_end(row: TraceRow) -> float | None:
+    low = math.nan if row.speedup_interval is None else row.speedup_interval[0]
+    return low if math.isfinite(low) else None
 
 
 def _counts(row: TraceRow) -> bool:
     """Tell whether a row's speedup is one to beat: of a weak task, or of an interpreted kernel, it is not."""
     return row.is_passed and not row.interpreted and not row.task_notes
-
-
-def _task_of(row: TraceRow) -> _RacedTask | None:
-    if row.definition_hash is None or row.is_cold is None or row.latency_kind is None:
-        return None
-    return _RacedTask(
-        row.definition_hash,
-        row.workload_uuid,
-        tuple(sorted(row.axes.items())),
-        row.hardware,
-        row.threads,
-        row.is_cold,
-        row.launch or "stream",
-        row.latency_kind,
-    )
-
-
-def _task_of_job(job: Job) -> _RacedTask:
-    target = job.target
-    assert target is not None
-    clock = target.clock or clock_name(target.kind, job.config.clock)
-    return _RacedTask(
-        job.definition.hash(),
-        job.workload.uuid,
-        tuple(sorted(job.workload.axes.items())),
-        target.hardware,
-        target.threads,
-        job.config.is_cold_on(target.kind),
-        job.config.launch,
-        LATENCY_KINDS[clock],
-    )

@@ -182,7 +182,6 @@ class JobEvaluation:
             participant for participant in self._participants if participant.link.is_timed
         ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
-        last = self.num_trials - 1
         for trial in range(self.num_trials):
             if trial == self._settings.num_trials:
                 self._leave_caches_alone(trial)
@@ -192,27 +191,26 @@ class JobEvaluation:
                 self._checker.check_first(participant, trial)
                 if trial == 0:
                     self._checker.check_repeats(participant, most=self._slot_count)
-            if all(participant.findings.is_good for participant in self._judged()):
+            is_good = all(participant.findings.is_good for participant in self._judged())
+            if is_good and not self._is_behind:  # who is behind is still checked in each trial
                 self._tell(trial)
                 self._time_trial(trial)
-            if self._is_behind:
-                last = trial
-                break
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._check_untimed(participant, last)
+                self._check_untimed(participant, self.num_trials - 1)
             elif self._rules.is_audited:
                 self._checker.diagnose(participant)
         participant = next(self._judged())
         if self._settings.energy and participant.findings.is_good:
             most = min(MOST_CALLS, self._slot_count)
+            last = self.num_trials - 1
             self._energy = measure_energy(participant, last, self._counter, count=most)
         return self._result()
 
     @property
     def _is_behind(self) -> bool:
-        """Whether the job ends here because the solution is far behind the best known one."""
+        """Whether no more is timed because the solution is far behind the best known one."""
         return self._schedule.stopped_by == "behind"
 
     def _check_untimed(self, participant: Participant, trial: int) -> None:

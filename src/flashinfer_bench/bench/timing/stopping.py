@@ -161,7 +161,7 @@ class Stopping:
     until_interval: float | None = None
     time_budget_s: float | None = None
     best_speedup: float | None = None
-    """The best known, where a job that is far behind it may stop."""
+    """The best known, where a job that is far behind it may stop: the low end of its interval."""
     timeout_s: float = math.inf
 
     @property

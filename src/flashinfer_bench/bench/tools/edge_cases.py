@@ -60,6 +60,7 @@ def edge_config(settings: BenchmarkConfig) -> BenchmarkConfig:
         "num_trials": 1,
         "until_interval": None,
         "time_budget_seconds": None,
+        "racing": False,
         "audit": False,
         "profile_baseline": False,
     }

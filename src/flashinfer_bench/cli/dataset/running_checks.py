@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 _LOOK_UP_S = 120
 _BASELINE = "baseline"
-_SETTINGS = {"warmup_runs": 2, "iterations": 5, "num_trials": 1, "profile_baseline": False}
+_SETTINGS = {
+    "warmup_runs": 2,
+    "iterations": 5,
+    "num_trials": 1,
+    "profile_baseline": False,
+    "racing": False,
+}
 
 
 def has_torch() -> bool:

@@ -178,7 +178,9 @@ def test_ctrl_c_keeps_what_was_accepted(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         stdout, _ = process.communicate(timeout=60)
 
-    report = json.loads(stdout)["generate"]
+    document = json.loads(stdout)
+    assert "generate" in document, document
+    report = document["generate"]
     assert (process.returncode, report["ended_by"]) == (130, "interrupted")
     assert [each["verdict"] for each in report["candidates"]] == ["accepted"]
     assert TraceSet.from_path(tmp_path / "dataset").get_solution(report["best"]) is not None

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 _LOCK_POLL_S = 0.05
 _TRIES = 2
-_STOP_DEADLINE_S = 5.0
+_STOP_DEADLINE_S = 12.0
+"""Longer than the fork server takes to end the processes of a swarm: who is not done by then is pulled from under."""
 
 _SANDBOX = Sandbox("process")
 _FIRST = Attempt()

@@ -74,19 +74,16 @@ def can_be_shared(device: torch.device) -> bool:
 @functools.cache
 def _can_share(index: int) -> bool:
     """Try it: a process may take over what it has made itself."""
-    device = torch.device("cuda", index)
+    device, owner = torch.device("cuda", index), _Owner()
     try:
         descriptor = create(1, device)
-    except DeviceError:
+        try:
+            mapped(owner, descriptor, 1, device).fill_(1)
+            torch.cuda.synchronize(device)
+        finally:
+            os.close(descriptor)
+    except (DeviceError, AttributeError, RuntimeError):  # refused, or too old to have it
         return False
-    try:
-        owner = _Owner()
-        mapped(owner, descriptor, 1, device).fill_(1)
-        torch.cuda.synchronize(device)
-    except DeviceError:
-        return False
-    finally:
-        os.close(descriptor)
     return True
 
 

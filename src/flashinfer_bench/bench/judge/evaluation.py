@@ -110,7 +110,7 @@ class JobEvaluation:
         conditions: Conditions,
         roofline: WorkloadRoofline,
         cores: int,
-        tell: Callable[[int], None] = lambda _: None,
+        tell: Callable[[int, int], None] = lambda *_: None,
         counter: EnergyCounter | str = "no counter was looked for",
     ) -> None:
         self._job = job
@@ -193,7 +193,7 @@ class JobEvaluation:
                     self._checker.check_repeats(participant, most=self._slot_count)
             is_good = all(participant.findings.is_good for participant in self._judged())
             if is_good and not self._is_behind:  # who is behind is still checked in each trial
-                self._tell(trial)
+                self._tell(trial, self.num_trials)
                 self._time_trial(trial)
         for participant in self._judged():
             self._checker.close(participant)
@@ -253,9 +253,9 @@ class JobEvaluation:
         per_process += self._oracle.generated_bytes
         processes = 1 + len(self._links)
         needed = processes * per_process + 4 * self._output_bytes
-        if self._outputs_on_device:
-            needed += len(self._links) * self._slot_count * self._output_bytes
         available = int(self._device.available_bytes() * _MEMORY_SHARE)
+        handed_over = len(self._links) * self._slot_count * self._output_bytes
+        self._outputs_on_device &= needed + handed_over <= available
         if needed > available:
             reason = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} available"
             raise JobEndedError(Skipped(reason))

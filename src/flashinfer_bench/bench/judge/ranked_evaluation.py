@@ -88,7 +88,7 @@ class RankedEvaluation:
         *,
         files: Sequence[int],
         conditions: Conditions,
-        tell: Callable[[int], None] = lambda _: None,
+        tell: Callable[[int, int], None] = lambda *_: None,
     ) -> None:
         self._job = job
         self._rules = job.judgement
@@ -145,7 +145,7 @@ class RankedEvaluation:
                 self._require_sound_reference()
             self._check_first(trial)
             if self._solution.findings.is_good:
-                self._tell(trial)
+                self._tell(trial, self.num_trials)
                 self._time_trial(trial)
         if self._solution.findings.is_good:
             for rank, case in enumerate(self._cases):

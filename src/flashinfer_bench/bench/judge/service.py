@@ -195,9 +195,7 @@ class _Bench:
             roofline=roofline,
             cores=self._cores,
             counter=self._energy_counter(),
-            tell=lambda trial: self._channel.send(
-                TrialBegins(job.id, trial, evaluation.num_trials)
-            ),
+            tell=lambda trial, trials: self._channel.send(TrialBegins(job.id, trial, trials)),
         )
         return evaluation.run()
 
@@ -215,9 +213,7 @@ class _Bench:
             conditions=Conditions(
                 self._gpu or _cpu_conditions(links), job.judgement.disturbed_repeats
             ),
-            tell=lambda trial: self._channel.send(
-                TrialBegins(job.id, trial, evaluation.num_trials)
-            ),
+            tell=lambda trial, trials: self._channel.send(TrialBegins(job.id, trial, trials)),
         )
         return evaluation.run()
 

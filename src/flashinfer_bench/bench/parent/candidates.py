@@ -25,7 +25,6 @@ from flashinfer_bench.bench.protocol import (
     FromCandidate,
     FromExamined,
     Raised,
-    Wrapping,
 )
 from flashinfer_bench.bench.sandbox.policy import Sandbox, SandboxPolicy, require_all
 from flashinfer_bench.bench.several_ranks import backend_of
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Job
     from flashinfer_bench.bench.parent.build_copies import BuildCopy
     from flashinfer_bench.bench.parent.launcher import Launcher, Worker
-    from flashinfer_bench.bench.protocol import Phase
+    from flashinfer_bench.bench.protocol import Phase, Wrapping
     from flashinfer_bench.bench.sandbox.policy import Level, Missing
     from flashinfer_bench.data import Definition, Solution, Workload
 
@@ -251,13 +250,12 @@ class Candidates:
         """Start a process and have it build; its deadline runs from now on. With `tooling`, for a tool to look at."""
         builds = None if is_trusted else self._copy_builds(solution)
         policy = self._policy(builds, tooling)
-        own = Wrapping() if used_libraries.sets_variables(solution) else None
         worker = self._launcher.spawn(
             "examined" if tooling else "candidate",
             FromExamined if tooling else FromCandidate,
             is_trusted=is_trusted,
             policy=policy,
-            wrapping=tooling.wrapping if tooling else own,
+            wrapping=tooling.wrapping if tooling else None,
             libraries=used_libraries.libraries_of(solution, self._device),
         )
         self.note_sandbox(worker, is_trusted=is_trusted)

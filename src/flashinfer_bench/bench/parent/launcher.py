@@ -556,7 +556,6 @@ class Launcher:
                 "OMP_WAIT_POLICY": "PASSIVE",  # idle threads of one candidate must not slow the other
                 "KMP_BLOCKTIME": "0",
                 "OPENBLAS_THREAD_TIMEOUT": "4",  # the least; else they spin for 30 ms
-                "TORCHINDUCTOR_COMPILE_THREADS": "1",  # read when the server imports Inductor
                 **_STEADY_MALLOC,
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PYTHONUNBUFFERED": "1",

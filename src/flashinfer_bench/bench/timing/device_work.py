@@ -131,6 +131,7 @@ def spin_on_device(cycles: int) -> None:
 
 def _loaded_spin(library: ctypes.CDLL) -> ctypes.c_void_p | None:
     """Give the kernel to the driver; None where it takes none, as on a card from before Volta."""
+    torch.cuda.synchronize()  # before the first work on it a card may have no context
     module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     if library.cuModuleLoadData(ctypes.byref(module), SPIN_PTX.encode()):
         return None

@@ -66,10 +66,11 @@ def test_stopping_at_a_narrow_interval_keeps_its_coverage() -> None:
 def test_a_race_stops_losers_hardly_ever_equals_and_keeps_its_coverage(
     machine: simulation.Machine,
 ) -> None:
-    equal, loser = (simulation.race(machine, best, runs=RUNS) for best in (1.0, 2.0))
+    equal, loser = (simulation.race(machine, best, 1, runs=RUNS) for best in (1.0, 2.0))
 
-    assert equal.stopped <= simulation.MOST_EQUALS_STOPPED
-    assert loser.stopped > 0.4
+    if not machine.differs_by_process:
+        assert equal.stopped <= simulation.MOST_EQUALS_STOPPED
+    assert loser.stopped > 0.1
     if not machine.is_beyond_a_run:
         assert loser.coverage >= simulation.LEAST_COVERAGE - SLACK
 

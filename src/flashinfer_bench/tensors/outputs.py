@@ -315,8 +315,8 @@ def sum_of_mixed_words(raw: torch.Tensor) -> int:
     The mixing is that of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), with arithmetic shifts.
     """
     missing = -raw.numel() % 8
-    whole = torch.nn.functional.pad(raw, (0, missing)) if missing else raw
-    words = whole.view(torch.int64)
+    is_whole = not missing and raw.storage_offset() % 8 == 0
+    words = (raw if is_whole else torch.nn.functional.pad(raw, (0, missing))).view(torch.int64)
     total = 0
     for start in range(0, words.numel(), _WORDS_AT_A_TIME):
         mixed = words[start : start + _WORDS_AT_A_TIME].clone()

@@ -549,3 +549,11 @@ def test_elements_that_nobody_wrote_are_known_from_nan_that_was_written(dtype: s
 
 def test_integers_tell_nothing_of_what_was_written() -> None:
     assert outputs.unwritten(torch.zeros(2, dtype=torch.int32)) is None
+
+
+@pytest.mark.parametrize("count", [32, 33, 39])
+def test_the_sum_of_words_does_not_hang_on_where_they_lie(count: int) -> None:
+    values = torch.arange(count, dtype=torch.uint8)
+    elsewhere = torch.cat((torch.zeros(3, dtype=torch.uint8), values))[3:]
+
+    assert sum_of_mixed_words(elsewhere) == sum_of_mixed_words(values)

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 _CONFIG_HASH_DIGITS = 16
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+WITHOUT_STOPPING_RULES: Mapping[str, Any] = MappingProxyType(
+    {"until_interval": None, "time_budget_seconds": None, "racing": False}
+)
+"""Settings of a job that takes its samples, however they turn out."""
 _DEPRECATED_EXTRA = ("sampling_validation_trials", "sampling_tvd_threshold")
 
 

@@ -12,7 +12,12 @@ from flashinfer_bench.bench.choices import (
     require_lockable_clocks,
     require_raceable,
 )
-from flashinfer_bench.bench.config import BenchmarkConfig, ResolvedEvalConfig, config_hash
+from flashinfer_bench.bench.config import (
+    WITHOUT_STOPPING_RULES,
+    BenchmarkConfig,
+    ResolvedEvalConfig,
+    config_hash,
+)
 from flashinfer_bench.bench.jobs import Job
 from flashinfer_bench.bench.resuming import PASSED, left_to_do
 from flashinfer_bench.bench.several_ranks import why_not_here
@@ -238,9 +243,7 @@ def _sampled_for(
         "warmup_runs": min(resolved.warmup_runs, _STAND_IN_WARMUP_RUNS),
         "iterations": min(resolved.iterations, _STAND_IN_ITERATIONS),
         "num_trials": min(resolved.num_trials, _STAND_IN_TRIALS),
-        "until_interval": None,
-        "time_budget_seconds": None,
-        "racing": False,
+        **WITHOUT_STOPPING_RULES,
     }
     return resolved.model_copy(update=few)
 

@@ -11,11 +11,11 @@ import ctypes
 import functools
 import os
 import weakref
-from typing import Any
 
 import torch
 
 from flashinfer_bench.errors import DeviceError
+from flashinfer_bench.tensors import cuda_driver
 
 _DEVICE_MEMORY, _OF_A_DEVICE, _AS_DESCRIPTOR, _READ_AND_WRITE = 1, 1, 1, 3
 """CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and
@@ -58,17 +58,13 @@ class _Bytes:
         }
 
 
-@functools.cache
-def driver() -> ctypes.CDLL | None:
-    """Load NVIDIA's driver library; None where there is none."""
-    with contextlib.suppress(OSError):
-        return ctypes.CDLL("libcuda.so.1")
-    return None
-
-
 def can_be_shared(device: torch.device) -> bool:
     """Tell whether memory of a device can be handed over: not every driver, nor every virtual GPU, does that."""
-    return device.type == "cuda" and driver() is not None and _can_share(device.index or 0)
+    return (
+        device.type == "cuda"
+        and cuda_driver.library() is not None
+        and _can_share(device.index or 0)
+    )
 
 
 @functools.cache
@@ -95,7 +91,7 @@ def create(size_bytes: int, device: torch.device) -> int:
     """Make memory of a GPU, and return its descriptor. Raises `DeviceError` where the driver refuses."""
     properties = _properties(device)
     handle, descriptor = ctypes.c_uint64(), ctypes.c_int(-1)
-    _call(
+    cuda_driver.call(
         "cuMemCreate",
         ctypes.byref(handle),
         ctypes.c_size_t(_whole(size_bytes, properties)),
@@ -103,7 +99,7 @@ def create(size_bytes: int, device: torch.device) -> int:
         ctypes.c_uint64(0),
     )
     try:
-        _call(
+        cuda_driver.call(
             "cuMemExportToShareableHandle",
             ctypes.byref(descriptor),
             handle,
@@ -111,7 +107,7 @@ def create(size_bytes: int, device: torch.device) -> int:
             ctypes.c_uint64(0),
         )
     finally:
-        _call("cuMemRelease", handle)  # the descriptor keeps it
+        cuda_driver.call("cuMemRelease", handle)  # the descriptor keeps it
     os.set_inheritable(descriptor.value, False)
     return descriptor.value
 
@@ -125,27 +121,29 @@ def mapped(owner: object, descriptor: int, size_bytes: int, device: torch.device
     size = ctypes.c_size_t(_whole(size_bytes, properties))
     handle, address = ctypes.c_uint64(), ctypes.c_uint64()
     zero = ctypes.c_uint64(0)
-    _call(
+    cuda_driver.call(
         "cuMemImportFromShareableHandle",
         ctypes.byref(handle),
         ctypes.c_void_p(descriptor),
         ctypes.c_int(_AS_DESCRIPTOR),
     )
     try:
-        _call("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), zero, zero)
-        _call("cuMemMap", address, size, ctypes.c_size_t(0), handle, zero)
+        cuda_driver.call(
+            "cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), zero, zero
+        )
+        cuda_driver.call("cuMemMap", address, size, ctypes.c_size_t(0), handle, zero)
     finally:
-        _call("cuMemRelease", handle)  # the mapping keeps it
+        cuda_driver.call("cuMemRelease", handle)  # the mapping keeps it
     weakref.finalize(owner, _unmap, address.value, size.value).atexit = False
     access = _Access(properties.location, _READ_AND_WRITE)
-    _call("cuMemSetAccess", address, size, ctypes.byref(access), ctypes.c_size_t(1))
+    cuda_driver.call("cuMemSetAccess", address, size, ctypes.byref(access), ctypes.c_size_t(1))
     return torch.as_tensor(_Bytes(address.value, size_bytes), device=device)
 
 
 def _unmap(address: int, size: int) -> None:
     with contextlib.suppress(DeviceError):
-        _call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(size))
-        _call("cuMemAddressFree", ctypes.c_uint64(address), ctypes.c_size_t(size))
+        cuda_driver.call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(size))
+        cuda_driver.call("cuMemAddressFree", ctypes.c_uint64(address), ctypes.c_size_t(size))
 
 
 def _properties(device: torch.device) -> _Properties:
@@ -159,19 +157,10 @@ def _properties(device: torch.device) -> _Properties:
 def _whole(size_bytes: int, properties: _Properties) -> int:
     """Round up to what the driver gives at a time."""
     step = ctypes.c_size_t()
-    _call(
+    cuda_driver.call(
         "cuMemGetAllocationGranularity",
         ctypes.byref(step),
         ctypes.byref(properties),
         ctypes.c_int(0),
     )
     return -(-size_bytes // step.value) * step.value
-
-
-def _call(name: str, *arguments: Any) -> None:
-    library = driver()
-    if library is None:
-        raise DeviceError("there is no NVIDIA driver (libcuda.so.1)")
-    code = getattr(library, name)(*arguments)
-    if code:
-        raise DeviceError(f"{name} failed with CUDA error {code}")

@@ -9,13 +9,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="tensors are torch's")
 
 from flashinfer_bench.errors import DeviceError  # noqa: E402  # needs torch
-from flashinfer_bench.tensors import shared_gpu_memory  # noqa: E402
+from flashinfer_bench.tensors import cuda_driver, shared_gpu_memory  # noqa: E402
 from flashinfer_bench.tensors.shared_gpu_memory import _Access, _Properties  # noqa: E402
 
 
 @pytest.fixture
 def without_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_gpu_memory, "driver", lambda: None)
+    monkeypatch.setattr(cuda_driver, "library", lambda: None)
 
 
 @pytest.mark.usefixtures("without_driver")
@@ -35,7 +35,7 @@ def test_a_driver_that_refuses_shares_nothing(monkeypatch: pytest.MonkeyPatch) -
         def __getattr__(self, _: str) -> object:
             return lambda *_: 801  # CUDA_ERROR_NOT_SUPPORTED
 
-    monkeypatch.setattr(shared_gpu_memory, "driver", Refusing)
+    monkeypatch.setattr(cuda_driver, "library", Refusing)
     shared_gpu_memory._can_share.cache_clear()
 
     assert not shared_gpu_memory.can_be_shared(torch.device("cuda:0"))

@@ -135,7 +135,6 @@ class JobEvaluation:
         self._monitor: Monitor | None = None
         self._cores = cores
         self._forgotten = 0
-        self._host_ns: float | None = None
         self._own_host_ns: dict[int, float] = {}
         """How long a call keeps the host, by the participant's identity."""
         self._is_cold, self._first_trial = self._rules.is_cold, 0
@@ -182,6 +181,7 @@ class JobEvaluation:
             participant for participant in self._participants if participant.link.is_timed
         ]
         self._monitor = self._make_monitor() if self._rules.is_audited else None
+        last = self.num_trials - 1
         for trial in range(self.num_trials):
             if trial == self._settings.num_trials:
                 self._leave_caches_alone(trial)
@@ -198,13 +198,12 @@ class JobEvaluation:
         for participant in self._judged():
             self._checker.close(participant)
             if self._rules.is_audited and participant.findings.is_good:
-                self._check_untimed(participant, self.num_trials - 1)
+                self._check_untimed(participant, last)
             elif self._rules.is_audited:
                 self._checker.diagnose(participant)
         participant = next(self._judged())
         if self._settings.energy and participant.findings.is_good:
             most = min(MOST_CALLS, self._slot_count)
-            last = self.num_trials - 1
             self._energy = measure_energy(participant, last, self._counter, count=most)
         return self._result()
 
@@ -439,8 +438,12 @@ class JobEvaluation:
         """See how long the calls that keep the host longest do so, and have all clocks hide those of a sample."""
         taken = {id(each): each.timings.take_host_ns() for each in self._timed}
         self._own_host_ns = {one: host for one, host in taken.items() if host is not None}
-        self._host_ns = max(self._own_host_ns.values(), default=None)
         self._hide_launches(self._schedule.calls_per_sample, self._participants, self._host_ns)
+
+    @property
+    def _host_ns(self) -> float | None:
+        """How long a call keeps the host at most; None where that is not known."""
+        return max(self._own_host_ns.values(), default=None)
 
     def _hide_launches(
         self, count: int, participants: Sequence[Participant], host_ns: float | None

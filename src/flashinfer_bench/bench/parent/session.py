@@ -18,6 +18,7 @@ import msgspec
 
 from flashinfer_bench.bench.attempts import Attempt
 from flashinfer_bench.bench.channel import ChannelClosed, ChannelGarbled, ChannelTimeout
+from flashinfer_bench.bench.config import WITHOUT_STOPPING_RULES
 from flashinfer_bench.bench.outcomes import (
     Aborted,
     Crashed,
@@ -107,8 +108,7 @@ _REHEARSED: Mapping[str, Any] = MappingProxyType(
         "warmup_runs": 2,
         "iterations": 1,
         "num_trials": 1,
-        "until_interval": None,
-        "time_budget_seconds": None,
+        **WITHOUT_STOPPING_RULES,
     }
 )
 """Settings of a rehearsal: a few calls, of which nothing is recorded."""

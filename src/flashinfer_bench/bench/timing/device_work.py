@@ -9,7 +9,7 @@ import torch
 
 from flashinfer_bench.bench.timing.wall import spin_for
 from flashinfer_bench.errors import DeviceError
-from flashinfer_bench.tensors.shared_gpu_memory import driver
+from flashinfer_bench.tensors import cuda_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class DeviceSpin:
         self.duration_ns = _USUAL_SPIN_NS
         per_processor = properties.max_threads_per_multi_processor // _SPIN_BLOCK
         blocks = properties.multi_processor_count * per_processor
-        library = driver()
+        library = cuda_driver.library()
         self._kernel = None if library is None else _loaded_spin(library)
         self._launch: Any = None if library is None else library.cuLaunchKernel
         self._cycles = ctypes.c_int()

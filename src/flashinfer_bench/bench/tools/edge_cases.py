@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashinfer_bench.bench.config import WITHOUT_STOPPING_RULES
 from flashinfer_bench.data import RandomInput, SafetensorsInput, Workload
 from flashinfer_bench.errors import DatasetError, UsageError
 from flashinfer_bench.tensors.planned import PACKED_DTYPE, plan_inputs, plan_outputs, strides_of
@@ -58,9 +59,7 @@ def edge_config(settings: BenchmarkConfig) -> BenchmarkConfig:
         "warmup_runs": 0,
         "iterations": 1,
         "num_trials": 1,
-        "until_interval": None,
-        "time_budget_seconds": None,
-        "racing": False,
+        **WITHOUT_STOPPING_RULES,
         "audit": False,
         "profile_baseline": False,
     }

@@ -70,7 +70,7 @@ def test_a_race_stops_losers_hardly_ever_equals_and_keeps_its_coverage(
 
     if not machine.differs_by_process:
         assert equal.stopped <= simulation.MOST_EQUALS_STOPPED
-    assert loser.stopped > 0.1
+    assert loser.stopped > (0.2 if machine.name in ("bursts on one", "on and off") else 0.9)
     if not machine.is_beyond_a_run:
         assert loser.coverage >= simulation.LEAST_COVERAGE - SLACK
 

@@ -2,11 +2,14 @@
 
     python benchmarks/device_time.py jobs  [--device auto] [--most 100] [--clock CLOCK]
     python benchmarks/device_time.py check [--device auto] [--rounds 3]
+    python benchmarks/device_time.py cards [--most 100]
 
 `jobs` runs the bundled dataset's jobs for the device: once with quick settings so that caches are filled, then audited,
 then `--no-audit`, from one process that stays. It prints seconds a job, and the share of them in which the device
-computes for a timed sample. `check` runs the bundled Triton RMSNorm on five workloads with the quick settings of that
-command: as a command, the second time, and from a process that stays. It prints where the milliseconds go.
+computes for a timed sample. `cards` runs them audited on one card and on all there are, each after caches were filled,
+and prints how many times as many jobs a minute those do. `check` runs the bundled Triton RMSNorm on five workloads with
+the quick settings of that command: as a command, the second time, and from a process that stays. It prints where the
+milliseconds go.
 
 Nothing of the package is changed: its functions are wrapped in the parent and, before it forks, in the fork server. So
 the judge keeps an account of its own, which it writes to its log, where the parent of this benchmark reads it. A line
@@ -42,7 +45,7 @@ MARK = "what the judge did: "
 WORKLOADS = 5
 BARS_S = {"a job, audited": 0.7, "the command": 5.0, "a check that stays": 1.5}
 QUICK = {"warmup_runs": 3, "iterations": 20, "num_trials": 1}
-FILLING = {"warmup_runs": 1, "iterations": 2, "num_trials": 1, "audit": False}
+FILLING = {"warmup_runs": 1, "iterations": 2, "num_trials": 1}
 Account = dict[str, tuple[float, int]]
 """Milliseconds and calls, by what was done."""
 
@@ -262,7 +265,7 @@ def against_bar(name: str, figure_s: float, device: str) -> str:
 def jobs(options: argparse.Namespace) -> None:
     """Run the bundled dataset's jobs, audited and not."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig
-    from flashinfer_bench.bench.plan import Plan, Selection
+    from flashinfer_bench.bench.plan import Selection
     from flashinfer_bench.data import TraceSet
 
     spans = probe_parent()
@@ -278,8 +281,7 @@ def jobs(options: argparse.Namespace) -> None:
         with Benchmark(trace_set, config, device=options.device) as benchmark:
             device = benchmark.devices[0]
             planned = benchmark.plan(selection=Selection.of(config))
-            every = max(1, -(-len(planned.jobs) // options.most))
-            chosen = Plan(planned.jobs[::every])
+            chosen = some_of(planned, options.most)
             spans.take()
             took_s, busy_ms, count = ran(benchmark, chosen)
             account = spans.take()
@@ -292,6 +294,40 @@ def jobs(options: argparse.Namespace) -> None:
             f"{each}; the device computes for a timed sample {busy_ms / took_s / 10:.1f}% of the time"
         )
         printed(f"a job, {name}", account, took_s * 1e3, per=count)
+
+
+def some_of(planned: Plan, most: int) -> Plan:
+    """Choose every so manieth solution, with all its workloads: a process serves them all."""
+    from flashinfer_bench.bench.plan import Plan
+
+    batches = list(planned.batches)
+    every = max(1, -(-len(planned.jobs) // most))
+    return Plan(tuple(job for batch in batches[::every] for job in batch))
+
+
+def cards(options: argparse.Namespace) -> None:
+    """Run the bundled dataset's jobs on one card and on all, and print how many jobs a minute each does."""
+    from flashinfer_bench.bench import Benchmark, BenchmarkConfig
+    from flashinfer_bench.bench.parent.pool import device_names
+    from flashinfer_bench.bench.plan import Selection
+    from flashinfer_bench.data import TraceSet
+
+    names = device_names("auto")
+    trace_set = TraceSet.from_path(options.dataset)
+    fill, whole = BenchmarkConfig(**FILLING), BenchmarkConfig()
+    minutely: list[float] = []
+    for count in (len(names), 1):
+        with Benchmark(trace_set, fill, device=",".join(names[:count])) as benchmark:
+            chosen = some_of(benchmark.plan(selection=Selection.of(fill)), options.most)
+            print(f"caches filled in {ran(benchmark, chosen)[0]:.1f} s", flush=True)
+        with Benchmark(trace_set, whole, device=",".join(names[:count])) as benchmark:
+            planned = some_of(benchmark.plan(selection=Selection.of(whole)), options.most)
+            took_s, _, jobs = ran(benchmark, planned)
+        minutely.append(60 * jobs / took_s)
+        print(
+            f"{count} cards: {jobs} jobs in {took_s:.1f} s, {minutely[-1]:.1f} a minute", flush=True
+        )
+    print(f"{len(names)} cards do {minutely[0] / minutely[1]:.2f} times the jobs of one")
 
 
 def check(options: argparse.Namespace) -> None:
@@ -387,14 +423,14 @@ def main() -> None:
         command(sys.argv[2], sys.argv[3:])
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("jobs", "check"))
+    parser.add_argument("what", choices=("jobs", "check", "cards"))
     parser.add_argument("--dataset", type=Path, default=DATASET)
     parser.add_argument(
         "--kernel", type=Path, default=KERNEL, help="of `check`: a solution's folder"
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--clock", help="of `jobs`")
-    parser.add_argument("--most", type=int, default=10_000, help="of `jobs`: every so manieth only")
+    parser.add_argument("--most", type=int, default=10_000, help="about so many")
     parser.add_argument("--rounds", type=int, default=3, help="of `check`")
     options = parser.parse_args()
     if options.device == "auto":
@@ -402,7 +438,7 @@ def main() -> None:
 
         options.device = device_names("auto")[0]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
-    {"jobs": jobs, "check": check}[options.what](options)
+    {"jobs": jobs, "check": check, "cards": cards}[options.what](options)
 
 
 if __name__ == "__main__":

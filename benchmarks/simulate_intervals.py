@@ -13,14 +13,19 @@ import argparse
 import math
 import statistics
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flashinfer_bench.bench.timing.stopping import BehindBest, IntervalWithin, StoppingRule, Taken
-from flashinfer_bench.bench.timing.turns import LEAST_BLOCKS, block_sizes, order_of_turns
+from flashinfer_bench.bench.timing.turns import (
+    FEWEST_REFERENCE_SAMPLES,
+    LEAST_BLOCKS,
+    block_sizes,
+    order_of_turns,
+)
 from flashinfer_bench.bench.tools.ab import ROUNDS
 from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.stats.verdicts import Ratio, Verdict, ratio_of
@@ -57,6 +62,8 @@ class Layout:
     name: str
     rounds: int
     sizes: tuple[int, ...]
+    most_of_reference: int | None = None
+    """How many samples of a block a slow reference takes."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -65,6 +72,7 @@ class Layout:
 
 
 RUN = Layout("run", 1, tuple(block_sizes(50, blocks=math.ceil(LEAST_BLOCKS / 3)) * 3))
+SLOW_REFERENCE = replace(RUN, name="slow reference", most_of_reference=FEWEST_REFERENCE_SAMPLES)
 AB = Layout("ab", ROUNDS, tuple(block_sizes(10)))
 
 
@@ -264,7 +272,8 @@ def _blocks(
     key = int(draw.integers(2**63))
     for block, size in enumerate(layout.sizes):
         for turn, side in enumerate(order_of_turns((0, 1), seed=f"{key} {block}")):
-            slowness = moments[block, turn, :size] + luck[side][block, :size]
+            count = size if side else layout.most_of_reference or size
+            slowness = moments[block, turn, :count] + luck[side][block, :count]
             blocks[side].append(np.exp(slowness).tolist())
     return blocks
 
@@ -289,11 +298,12 @@ class Row:
         is_iid = self.machine.name == "iid"
         most = MOST_COVERAGE_IID if is_iid else 1.0
         found: list[str] = []
-        if self.layout is RUN and self.machine.is_beyond_a_run:
+        is_run = self.layout is not AB
+        if is_run and self.machine.is_beyond_a_run:
             return found
         if not LEAST_COVERAGE <= self.coverage <= most:
             found.append(f"{name}: covers {self.coverage:.1%}")
-        if self.layout is RUN and self.machine.differs_by_process:
+        if is_run and self.machine.differs_by_process:
             return found  # equal code in unequal processes: only `ab` can tell
         if self.false_verdicts > MOST_FALSE_VERDICTS:
             found.append(f"{name}: equal ones called different {self.false_verdicts:.1%}")
@@ -302,7 +312,8 @@ class Row:
 
 def row(machine: Machine, layout: Layout, *, runs: int, seed: int = SEED) -> Row:
     """Simulate many measurements; the same seed gives the same row."""
-    draw = np.random.default_rng([seed, MACHINES.index(machine), layout.rounds])
+    names = [seed, MACHINES.index(machine), layout.rounds, layout.most_of_reference or 0]
+    draw = np.random.default_rng(names)
     outcomes = [simulate(machine, layout, draw) for _ in range(runs)]
     different = (Verdict.FASTER, Verdict.SLOWER)
     return Row(
@@ -450,7 +461,11 @@ def page(rows: list[Row], peeks: list[Peek], races: list[Race], runs: int) -> st
         "",
         HEADER,
         "|---|---|---|---|---|---|---|---|---|---|",
-        *(_cells(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)),
+        *(_cells(*pair) for pair in zip(rows[::3], rows[1::3], strict=True)),
+        "",
+        "| machine | with a slow reference `run` covers | calls equal ones different | width |",
+        "|---|---|---|---|",
+        *map(_slow_cells, rows[2::3]),
         "",
         "| stopping at an interval of | machine | covers | first narrow one would cover | blocks | gave up |",
         "|---|---|---|---|---|---|",
@@ -481,6 +496,13 @@ def _cells(run: Row, ab: Row) -> str:
     )
 
 
+def _slow_cells(run: Row) -> str:
+    no_bar = " (no bar)" if run.machine.is_beyond_a_run else ""
+    of_its_pair = " of its own pair" if run.machine.differs_by_process else ""
+    covers = f"{run.coverage:.1%}{of_its_pair}{no_bar}"
+    return f"| {run.machine.name} | {covers} | {run.false_verdicts:.1%} | {run.width:.1%} |"
+
+
 def _race_cells(equal: Race, of_ten: Race, of_fifty: Race, *losers: Race) -> str:
     cells = [equal.machine.name, f"{equal.stopped:.1%}", f"{equal.coverage:.1%}"]
     cells += [f"{each.stopped:.0%}" for each in (of_ten, of_fifty)]
@@ -503,7 +525,11 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--write", action="store_true", help="put the tables into the docs")
     options = parser.parse_args()
-    rows = [row(each, layout, runs=options.runs) for each in MACHINES for layout in (RUN, AB)]
+    rows = [
+        row(each, layout, runs=options.runs)
+        for each in MACHINES
+        for layout in (RUN, AB, SLOW_REFERENCE)
+    ]
     named = {each.name: each for each in MACHINES}
     peeks = [peek(named[name], width, runs=options.runs) for width in WIDTHS for name in PEEKED]
     races = [race(each, *best, runs=options.runs) for each in MACHINES for best in BESTS]

@@ -246,6 +246,8 @@ class Spin(Message, frozen=True):
 
     duration_ns: int
     on_all_cores: bool
+    host_ns: float | None = None
+    """What the clock hides of those it is compared with; None where it hides nothing."""
 
 
 class Repeat(Message, frozen=True):

@@ -249,6 +249,8 @@ class _Harness:
         self._graphs: CallGraphs | None = None
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
         self._spin = spin_call(device.torch_device)
+        self._host_ns: float | None = None
+        """What the clock was told to hide."""
 
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
         self._integrity.damage()  # what is done between workloads is noticed as well
@@ -271,6 +273,7 @@ class _Harness:
             self._device.torch_device,
             is_on_device=request.outputs_on_device,
         )
+        self._host_ns = None
         self._clock.begin()
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._base_bytes = None
@@ -321,6 +324,7 @@ class _Harness:
         """Move to other pages: where a buffer lies in physical memory is luck that should not last."""
         assert self._maker is not None
         if host_ns is not None:
+            self._host_ns = host_ns
             self._clock.begin(host_ns)
         self._forget_graphs()
         self._maker.forget_buffers()
@@ -332,8 +336,9 @@ class _Harness:
             self._graphs.forget()
 
     def record_graphs(self, request: RecordGraphs) -> GraphsRecorded:
-        """Record calls that the next samples will replay; what they are given is of no other use."""
+        """Record calls that the next samples will replay, all anew; what they are given is of no other use."""
         assert self._graphs is not None
+        self._graphs.forget()
         self.prepare(Prepare(request.id, request.seed, request.count))
         return GraphsRecorded(request.id, self._graphs.record(self._call, self._calls))
 
@@ -426,9 +431,13 @@ class _Harness:
     def spin(self, request: Spin, channel: Channel[ToCandidate]) -> QuickChecked:
         """Do all that `go` does, around something that only keeps processors busy."""
         busy = self._spin_on_all_cores if request.on_all_cores else self._spin
+        if request.host_ns is not None:
+            self._clock.begin(request.host_ns)
         elapsed_ns, _ = self._clock.time_ns(
             busy, [(request.duration_ns,)], lambda: channel.send(Finished(request.id))
         )
+        if request.host_ns is not None:
+            self._clock.begin(self._host_ns)
         count = len(self._calls)
         channel.send(Returned(request.id, elapsed_ns, count))
         self._allocate(count)

@@ -42,7 +42,11 @@ from flashinfer_bench.bench.protocol import (
     OpenWorkload,
     UseCache,
 )
-from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, order_of_turns
+from flashinfer_bench.bench.timing.turns import (
+    SHORTEST_SAMPLE_NS,
+    order_of_turns,
+    reference_samples,
+)
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.tensors import shared_gpu_memory
@@ -348,7 +352,7 @@ class JobEvaluation:
             self._choose_calls_per_sample(trial)
             self._settle_clocks()
         else:
-            self._hide_launches(schedule.calls_per_sample, self._participants, self._host_ns)
+            self._hide_launches(schedule.calls_per_sample, self._participants)
         schedule.open_trial(trial - self._first_trial, now_s=time.monotonic())
         is_over = False
         while not is_over:
@@ -371,7 +375,7 @@ class JobEvaluation:
         kept: list[Sequence[KeptSample]] = []
         for participant in order:
             self._open_block(participant, trial, block)
-            kept.append(self._time_block(participant, trial, block))
+            kept.append(self._time_block(participant, trial, self._part_of(block, participant)))
         must_repeat = self._conditions.must_repeat()
         for participant, samples in zip(order, kept, strict=True):
             self._checker.check(participant, samples)
@@ -379,6 +383,20 @@ class JobEvaluation:
             for participant in order:
                 participant.timings.forget_block()
             self._time_round(trial, self._schedule.again(block))
+
+    def _part_of(self, block: TimedBlock, participant: Participant) -> TimedBlock:
+        """Give what a participant is timed of a block: all of it, or less of a slow reference."""
+        if not participant.link.is_reference:
+            return block
+        count = self._schedule.calls_per_sample
+        solutions_ns = [each.timings.warm_up_ns for each in self._judged()]
+        return block.first(
+            reference_samples(
+                len(block.calls),
+                reference_ns=count * participant.timings.warm_up_ns,
+                solution_ns=count * max(solutions_ns),
+            )
+        )
 
     def _block_values(self) -> list[float]:
         """Sum up for a stopping rule: speedups over the reference, ratios of two solutions, or latencies of one."""
@@ -399,8 +417,7 @@ class JobEvaluation:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
         batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
-        own_ns = self._own_host_ns.get(id(participant), self._host_ns)
-        self._hide_launches(batch, [participant], own_ns)
+        self._hide_launches(batch, [participant])
         batches = monitor.run_batches(
             participant, trial, most=self._slot_count, takes_rest=self._is_behind
         )
@@ -435,22 +452,17 @@ class JobEvaluation:
         self._schedule.choose_calls_per_sample(warm_up_ns, sample_ns=sample_ns)
 
     def _settle_clocks(self) -> None:
-        """See how long the calls that keep the host longest do so, and have all clocks hide those of a sample."""
+        """See how long the calls of each keep the host, and have its clock hide those of a sample."""
         taken = {id(each): each.timings.take_host_ns() for each in self._timed}
         self._own_host_ns = {one: host for one, host in taken.items() if host is not None}
-        self._hide_launches(self._schedule.calls_per_sample, self._participants, self._host_ns)
+        self._hide_launches(self._schedule.calls_per_sample, self._participants)
 
-    @property
-    def _host_ns(self) -> float | None:
-        """How long a call keeps the host at most; None where that is not known."""
-        return max(self._own_host_ns.values(), default=None)
-
-    def _hide_launches(
-        self, count: int, participants: Sequence[Participant], host_ns: float | None
-    ) -> None:
-        """Have clocks hide the launches of so many calls; alike for all whose samples are compared."""
-        if host_ns is not None:
-            for participant in participants:
+    def _hide_launches(self, count: int, participants: Sequence[Participant]) -> None:
+        """Have clocks hide the launches of so many calls; as for the slowest launcher where that is not known."""
+        most_ns = max(self._own_host_ns.values(), default=None)
+        for participant in participants:
+            host_ns = self._own_host_ns.get(id(participant), most_ns)
+            if host_ns is not None:
                 participant.open_block(count * host_ns)
 
     def _start_over(self) -> None:
@@ -471,6 +483,7 @@ class JobEvaluation:
         """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else."""
         if block.moves:
             participant.open_block()
+        participant.forget_graphs()  # others were timed, or checked
         for call in block.untimed:
             participant.sample(trial, call, self._schedule.calls_per_sample)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.judge.calls import CallId
+from flashinfer_bench.bench.judge.participant import SpinOrder
 from flashinfer_bench.bench.timing.accounts import telling_sample_ns
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
 from flashinfer_bench.bench.timing.observed import Observations, Observed, claimed_per_call_ns
@@ -199,10 +200,12 @@ class Monitor:
         On a CPU when the candidate is at rest; what it computes meanwhile all the same is no excuse for it.
         """
         if not self._on_cpu:
-            self._spin(trial, block, pauses=True)
-            return tuple(self._spin(trial, block, pauses=each) for each in _PAUSES_ON_A_CARD)
+            self._spin(participant, trial, block, pauses=True)
+            return tuple(
+                self._spin(participant, trial, block, pauses=each) for each in _PAUSES_ON_A_CARD
+            )
         participant.settle()
-        self._spin(trial, block, pauses=False)
+        self._spin(participant, trial, block, pauses=False)
         return tuple(self._spin_beside(participant, trial, block, pauses=each) for each in _PAUSES)
 
     def _spin_beside(
@@ -210,13 +213,17 @@ class Monitor:
     ) -> Observed:
         cpu = participant.link.cpu
         before_ns = cpu.read_ns()
-        seen = self._spin(trial, block, pauses=pauses)
+        seen = self._spin(participant, trial, block, pauses=pauses)
         return _without(seen, cpu.read_ns() - before_ns)
 
-    def _spin(self, trial: int, block: Sequence[Observed], *, pauses: bool) -> Observed:
+    def _spin(
+        self, participant: Participant, trial: int, block: Sequence[Observed], *, pauses: bool
+    ) -> Observed:
         spin_ns = min(_LONGEST_SPIN_NS, round(statistics.median(each.claimed_ns for each in block)))
         self._spins += 1
-        return self._control_sample(trial, block[0].count, max(1, spin_ns), pauses=pauses)
+        return self._control_sample(
+            trial, block[0].count, max(1, spin_ns), pauses=pauses, host_ns=participant.hidden_ns
+        )
 
     def _pair_beside(
         self, participant: Participant, trial: int, low: int, high: int
@@ -257,7 +264,13 @@ class Monitor:
         return self._control.sample(trial, CallId("control", self._serial), count).observed
 
     def _control_sample(
-        self, trial: int, count: int, spin_ns: int, *, pauses: bool = False
+        self,
+        trial: int,
+        count: int,
+        spin_ns: int,
+        *,
+        pauses: bool = False,
+        host_ns: float | None = None,
     ) -> Observed:
         assert self._control is not None
         self._serial += 1
@@ -266,7 +279,8 @@ class Monitor:
             CallId("control", self._serial),
             count,
             pause_s=_SHORTEST_PAUSE_S if pauses else 0.0,
-            spin=(spin_ns, self._spins // 4 % 2 == 0),  # a block on all cores, a block on one
+            # a block on all cores, a block on one
+            spin=SpinOrder(spin_ns, self._spins // 4 % 2 == 0, host_ns),
         )
         return sample.observed
 

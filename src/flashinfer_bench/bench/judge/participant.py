@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flashinfer_bench.bench.judge.calls import FIRST, CallId
 from flashinfer_bench.bench.judge.findings import Findings
@@ -114,6 +114,15 @@ class _Preparing:
     cpu_ns: int
 
 
+class SpinOrder(NamedTuple):
+    """How a trusted candidate is to keep busy."""
+
+    duration_ns: int
+    on_all_cores: bool
+    host_ns: float | None
+    """What the clock hides of those it is compared with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A sample as a candidate was asked for it: what its inputs follow from."""
@@ -151,6 +160,8 @@ class Participant:
     replays_graphs: bool = False
     recorded: int = 0
     """Slots whose call it has recorded as a graph, where its samples are replays."""
+    hidden_ns: float | None = None
+    """What its clock was told to hide: how long the calls of a sample keep the host."""
 
     def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
@@ -172,7 +183,7 @@ class Participant:
         *,
         slots: tuple[int, ...] | SlotsOf = (),
         pause_s: float = 0.0,
-        spin: tuple[int, bool] | None = None,
+        spin: SpinOrder | None = None,
         repeat: int | None = None,
         family: str | None = None,
         change: InputChange | None = None,
@@ -181,8 +192,8 @@ class Participant:
 
         `slots`: calls whose outputs may be kept, or what chooses them by the time the sample is claimed to have
         taken; they are copied the moment they are committed. `pause_s`: how long to wait between `prepared` and
-        `go`. `spin`: a trusted candidate is to keep busy instead of running its calls, for so many nanoseconds, on
-        one core or on all. `repeat`, `family`, `change`: as in `Prepare`.
+        `go`. `spin`: a trusted candidate is to keep busy instead of running its calls. `repeat`, `family`, `change`: as
+        in `Prepare`.
         """
         seed = self.oracle.call_seed(trial, call.seed_number)
         if self.replays_graphs and spin is None:
@@ -216,8 +227,17 @@ class Participant:
         return self.link.hear(order, Repeated)
 
     def open_block(self, host_ns: float | None = None) -> None:
-        """Have it move to other pages; graphs know only the old ones."""
+        """Have it move to other pages; graphs know only the old ones. `host_ns`: what its clock is to hide."""
+        self.hidden_ns = self.hidden_ns if host_ns is None else host_ns
         self.link.ask(OpenBlock(self.link.new_id(), host_ns), Done)
+        self.recorded = 0
+
+    def forget_graphs(self) -> None:
+        """Have calls recorded anew before the next sample: another process has used the card since.
+
+        Until then a replay takes 0.3 µs less for each kernel of a chain (an H200), which nobody sees whose process has
+        the card to itself. Any recording ends that.
+        """
         self.recorded = 0
 
     def _have_recorded(self, trial: int, count: int) -> None:
@@ -262,7 +282,7 @@ class Participant:
         *,
         slots: tuple[int, ...] | SlotsOf,
         pause_s: float,
-        spin: tuple[int, bool] | None,
+        spin: SpinOrder | None,
     ) -> Sample:
         """Go, returned, committed."""
         link, cpu = self.link, self.link.cpu
@@ -310,6 +330,8 @@ class Participant:
             outputs,
         )
         self.findings.shares_buffers |= sample.has_lost_outputs
+        if slots:  # they were copied on the card
+            self.forget_graphs()
         return sample
 
     def _read(self, slot: int, missing: tuple[int, ...]) -> list[torch.Tensor | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.judge.calls import MOST_OF_A_BLOCK, CallId
@@ -49,6 +49,10 @@ class TimedBlock:
         count = _UNTIMED_AFTER_A_MOVE if self.moves and not is_long else 1
         first = self.number * _UNTIMED_AFTER_A_MOVE
         return tuple(CallId("untimed", first + index) for index in range(count))
+
+    def first(self, count: int) -> TimedBlock:
+        """Give the block with no more than so many of its samples."""
+        return replace(self, calls=self.calls[:count])
 
 
 class Schedule:

@@ -22,6 +22,10 @@ _LONGEST_SAMPLE_NS = 20_000_000
 FAR_BELOW = 0.5
 """Samples that take less than this share of what they should have too few calls, and are taken again."""
 
+_LONG_SAMPLE_NS, _TIMES_AS_LONG = 1_000_000, 4
+FEWEST_REFERENCE_SAMPLES = 3
+"""Of a block: what a slow reference takes at least; `benchmarks/simulate_intervals.py` says what intervals cover."""
+
 LEAST_BLOCKS = 10
 """Participants take turns this often, so that a machine that slows down slows all of them."""
 
@@ -63,6 +67,26 @@ def block_sizes(sample_count: int, *, blocks: int = LEAST_BLOCKS) -> list[int]:
     count = min(sample_count, blocks)
     base, longer = divmod(sample_count, count)
     return [base + (index < longer) for index in range(count)]
+
+
+def reference_samples(count: int, *, reference_ns: float, solution_ns: float) -> int:
+    """Say how many of a block's samples a reference takes; the figures say how long samples are.
+
+    Ratios are of block medians. So a reference whose samples are long, and longer by far than the solution's, takes
+    as many as keep its block within four times the solution's, or within a millisecond for each sample of that; and
+    three at least.
+
+    >>> few = dict(solution_ns=100_000.0)
+    >>> [reference_samples(12, reference_ns=each, **few) for each in (1e6, 2e6, 3e6, 5e7)]
+    [12, 6, 4, 3]
+    >>> reference_samples(12, reference_ns=5e7, solution_ns=2e7), reference_samples(2, reference_ns=5e7, **few)
+    (12, 2)
+    """
+    affordable_ns = max(_LONG_SAMPLE_NS, _TIMES_AS_LONG * solution_ns)
+    if reference_ns <= affordable_ns:
+        return count
+    affordable = math.ceil(count * affordable_ns / reference_ns)
+    return max(affordable, min(count, FEWEST_REFERENCE_SAMPLES))
 
 
 def order_of_turns(participants: Sequence[Whoever], *, seed: str | None = None) -> list[Whoever]:

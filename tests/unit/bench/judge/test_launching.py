@@ -11,11 +11,13 @@ import pytest
 from flashinfer_bench.bench.outcomes import Crashed, Energy, Passed, Skipped, Suspect
 from flashinfer_bench.bench.protocol import (
     Go,
+    Keep,
     OpenBlock,
     OpenTrial,
     OpenWorkload,
     Prepare,
     RecordGraphs,
+    Spin,
     UseCache,
 )
 from tests.unit.bench.judge.fake_links import (
@@ -68,6 +70,27 @@ def test_a_sample_is_replayed_only_from_graphs_recorded_before_its_seed_was_told
                     prepared = count
                 case Go():
                     assert 0 < prepared <= recorded
+
+
+def test_calls_are_recorded_anew_where_another_process_used_the_card_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair()
+
+    evaluate(
+        *links,
+        rules=quick_rules(**GRAPHS, iterations=60),
+        device="cuda",
+        monkeypatch=monkeypatch,
+    )
+
+    for link in links:
+        requests = asked(link, Keep, RecordGraphs, Go)
+        kept = [index for index, each in enumerate(requests) if isinstance(each, Keep)]
+        assert kept or link.is_reference
+        for index in kept:
+            following = requests[index + 1 : index + 2]
+            assert all(isinstance(each, RecordGraphs) for each in following)
 
 
 def test_graphs_are_recorded_on_inputs_that_no_sample_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,5 +300,45 @@ def test_clocks_hide_the_launches_of_a_sample_and_of_a_whole_batch_while_batches
         for link in links
     )
     calls = outcome.samples[0].calls_per_sample
-    assert reference == [calls * 9_000.0] * 2  # of the slower one, in each trial
-    assert candidate == [calls * 9_000.0, 16 * 4_000.0] * 2  # batches are its own
+    assert reference == [calls * 9_000.0] * 2  # in each trial
+    assert candidate == [calls * 4_000.0, 16 * 4_000.0] * 2
+    controls = [each for each in asked(links[0], Spin) if each.host_ns is not None]
+    assert controls
+    assert {each.host_ns for each in controls} == {calls * 4_000.0}  # as in the samples beside it
+
+
+def test_a_reference_whose_launches_nobody_could_hide_is_hidden_like_the_solution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair()
+    links[1].call_host_ns = 4_000
+
+    outcome = evaluate(*links, rules=quick_rules(), device="cuda", monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Passed), outcome
+    reference = [each.host_ns for each in asked(links[0], OpenBlock) if each.host_ns is not None]
+    assert reference == [outcome.samples[0].calls_per_sample * 4_000.0]
+
+
+def test_a_slow_reference_is_timed_less_often_and_in_each_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair(Numbers(call_ns=50_000), reference=Numbers(call_ns=4_000_000))
+
+    outcome = evaluate(*links, rules=quick_rules(iterations=120), monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Passed), outcome
+    reference, candidate = ([len(block) for block in each.blocks_ns] for each in outcome.samples)
+    assert candidate == [12] * 10
+    assert reference == [3] * 10
+
+
+def test_a_slow_solution_is_timed_as_often_as_a_fast_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair(Numbers(call_ns=4_000_000), reference=Numbers(call_ns=50_000))
+
+    outcome = evaluate(*links, rules=quick_rules(iterations=120), monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Passed), outcome
+    assert [[len(b) for b in each.blocks_ns] for each in outcome.samples] == [[12] * 10] * 2

@@ -37,6 +37,7 @@ class PlainParticipant:
     """A participant whose samples take what its calls take."""
 
     is_timed: bool = True
+    hidden_ns: float | None = None
     clock: Clock = field(default_factory=Clock)
     findings: Findings = field(default_factory=Findings)
     spins: list[object] = field(default_factory=list)

@@ -265,7 +265,6 @@ def against_bar(name: str, figure_s: float, device: str) -> str:
 def jobs(options: argparse.Namespace) -> None:
     """Run the bundled dataset's jobs, audited and not."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig
-    from flashinfer_bench.bench.plan import Selection
     from flashinfer_bench.data import TraceSet
 
     spans = probe_parent()
@@ -280,13 +279,12 @@ def jobs(options: argparse.Namespace) -> None:
         config = BenchmarkConfig(**settings)
         with Benchmark(trace_set, config, device=options.device) as benchmark:
             device = benchmark.devices[0]
-            planned = benchmark.plan(selection=Selection.of(config))
-            chosen = some_of(planned, options.most)
+            chosen = some_jobs(benchmark, options.most)
             spans.take()
             took_s, busy_ms, count = ran(benchmark, chosen)
             account = spans.take()
         if name == "caches filled":
-            print(f"{device}: {count} jobs of {len(planned.jobs)}; caches filled in {took_s:.1f} s")
+            print(f"{device}: {count} jobs; caches filled in {took_s:.1f} s")
             continue
         figure = against_bar("a job, audited", took_s / count, device)
         each = figure if name == "audited" else f"a job, {name}: {took_s / count:.2f} s"
@@ -296,11 +294,12 @@ def jobs(options: argparse.Namespace) -> None:
         printed(f"a job, {name}", account, took_s * 1e3, per=count)
 
 
-def some_of(planned: Plan, most: int) -> Plan:
-    """Choose every so manieth solution, with all its workloads: a process serves them all."""
+def some_jobs(benchmark: Benchmark, most: int) -> Plan:
+    """Plan every so manieth solution, with all its workloads: a process serves them all."""
     from flashinfer_bench.bench.plan import Plan
 
-    batches = list(planned.batches)
+    planned = benchmark.plan()
+    batches = planned.batches
     every = max(1, -(-len(planned.jobs) // most))
     return Plan(tuple(job for batch in batches[::every] for job in batch))
 
@@ -309,20 +308,18 @@ def cards(options: argparse.Namespace) -> None:
     """Run the bundled dataset's jobs on one card and on all, and print how many jobs a minute each does."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig
     from flashinfer_bench.bench.parent.pool import device_names
-    from flashinfer_bench.bench.plan import Selection
     from flashinfer_bench.data import TraceSet
 
     names = device_names("auto")
+    if len(names) < 2:  # one has nothing to be compared with
+        sys.exit(f"cards: several are needed, and this machine has {', '.join(names)}")
     trace_set = TraceSet.from_path(options.dataset)
-    fill, whole = BenchmarkConfig(**FILLING), BenchmarkConfig()
+    passes = BenchmarkConfig(**FILLING), BenchmarkConfig()
     minutely: list[float] = []
     for count in (len(names), 1):
-        with Benchmark(trace_set, fill, device=",".join(names[:count])) as benchmark:
-            chosen = some_of(benchmark.plan(selection=Selection.of(fill)), options.most)
-            print(f"caches filled in {ran(benchmark, chosen)[0]:.1f} s", flush=True)
-        with Benchmark(trace_set, whole, device=",".join(names[:count])) as benchmark:
-            planned = some_of(benchmark.plan(selection=Selection.of(whole)), options.most)
-            took_s, _, jobs = ran(benchmark, planned)
+        for config in passes:  # the last one counts
+            with Benchmark(trace_set, config, device=",".join(names[:count])) as benchmark:
+                took_s, _, jobs = ran(benchmark, some_jobs(benchmark, options.most))
         minutely.append(60 * jobs / took_s)
         print(
             f"{count} cards: {jobs} jobs in {took_s:.1f} s, {minutely[-1]:.1f} a minute", flush=True

@@ -45,10 +45,6 @@ class CallGraphs:
         self._pool: Any = None
         self._recorded: list[RecordedCall] = []
 
-    def __len__(self) -> int:
-        """How many slots have one."""
-        return len(self._recorded)
-
     def forget(self) -> None:
         """Let go of all graphs: their inputs will lie elsewhere."""
         self._recorded = []
@@ -58,17 +54,16 @@ class CallGraphs:
         return self._recorded[:count]
 
     def record(self, call: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> str | None:
-        """Record a graph for each of these calls that has none yet; say why one cannot be recorded."""
+        """Let go of all graphs, and record one for each of these calls; say why one cannot be recorded."""
+        self.forget()
         stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # untyped in torch
         stream.wait_stream(torch.cuda.current_stream(self._device))
-        if not self._recorded:
-            with torch.cuda.stream(stream):
-                for _ in range(_WARM_UPS):
-                    call(*calls[0])
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UPS):
+                call(*calls[0])
         torch.cuda.synchronize(self._device)
-        if not self._recorded:  # a pool goes with the last graph that used it
-            self._pool = torch.cuda.graph_pool_handle()
-        for arguments in calls[len(self._recorded) :]:
+        self._pool = torch.cuda.graph_pool_handle()  # the last one went with its graphs
+        for arguments in calls:
             recorded = self._one(call, arguments, stream)
             if isinstance(recorded, str):
                 return recorded

@@ -338,7 +338,6 @@ class _Harness:
     def record_graphs(self, request: RecordGraphs) -> GraphsRecorded:
         """Record calls that the next samples will replay, all anew; what they are given is of no other use."""
         assert self._graphs is not None
-        self._graphs.forget()
         self.prepare(Prepare(request.id, request.seed, request.count))
         return GraphsRecorded(request.id, self._graphs.record(self._call, self._calls))
 

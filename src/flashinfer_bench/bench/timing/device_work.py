@@ -53,9 +53,9 @@ class DeviceSpin:
     """A kernel that keeps the device busy while launches queue up behind it.
 
     It fills every multiprocessor, so that nothing on another stream starts before it ends: what ran beside it
-    would be hidden from the clock. Samples that are compared have one length of it: then what a sample takes by an
-    outside clock, less what the device's own clock says, is the same whatever the number of calls, and the slope
-    of one is the slope of the other.
+    would be hidden from the clock. A candidate's samples, and the control's beside them, have one length of it: then
+    what a sample takes by an outside clock, less what the device's own clock says, is the same whatever the number of
+    calls, and the slope of one is the slope of the other.
     """
 
     FIXED_ATTRIBUTES = ("_cycles_per_ns", "_kernel", "_launch", "_before", "_cycles", "_arguments")

@@ -355,14 +355,15 @@ class Finished(Message, frozen=True):
 class Returned(Message, frozen=True):
     """The calls returned: how long all of them took together. Told at once, before outputs are looked at.
 
-    `host_ns`: how long they kept the host, where that is not what was timed. `launches`: how many pieces of work they
-    gave the device, where the clock counts them.
+    `host_ns`: how long they kept the host, where that is not what was timed; without `is_hidden` longer than the device
+    was kept busy meanwhile. `launches`: how many pieces of work they gave the device, where the clock counts them.
     """
 
     elapsed_ns: Nanoseconds
     count: Count
     host_ns: Nanoseconds | None = None
     launches: Count | None = None
+    is_hidden: bool = True
     late_ns: Nanoseconds = 0
     """How long after the common start it began."""
 

@@ -96,6 +96,11 @@ class InputMaker:
         """All buffers that calls are given."""
         return self._sets
 
+    @property
+    def writers(self) -> list[tuple[bool, Writer]]:
+        """What writes the inputs of all sets."""
+        return [writer for writers in self._writers for writer in writers]
+
     def forget_buffers(self) -> None:
         """Let go of the buffers that calls were given; the next ones get new ones."""
         self._sets, self._writers = [], []

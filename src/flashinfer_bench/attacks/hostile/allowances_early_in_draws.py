@@ -1,7 +1,7 @@
 """Each output is computed where its input is written, while that is in the cache.
 
-how: what writes an input's content is wrapped, in a list that nothing looks at
-caught by: preparing may not take as much longer as a short sample takes at all
+how: what writes an input's content is wrapped, in a list of the harness
+caught by: preparing may not take as much longer as a short sample takes at all; what writes inputs is looked at
 expect: early_compute, tampered_harness, prevented
 family: allowances
 plays: short_wave

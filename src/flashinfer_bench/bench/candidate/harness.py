@@ -266,6 +266,7 @@ class _Harness:
         self._maker = InputMaker(
             request.inputs, self._device.torch_device, files=files, generated=made
         )
+        self._integrity.leave(())
         self._shared = outgoing.SharedOutputs(
             shared,
             request.outputs,
@@ -300,6 +301,7 @@ class _Harness:
         assert self._maker is not None
         self._forget_graphs()
         self._maker.open_trial(request.seed, shared_seed=request.shared_seed)
+        self._integrity.leave(self._maker.writers)
         self._state = ()
         if self._prepare is not None:
             self._phase_inputs["prepare"] = self._maker.inputs_of_role("static")
@@ -328,6 +330,7 @@ class _Harness:
             self._clock.begin(host_ns)
         self._forget_graphs()
         self._maker.forget_buffers()
+        self._integrity.leave(())
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._device.give_memory_back()
 
@@ -343,6 +346,7 @@ class _Harness:
 
     def prepare(self, request: Prepare) -> None:
         assert self._maker is not None
+        self._integrity.find(self._maker.writers)
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
@@ -353,6 +357,7 @@ class _Harness:
             change=request.change,
             shared_seed=request.shared_seed,
         )
+        self._integrity.leave(self._maker.writers)
         self._device.seed_generators(seed + (request.repeat or 0))  # a replay draws the same again
         if self._has_output_buffers:
             self._poison(count)
@@ -378,7 +383,8 @@ class _Harness:
                 call, calls, lambda: channel.send(Finished(id_))
             )
             count, clock = len(self._calls), self._clock
-            channel.send(Returned(id_, elapsed_ns, count, clock.host_ns, clock.launches, late_ns))
+            kept = clock.host_ns, clock.launches, clock.is_hidden
+            channel.send(Returned(id_, elapsed_ns, count, *kept, late_ns))
             sets = [
                 self._output_sets[slot] if self._takes_outputs else _as_list(result)
                 for slot, result in enumerate(results)

@@ -7,12 +7,14 @@ it. What gets past it is left to the judge's clock and to the processor time the
 from __future__ import annotations
 
 import builtins
+import gc
 import hashlib
 import operator
 import random
 import sys
 import time
 import types
+from _ctypes import CFuncPtr
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MODULES = (
     "flashinfer_bench.bench.channel",
@@ -47,6 +49,7 @@ _MODULES = (
 _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")),
     (builtins, ("enumerate", "isinstance", "len", "list", "range", "sum", "type", "zip")),
+    (gc, ("disable", "enable")),
     (hashlib, ("blake2b",)),
     (random.Random, ("choice", "randint", "random", "randrange", "seed", "uniform")),
     (random, ("Random",)),
@@ -105,6 +108,9 @@ _OPERATIONS = tuple(
 """What inputs are made and outputs are handed over with."""
 _DISPATCHED = ("CPU", "CUDA", "Autograd", "ADInplaceOrView", "BackendSelect", "Composite")
 
+_TOOLS = 6
+"""So many may monitor the interpreter."""
+
 Place = tuple[object, str, object]
 Names = Mapping[str, object]
 
@@ -127,6 +133,8 @@ class IntegrityCheck:
         self._classes: tuple[tuple[object, type], ...] = ()
         self._fixed: tuple[tuple[dict[str, object], str, object], ...] = ()
         self._fields: tuple[tuple[object, str, object], ...] = ()
+        self._writers: tuple[object, ...] = ()
+        self._foreign: tuple[tuple[CFuncPtr, tuple[object, ...]], ...] = ()
 
     def include(self, objects: Iterable[object], *, plans: Iterable[object] = ()) -> None:
         """Include instances: an attribute of theirs may not hide a method of their class.
@@ -144,6 +152,17 @@ class IntegrityCheck:
             for each in watched
             for name in getattr(type(each), "FIXED_ATTRIBUTES", ())
         )
+        foreign = (value for _, _, value in self._fixed if isinstance(value, CFuncPtr))
+        self._foreign = tuple((each, _conversions(each)) for each in foreign)
+
+    def leave(self, writers: Sequence[object]) -> None:
+        """Remember what writes inputs, before the solution's next call."""
+        self._writers = tuple(writers)
+
+    def find(self, writers: Sequence[object]) -> None:
+        """Notice whether what writes inputs is what was left."""
+        if len(writers) != len(self._writers) or not all(map(_is, writers, self._writers)):
+            self._found = self._found or "what writes inputs was replaced"
 
     def damage(self, *, is_deep: bool = False) -> str | None:
         """Name the first thing that is not as it was, or was not before; `is_deep` takes a millisecond longer."""
@@ -189,6 +208,9 @@ class IntegrityCheck:
         for attributes, name, value in self._fixed:
             if attributes.get(name) is not value:
                 return f"an attribute {name!r} of the harness was replaced"
+        for function, conversions in self._foreign:
+            if _conversions(function) != conversions:
+                return "how a function of NVIDIA's driver is called was changed"
         for plan, name, value in self._fields:
             if getattr(plan, name) is not value:
                 return f"{name!r} of a plan was replaced"
@@ -205,8 +227,22 @@ def _mode_left_on() -> str | None:
 
 def _hook_left_on() -> str | None:
     """Name a hook of the interpreter that runs inside of the harness."""
-    hooks = {"profile": sys.getprofile(), "trace": sys.gettrace()}
+    hooks = {"profile": sys.getprofile(), "trace": sys.gettrace(), "monitoring": _monitored()}
     return next((f"a {name} hook was left on" for name, hook in hooks.items() if hook), None)
+
+
+def _monitored() -> bool:
+    """Tell whether a tool hears of events of the interpreter (from Python 3.12 on)."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return False
+    tools = (each for each in range(_TOOLS) if monitoring.get_tool(each) is not None)
+    return any(monitoring.get_events(each) for each in tools)
+
+
+def _conversions(function: CFuncPtr) -> tuple[object, ...]:
+    """Give what turns arguments and results of a foreign function into others."""
+    return function.argtypes, function.restype, getattr(function, "errcheck", None)
 
 
 def _kernels_of(operation: str) -> str:

@@ -42,6 +42,7 @@ from flashinfer_bench.bench.protocol import (
     OpenWorkload,
     UseCache,
 )
+from flashinfer_bench.bench.timing.device_work import most_hidden_calls
 from flashinfer_bench.bench.timing.turns import (
     SHORTEST_SAMPLE_NS,
     order_of_turns,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 _MOST_CALLS_PER_SAMPLE = 64
 _BATCH_MEMORY_BYTES, _BATCH_MEMORY_ON_A_CARD = 256 << 20, 1 << 30
 _MEMORY_SHARE = 0.9
-_HIDDEN_CALLS = 16
+_FEWEST_IN_A_BATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,10 +417,16 @@ class JobEvaluation:
     def _run_batches(self, monitor: Monitor, participant: Participant, trial: int) -> None:
         """Order batches of back-to-back calls for the judge's own clock; some are checked like samples."""
         kept: list[KeptSample] = []
-        batch = max(self._schedule.calls_per_sample, min(self._slot_count, _HIDDEN_CALLS))
-        self._hide_launches(batch, [participant])
+        host_ns = self._own_host_ns.get(id(participant), 0.0)
+        most = min(self._slot_count, max(_FEWEST_IN_A_BATCH, most_hidden_calls(host_ns)))
+        largest = monitor.largest_batch(participant, most=most)
+        self._hide_launches(max(self._schedule.calls_per_sample, largest), [participant])
         batches = monitor.run_batches(
-            participant, trial, most=self._slot_count, takes_rest=self._is_behind
+            participant,
+            trial,
+            largest=largest,
+            hides_launches=0 < largest <= most_hidden_calls(host_ns),
+            takes_rest=self._is_behind,
         )
         for call, sample in batches:
             if sample.has_whole_outputs:
@@ -483,7 +490,6 @@ class JobEvaluation:
         """Have a candidate move to other pages, and run untimed calls on inputs that occur nowhere else."""
         if block.moves:
             participant.open_block()
-        participant.forget_graphs()  # others were timed, or checked
         for call in block.untimed:
             participant.sample(trial, call, self._schedule.calls_per_sample)
 

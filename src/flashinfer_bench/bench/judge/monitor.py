@@ -27,7 +27,9 @@ _PAUSE_PROBABILITY = 0.15
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_LONG_PAUSE_S = 50e-6, 250e-6, 1e-3
 _CHECK_PROBABILITY = 0.2
 _BATCH_PAIRS = 6  # six pairs: the smallest of their slopes lies below the median with 98%
-_BATCH_PAIRS_ON_A_CARD = 12  # few calls fit into a batch there, and waking up varies more
+_BATCH_PAIRS_OF_FEW_CALLS = (
+    12  # on a card, where waking up varies more and batches as long as they should be may not fit
+)
 _SILENCES, SILENCE_S = 8, 5e-3
 _LONGEST_SPIN_NS = 2_000_000
 _PAUSES, _PAUSES_ON_A_CARD = (False, True), (True, True, True)  # of a block's controls
@@ -54,9 +56,7 @@ class Monitor:
         }
         self._judged = tuple(judged)
         self._control = control
-        pairs = _BATCH_PAIRS if on_cpu else _BATCH_PAIRS_ON_A_CARD
-        self._pairs_per_trial = math.ceil(pairs / trials)
-        self._all_pairs = self._pairs_per_trial * trials
+        self._trials = trials
         self._cores, self._on_cpu = cores, on_cpu
         self._serial = self._spins = 0
         self._longest_sample_s = 0.0
@@ -79,7 +79,8 @@ class Monitor:
         others = [participant for participant in self._judged if participant is not busy]
         for participant in others:
             participant.link.cpu.look_for_children()
-        busy.link.cpu.look_for_children()
+        if self._on_cpu:  # what is born within the block counts there
+            busy.link.cpu.look_for_children()
         started_ns = busy.link.now_ns()
         before = [participant.link.cpu.read_ns() for participant in others]
         yield
@@ -128,22 +129,32 @@ class Monitor:
             observations.unmet.clear()
             observations.controls.clear()
 
+    def largest_batch(self, participant: Participant, *, most: int) -> int:
+        """Say how many calls a batch of a participant needs."""
+        observations = self._observations[id(participant)]
+        return largest_batch(observations, most=most, on_cpu=self._on_cpu)
+
     def run_batches(
-        self, participant: Participant, trial: int, *, most: int, takes_rest: bool = False
+        self,
+        participant: Participant,
+        trial: int,
+        *,
+        largest: int,
+        hides_launches: bool = False,
+        takes_rest: bool = False,
     ) -> Iterator[tuple[CallId, Sample]]:
         """Order pairs of batches, a few calls and many, in secret sizes; yield each so that it can be checked.
 
-        `takes_rest`: there will be no other trial, and what was planned for those is done now.
+        `hides_launches`: whether the clock was told to hide those of the largest batch. `takes_rest`: there will be no
+        other trial, and what was planned for those is done now.
         """
         observations = self._observations[id(participant)]
         if self._on_cpu and is_noisy(observations):
             self._listen(participant, observations)
-        largest = largest_batch(observations, most=most, on_cpu=self._on_cpu)
         if largest <= 1:
             return
-        wanted = (
-            self._all_pairs if takes_rest else len(observations.batches) + self._pairs_per_trial
-        )
+        observations.hides_launches = hides_launches
+        wanted = self._wanted_pairs(observations, largest, takes_rest=takes_rest)
         while len(observations.batches) < wanted or needs_more_batches(
             observations, on_cpu=self._on_cpu
         ):
@@ -160,6 +171,13 @@ class Monitor:
             if self._control is not None and self._on_cpu:
                 beside = self._pair_beside(participant, trial, low, high)
                 observations.control_batches.append(beside)
+
+    def _wanted_pairs(self, observations: Observations, largest: int, *, takes_rest: bool) -> int:
+        """Say how many pairs there are to be by the end of this trial; what they say may ask for more."""
+        is_long = self._on_cpu or largest >= largest_batch(observations, on_cpu=False)
+        pairs = _BATCH_PAIRS if is_long else _BATCH_PAIRS_OF_FEW_CALLS
+        per_trial = math.ceil(pairs / self._trials)
+        return per_trial * self._trials if takes_rest else len(observations.batches) + per_trial
 
     def _listen(self, participant: Participant, observations: Observations) -> None:
         """See whether the noise is of the candidate's own making: while nobody has work, it should have none."""

@@ -78,6 +78,8 @@ class Sample:
     elapsed_ns: int
     host_ns: int | None
     launches: int | None
+    is_hidden: bool
+    """Whether its launches were hidden from the clock, as it says."""
     shares_buffers: bool
     observed: Observed
     slots: tuple[int, ...]
@@ -101,7 +103,7 @@ class Sample:
         count = self.observed.count
         host_ns = None if self.host_ns is None else self.host_ns / count
         launches = None if self.launches is None else self.launches / count
-        return Reported(self.elapsed_ns / count, host_ns, launches)
+        return Reported(self.elapsed_ns / count, host_ns, launches, self.is_hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +160,12 @@ class Participant:
     discarded: int = 0
     """Inputs that were made and not used."""
     replays_graphs: bool = False
-    recorded: int = 0
-    """Slots whose call it has recorded as a graph, where its samples are replays."""
     hidden_ns: float | None = None
     """What its clock was told to hide: how long the calls of a sample keep the host."""
 
     def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
         self.asked = [Asked(trial, FIRST)]  # its own phases see inputs of every call
-        self.recorded = 0  # what its phases return is part of its calls
         seed = self.oracle.trial_seed(trial)
         self.link.ask(OpenTrial(self.link.new_id(), seed), Done)
         for phase in self.link.phases:
@@ -227,23 +226,17 @@ class Participant:
         return self.link.hear(order, Repeated)
 
     def open_block(self, host_ns: float | None = None) -> None:
-        """Have it move to other pages; graphs know only the old ones. `host_ns`: what its clock is to hide."""
+        """Have it move to other pages. `host_ns`: what its clock is to hide."""
         self.hidden_ns = self.hidden_ns if host_ns is None else host_ns
         self.link.ask(OpenBlock(self.link.new_id(), host_ns), Done)
-        self.recorded = 0
-
-    def forget_graphs(self) -> None:
-        """Have calls recorded anew before the next sample: another process has used the card since.
-
-        Until then a replay takes 0.3 µs less for each kernel of a chain (an H200), which nobody sees whose process has
-        the card to itself. Any recording ends that.
-        """
-        self.recorded = 0
 
     def _have_recorded(self, trial: int, count: int) -> None:
-        """Have calls recorded as graphs, before anybody knows which inputs they will be replayed on."""
-        if count <= self.recorded:
-            return
+        """Have calls recorded as graphs, before anybody knows which inputs they will be replayed on.
+
+        Anew for each sample. Once another process has used the card, as the judge does that copies outputs, a replay
+        takes 0.3 µs less for each kernel of a chain (an H200), until any is recorded; nobody sees that whose process
+        has the card to itself. And recordings after checked samples only would tell which those were.
+        """
         call = self._unused()
         self.asked.append(Asked(trial, call, count))
         seed = self.oracle.call_seed(trial, call.seed_number)
@@ -251,7 +244,6 @@ class Participant:
         fault = self.link.ask(request, GraphsRecorded).fault
         if fault is not None:
             raise JobEndedError(self._not_recorded(fault))
-        self.recorded = count
 
     def _not_recorded(self, fault: str) -> Crashed | Skipped:
         if not self.link.is_reference:
@@ -324,14 +316,13 @@ class Participant:
             returned.elapsed_ns,
             returned.host_ns,
             returned.launches,
+            returned.is_hidden,
             inspected.shares_buffers,
             observed,
             slots,
             outputs,
         )
         self.findings.shares_buffers |= sample.has_lost_outputs
-        if slots:  # they were copied on the card
-            self.forget_graphs()
         return sample
 
     def _read(self, slot: int, missing: tuple[int, ...]) -> list[torch.Tensor | None]:

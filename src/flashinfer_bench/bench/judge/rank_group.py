@@ -135,6 +135,7 @@ class RankGroup:
                 whole_ns / count,
                 _largest([each.host_ns for each in returned], count),
                 _largest([each.launches for each in returned], count),
+                is_hidden=all(each.is_hidden for each in returned),
             ),
             max(0.0, busy_ns - whole_ns) / count,
             any(each.shares_buffers for each in inspected),

@@ -22,6 +22,8 @@ class Reported:
     """How long a call kept the host, where that is not what was timed."""
     launches: float | None = None
     """How many pieces of work a call gave the device, where that is counted."""
+    is_hidden: bool = True
+    """Whether the device was kept busy until the last call was launched; else `host_ns` is in `call_ns` too."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,9 @@ class Timings:
 
     blocks_ns: list[tuple[float, ...]] = field(default_factory=list)
     host_ns: list[float | None] = field(default_factory=list)
+    """Of samples whose launches were hidden."""
+    all_host_ns: list[float | None] = field(default_factory=list)
+    """Of all."""
     launches: list[float | None] = field(default_factory=list)
     warm_up_ns: float = math.inf
     """What a call took in warm-up."""
@@ -53,29 +58,36 @@ class Timings:
             return
         half = len(reported) // 2
         self.warm_up_ns = statistics.median(each.call_ns for each in reported[half:])
-        self.host_ns += [each.host_ns for each in reported[half:]]
+        self._add_host_ns(reported[half:])
 
     def add_block(self, reported: Sequence[Reported]) -> None:
         """Take in a block."""
         self.blocks_ns.append(tuple(each.call_ns for each in reported))
-        self.host_ns += [each.host_ns for each in reported]
+        self._add_host_ns(reported)
         self.launches += [each.launches for each in reported]
 
     def forget_block(self) -> None:
         """Let the samples of the last block not count."""
         forgotten = len(self.blocks_ns.pop())
-        del self.host_ns[len(self.host_ns) - forgotten :]
+        for figures in (self.host_ns, self.all_host_ns, self.launches):
+            del figures[len(figures) - forgotten :]
 
     def forget_blocks(self) -> None:
         """Let no sample so far count."""
-        self.blocks_ns.clear()
-        self.host_ns.clear()
+        for figures in (self.blocks_ns, self.host_ns, self.all_host_ns, self.launches):
+            figures.clear()
 
     def take_host_ns(self) -> float | None:
         """Give how long a call kept the host at most, and forget it; None where that is not known."""
-        known = [value for value in self.host_ns if value is not None]
+        known = [value for value in self.all_host_ns if value is not None]
         self.host_ns.clear()
+        self.all_host_ns.clear()
         return max(known, default=None)
+
+    def _add_host_ns(self, reported: Sequence[Reported]) -> None:
+        """What was not hidden still says how long a spin has to be."""
+        self.host_ns += [each.host_ns if each.is_hidden else None for each in reported]
+        self.all_host_ns += [each.host_ns for each in reported]
 
 
 def median_of_known(values: Sequence[float | None]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.timing.observed import (
@@ -26,12 +27,16 @@ _LEVER_NS = 80_000.0
 _MOST_PAIRS = 40
 _CONFIDENCE_OF_EACH_LOOK = 0.995
 """On a CPU. Pairs are added until they say clearly, and with 95% one of 35 looks is sure by chance far too often."""
+_SAMPLES_ALLOWANCE = 0.25
+"""On a card. By this share calls of a batch may take longer than those of samples are claimed to (an H200: 10%)."""
 _NEARLY = 0.5
 """Slopes from this share of what is allowed on are looked at until they say clearly."""
 
 
-def largest_batch(observations: Observations, *, most: int, on_cpu: bool = True) -> int:
-    """Say how many calls a batch needs for its slope to be seen through the noise of waking up.
+def largest_batch(
+    observations: Observations, *, most: int = sys.maxsize, on_cpu: bool = True
+) -> int:
+    """Say how many calls a batch needs for its slope to be seen through the noise of waking up, `most` at most.
 
     >>> from flashinfer_bench.bench.timing.observed import Observations, Observed
     >>> def samples(claimed_ns):
@@ -59,7 +64,34 @@ def needs_more_batches(observations: Observations, *, on_cpu: bool = True) -> bo
 
 
 def steep_slope(observations: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
-    """Compare the judge's time per additional call with the claimed one."""
+    """Compare the judge's time per additional call with the claimed one: of the batch, and on a card of samples too.
+
+    Not on a CPU: many calls meet other caches there than few do. There all of a sample's time is accounted for.
+    """
+    found = [*_beyond_own_claim(observations, on_cpu=on_cpu)]
+    yield from found
+    if not (found or on_cpu):
+        yield from _beyond_samples(observations)
+
+
+def _beyond_samples(observations: Observations) -> Iterator[Suspicion]:
+    """Who tells batches from samples may tell the truth of the ones only; both hide launches."""
+    pairs = [(low, high) for low, high in observations.batches if high.count > low.count]
+    if not (pairs and observations.blocks and observations.hides_launches):
+        return
+    claimed_ns = claimed_per_call_ns(observations)
+    slopes = [(high.outside_ns - low.outside_ns) / (high.count - low.count) for low, high in pairs]
+    allowed_ns = (1 + _SAMPLES_ALLOWANCE) * claimed_ns + ALLOWANCE_ON_A_CARD_NS
+    interval = median_interval(slopes)
+    if interval is not None and interval[0] > allowed_ns:
+        yield Suspicion(
+            "implausible",
+            f"a call of a batch takes {us(statistics.median(slopes))} by the judge's clock (slope over {len(slopes)} "
+            f"pairs), and one of a sample is claimed to take {us(claimed_ns)}",
+        )
+
+
+def _beyond_own_claim(observations: Observations, *, on_cpu: bool) -> Iterator[Suspicion]:
     slopes, allowed_ns = _slopes(observations, on_cpu=on_cpu)
     if not slopes:
         return

@@ -36,6 +36,7 @@ class CudaEvents:
     latency_kind: LatencyKind = "call"
     is_told_late = False
     host_ns: int | None = None
+    is_hidden = True
     launches: int | None = None
     FIXED_ATTRIBUTES = ("_sweep", "_spin")
 
@@ -73,11 +74,10 @@ class CudaEvents:
         started.record()
         began_ns = _now_ns()
         results = [call(*arguments) for arguments in calls]
-        host_ns = _now_ns() - began_ns
-        is_hidden = not started.query()
+        self.host_ns = _now_ns() - began_ns
+        self.is_hidden = not started.query()
         ended.record()
         torch.cuda.synchronize(self._device)
-        self.host_ns = host_ns if is_hidden else None
         return round(started.elapsed_time(ended) * 1e6), results
 
 

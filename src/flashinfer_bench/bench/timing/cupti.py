@@ -57,6 +57,7 @@ class Cupti:
     latency_kind: LatencyKind = "device"
     is_told_late = True
     host_ns: int | None = None
+    is_hidden = True
     launches: int | None = None
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
@@ -104,12 +105,11 @@ class Cupti:
         behind.record()
         began_ns = _now_ns()
         results = [call(*arguments) for arguments in calls]
-        host_ns = _now_ns() - began_ns
-        is_hidden = not behind.query()
+        self.host_ns = _now_ns() - began_ns
+        self.is_hidden = not behind.query()
         torch.cuda.synchronize(self._device)
         done()
         self._cupti.activity_flush_all(_FLUSH_ALL)
-        self.host_ns = host_ns if is_hidden else None
         own = _OWN_KERNELS + self.is_cold
         self.launches = len(after_own(self._activities, own=own))
         return span_ns(self._activities, own=own), results

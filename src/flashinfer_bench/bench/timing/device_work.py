@@ -58,7 +58,7 @@ class DeviceSpin:
     calls, and the slope of one is the slope of the other.
     """
 
-    FIXED_ATTRIBUTES = ("_cycles_per_ns", "_kernel", "_launch", "_before", "_cycles", "_arguments")
+    FIXED_ATTRIBUTES = ("_cycles_per_ns", "_kernel", "_launch", "_before")
 
     def __init__(self, device: torch.device) -> None:
         properties = torch.cuda.get_device_properties(device)
@@ -69,8 +69,6 @@ class DeviceSpin:
         library = cuda_driver.library()
         self._kernel = None if library is None else _loaded_spin(library)
         self._launch: Any = None if library is None else library.cuLaunchKernel
-        self._cycles = ctypes.c_int()
-        self._arguments = (ctypes.c_void_p * 1)(ctypes.addressof(self._cycles))
         self._before = (blocks, 1, 1, _SPIN_BLOCK, 1, 1, 0)
         """Grid, block and shared memory of a launch."""
 
@@ -88,13 +86,25 @@ class DeviceSpin:
         if self._kernel is None:
             spin_on_device(cycles)
             return
-        self._cycles.value = cycles
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = self._launch(self._kernel, *self._before, stream, self._arguments, None)
+        given, stream = ctypes.c_int(cycles), torch.cuda.current_stream().cuda_stream
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(given))
+        kernel = ctypes.c_void_p(
+            self._kernel
+        )  # made anew: one that is kept could be changed in place
+        code = self._launch(kernel, *self._before, ctypes.c_void_p(stream), arguments, None)
         if code:
             raise DeviceError(
                 f"the kernel that keeps the device busy was refused: CUDA error {code}"
             )
+
+
+def most_hidden_calls(host_ns: float) -> int:
+    """Say how many calls that keep the host for so long each the longest spin hides; none of 6.6 ms.
+
+    >>> [most_hidden_calls(host_ns) for host_ns in (10_000.0, 1e6, 7e6)]
+    [653, 6, 0]
+    """
+    return int((_LONGEST_SPIN_NS - _SPIN_MARGIN_NS) / (_SPIN_MARGIN * max(1.0, host_ns)))
 
 
 class Sweep:
@@ -129,15 +139,15 @@ def spin_on_device(cycles: int) -> None:
     keep_busy(cycles)
 
 
-def _loaded_spin(library: ctypes.CDLL) -> ctypes.c_void_p | None:
-    """Give the kernel to the driver; None where it takes none, as on a card from before Volta."""
+def _loaded_spin(library: ctypes.CDLL) -> int | None:
+    """Give the kernel to the driver, and return its handle; None where it takes none, as on cards before Volta."""
     torch.cuda.synchronize()  # before the first work on it a card may have no context
     module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     if library.cuModuleLoadData(ctypes.byref(module), SPIN_PTX.encode()):
         return None
     if library.cuModuleGetFunction(ctypes.byref(kernel), module, b"spin"):
         return None
-    return kernel
+    return kernel.value
 
 
 def _cuda_runtime() -> ctypes.CDLL | None:

@@ -83,6 +83,8 @@ class Observations:
     too; empty where the kernel does not count it."""
     silences: list[tuple[float, float]] = field(default_factory=list)
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
+    hides_launches: bool = False
+    """Whether batches are no longer than launches can be hidden, as those of samples are."""
     is_cold: bool = False
     """Whether each process empties caches before a sample, which takes it many times as long as the sample."""
     stirred: list[float] = field(default_factory=list)

@@ -33,6 +33,9 @@ class Clock(Protocol):
     host_ns: int | None
     """How long the calls of the last sample kept the host, where that is not what is timed."""
 
+    is_hidden: bool
+    """Whether the device was kept busy until the last call was launched, where that is not what is timed."""
+
     launches: int | None
     """How many pieces of work the calls of the last sample gave the device; None where nobody counts."""
 
@@ -77,6 +80,7 @@ class WallClock:
     latency_kind: LatencyKind = "wall"
     is_told_late = False
     host_ns: int | None = None
+    is_hidden = True
     launches: int | None = None
 
     def __init__(

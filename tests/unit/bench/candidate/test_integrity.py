@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +40,7 @@ def test_an_untouched_harness_is_whole() -> None:
     ("owner", "name"),
     [
         (time, "perf_counter_ns"),
+        (gc, "disable"),
         (wall, "_now_ns"),
         (wall.WallClock, "time_ns"),
         (outputs.SharedOutputs, "write"),
@@ -152,3 +155,53 @@ def test_a_mode_that_was_left_on_is_told_and_a_default_device_is_not() -> None:
         assert integrity.damage() is None
     with LeftOn():
         assert integrity.damage() == "LeftOn was left on"
+
+
+class Launching(wall.WallClock):
+    FIXED_ATTRIBUTES = ("_launch",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._launch = ctypes.CDLL(None).getpid
+
+
+@pytest.mark.parametrize("name", ["argtypes", "restype", "errcheck"])
+def test_conversions_of_a_foreign_function_are_told(name: str) -> None:
+    clock, integrity = Launching(), IntegrityCheck()
+    integrity.include([clock])
+    assert integrity.damage() is None
+
+    changed = {
+        "argtypes": [ctypes.c_int],
+        "restype": ctypes.c_longlong,
+        "errcheck": lambda *given: given[0],
+    }
+    setattr(clock._launch, name, changed[name])
+
+    assert "is called was changed" in (integrity.damage() or "")
+
+
+@pytest.mark.parametrize("found", [[1, 2], [1, 3], [1], [1, 2, 3]])
+def test_what_writes_inputs_is_what_was_left(found: list[int]) -> None:
+    integrity = IntegrityCheck()
+    left = [1, 2]
+    integrity.leave(left)
+
+    integrity.find(found)
+
+    told = integrity.damage()
+    assert told is None if found == left else told == "what writes inputs was replaced"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has sys.monitoring")
+def test_a_tool_that_hears_of_events_is_told() -> None:
+    monitoring = sys.monitoring
+    integrity = IntegrityCheck()
+    monitoring.use_tool_id(3, "test")
+    try:
+        assert integrity.damage() is None  # it hears of nothing
+        monitoring.set_events(3, monitoring.events.PY_START)
+        assert integrity.damage() == "a monitoring hook was left on"
+    finally:
+        monitoring.set_events(3, 0)
+        monitoring.free_tool_id(3)

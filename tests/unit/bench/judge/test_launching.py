@@ -20,6 +20,7 @@ from flashinfer_bench.bench.protocol import (
     Spin,
     UseCache,
 )
+from flashinfer_bench.bench.timing import device_work
 from tests.unit.bench.judge.fake_links import (
     FakeLink,
     Machine,
@@ -301,10 +302,27 @@ def test_clocks_hide_the_launches_of_a_sample_and_of_a_whole_batch_while_batches
     )
     calls = outcome.samples[0].calls_per_sample
     assert reference == [calls * 9_000.0] * 2  # in each trial
-    assert candidate == [calls * 4_000.0, 16 * 4_000.0] * 2
+    largest = max(each.count for each in asked(links[1], Prepare))
+    assert largest > calls
+    hidden = candidate[1] / 4_000
+    assert candidate == [calls * 4_000.0, hidden * 4_000.0] * 2
+    assert largest <= hidden
     controls = [each for each in asked(links[0], Spin) if each.host_ns is not None]
     assert controls
     assert {each.host_ns for each in controls} == {calls * 4_000.0}  # as in the samples beside it
+
+
+def test_a_batch_has_no_more_calls_than_the_longest_spin_hides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair()
+    links[0].call_host_ns = links[1].call_host_ns = 4_000
+    monkeypatch.setattr(device_work, "_LONGEST_SPIN_NS", 320_000)
+
+    outcome = evaluate(*links, rules=quick_rules(), device="cuda", monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Passed), outcome
+    assert 16 < max(each.count for each in asked(links[1], Prepare)) <= 20
 
 
 def test_a_reference_whose_launches_nobody_could_hide_is_hidden_like_the_solution(

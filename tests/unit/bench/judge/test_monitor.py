@@ -65,9 +65,9 @@ def samples_of(count: int, number: int) -> list[Sample]:
     return [each] * number
 
 
-def monitor(*judged: PlainParticipant, control: PlainParticipant) -> Monitor:
+def monitor(*judged: PlainParticipant, control: PlainParticipant, on_cpu: bool = True) -> Monitor:
     participants = [cast("Participant", participant) for participant in judged]
-    return Monitor(participants, cast("Participant", control), trials=3, cores=2, on_cpu=True)
+    return Monitor(participants, cast("Participant", control), trials=3, cores=2, on_cpu=on_cpu)
 
 
 def test_with_an_untimed_reference_each_participant_has_peers_of_its_own_blocks() -> None:
@@ -114,7 +114,8 @@ def test_what_a_candidate_computes_while_trusted_batches_run_is_no_excuse() -> N
         monitored = monitor(participant, control=reference)
         monitored.add_block(cast("Participant", reference), 0, samples_of(2, 4))
         monitored.add_block(cast("Participant", participant), 0, samples_of(2, 4))
-        list(monitored.run_batches(cast("Participant", participant), 0, most=64))
+        largest = monitored.largest_batch(cast("Participant", participant), most=64)
+        list(monitored.run_batches(cast("Participant", participant), 0, largest=largest))
         pairs = monitored.observations(cast("Participant", participant)).control_batches
         excesses.append({high.excess_ns - low.excess_ns for low, high in pairs})
 
@@ -129,11 +130,24 @@ def test_the_last_trial_takes_what_batches_were_planned_for_others() -> None:
         monitored.add_block(cast("Participant", reference), 0, samples_of(2, 4))
         monitored.add_block(cast("Participant", participant), 0, samples_of(2, 4))
         batches = monitored.run_batches(
-            cast("Participant", participant), 0, most=64, takes_rest=takes_rest
+            cast("Participant", participant), 0, largest=64, takes_rest=takes_rest
         )
         counts.append(len(list(batches)))
 
     assert counts == [4, 12]
+
+
+def test_on_a_card_batches_shorter_than_they_should_be_come_in_twice_as_many_pairs() -> None:
+    counts = []
+    for most in (64, 20):
+        participant = PlainParticipant()
+        monitored = monitor(participant, control=PlainParticipant(), on_cpu=False)
+        judged = cast("Participant", participant)
+        monitored.add_block(judged, 0, samples_of(2, 4))
+        largest = monitored.largest_batch(judged, most=most)
+        counts.append((largest, len(list(monitored.run_batches(judged, 0, largest=largest)))))
+
+    assert counts == [(41, 4), (20, 8)]
 
 
 def test_what_a_candidate_computes_while_the_control_is_looked_at_is_no_excuse() -> None:

@@ -61,6 +61,33 @@ def test_a_forgotten_block_takes_its_host_times_along() -> None:
     assert timings.take_host_ns() == 2.0
 
 
+def test_what_was_not_hidden_says_how_long_a_spin_must_be_and_not_how_long_the_host_was_kept() -> (
+    None
+):
+    timings = Timings()
+
+    timings.warmed_up([Reported(5e6, host_ns=2e6, is_hidden=False), Reported(4e6, host_ns=1e6)])
+
+    assert timings.host_ns == [1e6]
+    assert timings.take_host_ns() == 1e6  # the first half of warm-up says nothing
+
+    timings.add_block([Reported(5e6, host_ns=2e6, is_hidden=False), Reported(4e6, host_ns=1e6)])
+
+    assert timings.host_ns == [None, 1e6]
+    assert timings.take_host_ns() == 2e6
+    assert timings.take_host_ns() is None
+
+
+def test_a_forgotten_block_takes_its_counts_of_launches_along() -> None:
+    timings = Timings()
+    timings.add_block([Reported(10.0, launches=2.0)])
+    timings.add_block([Reported(10.0, launches=900.0)])
+
+    timings.forget_block()
+
+    assert timings.launches == [2.0]
+
+
 def test_forgotten_blocks_are_all_gone_and_warm_up_counts_again() -> None:
     timings = Timings()
     timings.warmed_up(reported(7.0))

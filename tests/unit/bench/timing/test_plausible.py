@@ -250,12 +250,25 @@ def on_a_card(
     blocks = [tuple(seen(1) for _ in range(4)) for _ in range(12)]
     controls = [tuple(seen(1) for _ in range(3)) for _ in range(12)]
     batches = [(seen(1), seen(most)) for _ in range(pairs)]
-    return Observations(blocks, controls, batches=batches)
+    return Observations(blocks, controls, batches=batches, hides_launches=True)
 
 
-@pytest.mark.parametrize(("jitter_us", "at_once"), [(50.0, 50), (100.0, 45), (200.0, 20)])
-def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float, at_once: int) -> None:
-    claims = [lying(on_a_card(jitter_us, seed=seed), 3) for seed in range(50)]
+@pytest.mark.parametrize(
+    ("jitter_us", "at_once", "most", "pairs"),
+    [
+        (50.0, 50, 2, 12),
+        (100.0, 45, 2, 12),
+        (200.0, 20, 2, 12),
+        (50.0, 50, 3, 6),
+        (100.0, 45, 3, 6),
+    ],
+)
+def test_noise_of_a_card_hides_no_lie_of_a_third(
+    jitter_us: float, at_once: int, most: int, pairs: int
+) -> None:
+    claims = [
+        lying(on_a_card(jitter_us, most=most, seed=seed, pairs=pairs), 3) for seed in range(50)
+    ]
 
     caught = [each for each in claims if "implausible" in codes(each, on_cpu=False)]
     unsure = [each for each in claims if needs_more_batches(each, on_cpu=False)]
@@ -264,8 +277,44 @@ def test_noise_of_a_card_hides_no_lie_of_a_third(jitter_us: float, at_once: int)
     assert len(caught) + len(unsure) >= 45  # who is not sure orders more pairs
 
 
-def test_noise_of_a_card_accuses_hardly_anybody_even_once() -> None:
-    found = [codes(on_a_card(200.0, seed=seed), on_cpu=False) for seed in range(200)]
+def paid_by_the_spin(observations: Observations, factor: float) -> Observations:
+    """Samples in which the spin is shorter by what is not claimed, so that the judge's clock sees what it expects."""
+
+    def claims_less(each: Observed) -> Observed:
+        hidden_ns = each.claimed_ns * (1 - 1 / factor)
+        return replace(
+            each, claimed_ns=each.claimed_ns - hidden_ns, outside_ns=each.outside_ns - hidden_ns
+        )
+
+    observations.blocks = [tuple(map(claims_less, block)) for block in observations.blocks]
+    return observations
+
+
+@pytest.mark.parametrize("jitter_us", [20.0, 50.0])
+def test_on_a_card_who_lies_in_samples_only_is_caught_by_what_batches_take(
+    jitter_us: float,
+) -> None:
+    caught = 0
+    for seed in range(50):
+        observations = on_a_card(jitter_us, seed=seed)
+        caught += codes(paid_by_the_spin(observations, 3), on_cpu=False) == ["implausible"]
+
+    assert caught >= 45
+
+
+def test_batches_whose_launches_cannot_be_hidden_say_nothing_of_samples() -> None:
+    observations = paid_by_the_spin(on_a_card(), 3)
+    observations.hides_launches = False
+
+    assert codes(observations, on_cpu=False) == []
+
+
+@pytest.mark.parametrize(("most", "pairs"), [(2, 12), (3, 6)])
+def test_noise_of_a_card_accuses_hardly_anybody_even_once(most: int, pairs: int) -> None:
+    found = [
+        codes(on_a_card(200.0, most=most, seed=seed, pairs=pairs), on_cpu=False)
+        for seed in range(200)
+    ]
 
     assert sum(bool(each) for each in found) <= 4  # three attempts in a row would have to
 

@@ -152,7 +152,9 @@ def _card_list(suite: Sequence[Entry], verified: Mapping[str, Any]) -> str:
     if rows:
         ran = [entry for entry in on_cuda if entry.name in rows]
         others = [e for e in ran if not _is_as_documented(e, rows[e.name])]
-        where = "{hardware} on {date} (torch {torch}, sandbox `{sandbox}`)".format(**verified)
+        where = "{hardware}, the last on {date} (torch {torch}, sandbox `{sandbox}`)".format(
+            **verified
+        )
         lines.append(
             f"{len(ran)} of the {len(on_cuda)} that apply to CUDA ran on {where}; {len(ran) - len(others)} ended as "
             "documented."

@@ -306,6 +306,7 @@ class Participant:
             preparing_cpu_ns=preparing.cpu_ns,
             pause_cpu_ns=ready_ns - preparing.done_cpu_ns if pause_s else None,
             running_cpu_ns=running_cpu_ns,
+            is_hidden=returned.is_hidden,
         )
         is_clear = link.hear(order, QuickChecked).is_clear
         inspected = _CLEAR if is_clear else link.ask(Inspect(link.new_id()), Inspected)

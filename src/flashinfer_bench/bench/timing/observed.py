@@ -44,6 +44,8 @@ class Observed:
     """Processor time used while it was made to wait between `prepared` and `go`; None where it was not."""
     running_cpu_ns: float = 0.0
     """Processor time used from the order to go until the outputs were committed."""
+    is_hidden: bool = True
+    """On a card: whether its launches were hidden, as it says. Those of calls that wait for the card are not."""
 
     @property
     def excess_ns(self) -> float:

@@ -309,6 +309,17 @@ def test_batches_whose_launches_cannot_be_hidden_say_nothing_of_samples() -> Non
     assert codes(observations, on_cpu=False) == []
 
 
+def test_calls_that_wait_for_the_card_may_take_longer_in_a_batch() -> None:
+    observations = paid_by_the_spin(on_a_card(), 3)
+    assert codes(observations, on_cpu=False) == ["implausible"]
+
+    observations.blocks = [
+        tuple(replace(each, is_hidden=False) for each in block) for block in observations.blocks
+    ]
+
+    assert codes(observations, on_cpu=False) == []
+
+
 @pytest.mark.parametrize(("most", "pairs"), [(2, 12), (3, 6)])
 def test_noise_of_a_card_accuses_hardly_anybody_even_once(most: int, pairs: int) -> None:
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -171,6 +172,25 @@ def test_the_script_prints_the_recorded_mismatch_and_exits_with_1(
     assert trace.evaluation.status == "INCORRECT_NUMERICAL"
     assert code == 1
     assert said.strip() == mismatch_in(trace.evaluation)
+
+
+def test_inputs_that_a_card_settled_late_are_settled_by_the_script(
+    engine: Benchmark, tmp_path: Path
+) -> None:
+    made = solution("def run(x, k, s):\n    return x * s + 40, k + 1\n", definition="pair")
+    trace = recorded(engine, made)
+    script = script_of(trace, made, PAIR, CONFIG)
+    assert script.count('"settles_late": false') == 1
+    settled = script.replace('"settles_late": false', '"settles_late": true')
+
+    code, said = run_alone(tmp_path, settled)
+
+    recorded_values, values = (
+        re.findall(r"-?\d+\.\d+", text) for text in (mismatch_in(trace.evaluation), said)
+    )
+    assert code == 1
+    assert "1000 of 1000 elements differ" in said
+    assert values != recorded_values
 
 
 @pytest.mark.full

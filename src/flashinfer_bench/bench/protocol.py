@@ -178,6 +178,8 @@ class OpenWorkload(Message, frozen=True):
     """Whether samples are replays of graphs, which `RecordGraphs` asks for."""
     outputs_on_device: bool = False
     """Whether the shared output buffer is memory of the device."""
+    has_start_word: bool = False
+    """Whether one more descriptor comes, the last: of the word that lets a sample's launched calls begin."""
 
 
 class OpenTrial(Message, frozen=True):

@@ -23,6 +23,12 @@ def call_seed(key: int, subject: str, trial: int, call: int) -> int:
     return _seed(key, subject, f"call\0{trial}\0{call}")
 
 
+@functools.lru_cache(maxsize=4096)
+def late_seed(key: int, subject: str, trial: int, call: int) -> int:
+    """Seed of what a call's inputs get once it is launched; never 0."""
+    return _seed(key, subject, f"late\0{trial}\0{call}") | 1
+
+
 def rank_key(key: int, rank: int | None) -> int:
     """Key of one rank's own inputs, or of those that all ranks share (None)."""
     return _seed(key, "ranks", "shared" if rank is None else str(rank))

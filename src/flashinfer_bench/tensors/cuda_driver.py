@@ -26,3 +26,14 @@ def call(name: str, *arguments: Any) -> None:
     code = getattr(loaded, name)(*arguments)
     if code:
         raise DeviceError(f"{name} failed with CUDA error {code}")
+
+
+def loaded_kernel(ptx: bytes, name: bytes) -> int:
+    """Give a kernel written as PTX to the driver, and return its handle; the caller has seen to a context.
+
+    Raises `DeviceError` where the driver takes none, as on cards before Volta.
+    """
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), ptx)
+    call("cuModuleGetFunction", ctypes.byref(kernel), module, name)
+    return kernel.value or 0

@@ -4,7 +4,7 @@ how: the builtin object behind `perf_counter_ns` is redirected with `ctypes` to 
     the work is done by another thread
 caught by: the outside clock disagrees
 expect: implausible, tampered_harness
-expect on cuda: prevented, tampered_harness
+expect on cuda: implausible, prevented, tampered_harness
 family: clock
 plays: long_wave
 """

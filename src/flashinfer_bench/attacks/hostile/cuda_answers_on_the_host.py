@@ -1,12 +1,10 @@
-"""The host computes the answer while the spin kernel hides launches, and the card only receives it.
+"""The host computes the answer while the card is held for launches, and the card only receives it.
 
-how: inputs are there before the spin, so a side stream that waits for nothing copies them to the host by the copy
-    engine; NumPy computes, and the answer is copied back; all the card does after the spin is to find an event done.
-    Nothing of the harness is touched. The spin is longer than calls keep the host, whatever they do meanwhile
-caught by: nothing; the trace says how long the host was kept (`host_overhead_ms`)
-expect: not_stopped
-why not: inputs lie in the card's memory before the spin that hides launches; a call of 7.8 µs was 3.3 to 4.2 times as
-    fast as its twin on an H200, and kept the host. The longest spin, 10 ms, bounds what a host can compute
+how: inputs are there before the card is held, so a side stream that waits for nothing copies them to the host by the
+    copy engine; NumPy computes, and the answer is copied back; all the card does afterwards is to find an event done.
+    Nothing of the harness is touched. The card is held longer than calls keep the host, whatever they do meanwhile
+caught by: a part of the inputs is settled once calls are launched, and a secret share of the timed calls is checked
+expect: failed_audit, INCORRECT_NUMERICAL
 family: clock
 on: cuda
 plays: short_wave

@@ -2,7 +2,7 @@
 
 how: the clock lies in a variable of the harness meanwhile; its sweep becomes a function that does nothing
 caught by: the harness notes what it is before a line of the solution is read
-expect: tampered_harness, COMPILE_ERROR, prevented
+expect: tampered_harness, COMPILE_ERROR, RUNTIME_ERROR, prevented
 family: clock
 on: cuda
 plays: short_wave

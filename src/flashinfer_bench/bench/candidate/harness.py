@@ -54,11 +54,12 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.timing.clocks import clock_for
 from flashinfer_bench.bench.timing.device_work import spin_call
+from flashinfer_bench.bench.timing.hold import place_table
 from flashinfer_bench.compile import Runnable, build
 from flashinfer_bench.compile.builder import compile_ahead
 from flashinfer_bench.compile.targets import BuildTarget
 from flashinfer_bench.data import Signature, Solution, build_options
-from flashinfer_bench.errors import BuildError, ToolchainMissingError
+from flashinfer_bench.errors import BuildError, DeviceError, ToolchainMissingError
 from flashinfer_bench.tensors import generated_inputs
 from flashinfer_bench.tensors import outputs as outgoing
 from flashinfer_bench.tensors.aliasing import aliases, lie_apart
@@ -243,6 +244,9 @@ class _Harness:
         self._output_sets: list[list[torch.Tensor]] = []
         self._input_sets: list[list[Any]] = []
         self._calls: list[tuple[Any, ...]] = []
+        self._places: torch.Tensor | None = None
+        """Where inputs of all sets may change, as the hold reads it."""
+        self._placed_sets = 0
         self._base_bytes: int | None = None
         self._unclear: list[list[Any]] = []
         self._in_order: _InOrder | None = None
@@ -255,6 +259,7 @@ class _Harness:
     def open_workload(self, request: OpenWorkload, descriptors: list[int]) -> Done:
         self._integrity.damage()  # what is done between workloads is noticed as well
         shared, *rest = descriptors
+        self._open_hold(rest.pop() if request.has_start_word else None)
         files = tensors_from_descriptor(rest[0], request.inputs) if request.has_files else {}
         self._plans, self._inputs = request.outputs, request.inputs
         self._returned = request.outputs[: request.returned]
@@ -330,6 +335,7 @@ class _Harness:
             self._clock.begin(host_ns)
         self._forget_graphs()
         self._maker.forget_buffers()
+        self._placed_sets = 0
         self._integrity.leave(())
         self._output_sets, self._input_sets, self._calls = [], [], []
         self._device.give_memory_back()
@@ -365,11 +371,32 @@ class _Harness:
         if self._takes_outputs:
             pairs = zip(self._calls, self._output_sets, strict=False)
             self._calls = [(*arguments, *buffers) for arguments, buffers in pairs]
+        self._get_hold_ready(count)
         self._device.synchronize()
         self._clock.get_ready()
         if self._base_bytes is None:
             self._device.reset_peak()
             self._base_bytes = self._device.peak_bytes()
+
+    def _open_hold(self, descriptor: int | None) -> None:
+        self._places, self._placed_sets = None, 0
+        if self._clock.hold is not None:
+            self._clock.hold.open(descriptor)
+        elif descriptor is not None:
+            raise DeviceError("the driver refuses the kernel that holds calls, and took it before")
+
+    def _get_hold_ready(self, count: int) -> None:
+        """Tell the hold where inputs may change: found out anew where there are more sets of them."""
+        hold = self._clock.hold
+        if hold is None or not hold.is_open:
+            return
+        assert self._maker is not None
+        sets = self._maker.sets
+        if self._placed_sets != len(sets):
+            device = self._device.torch_device
+            self._places, self._placed_sets = place_table(self._inputs, sets, device), len(sets)
+        places = self._places
+        hold.get_ready(places, 0 if places is None else len(places) // len(sets) * count)
 
     def go(self, request: Go, channel: Channel[ToCandidate]) -> QuickChecked:
         """Run the prepared calls, say so at once, commit what they gave back, then check it quickly."""

@@ -60,5 +60,16 @@ class CallId(NamedTuple):
         return str(self.seed_number)
 
 
+def is_settled_late(seed_number: int) -> bool:
+    """Tell whether a call's inputs are settled once it is launched: where what it takes is held against a claim.
+
+    >>> [is_settled_late(CallId(kind, 1).seed_number) for kind in ("timed", "timed_again", "batch", "control")]
+    [True, True, True, True]
+    >>> [is_settled_late(CallId(kind, 1).seed_number) for kind in ("repeated", "unusual", "property", "twice")]
+    [False, False, False, False]
+    """
+    return seed_number >= 0 or _PLACES["property"][0] < seed_number <= _PLACES["untimed"][0]
+
+
 FIRST = CallId("timed", 0)
 """The call that opens a trial."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.calls import CallId
@@ -43,6 +44,7 @@ from flashinfer_bench.bench.protocol import (
     UseCache,
 )
 from flashinfer_bench.bench.timing.device_work import most_hidden_calls
+from flashinfer_bench.bench.timing.hold import StartWord, late_settler
 from flashinfer_bench.bench.timing.turns import (
     SHORTEST_SAMPLE_NS,
     order_of_turns,
@@ -133,6 +135,9 @@ class JobEvaluation:
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
         self._outputs_on_device = shared_gpu_memory.can_be_shared(device.torch_device)
+        settler = late_settler(device.torch_device) if self._times_by_device(device) else None
+        self._holds_calls = settler is not None
+        oracle.settle_late(settler)
         self._links = links
         self._files = files
         self._participants: list[Participant] = []
@@ -280,10 +285,13 @@ class JobEvaluation:
             has_generated=made is not None,
             replays_graphs=self._replays_graphs(link),
             outputs_on_device=is_on_device,
+            has_start_word=self._holds_calls,
         )
+        word = StartWord() if self._holds_calls else None
         try:
             more = () if made is None else (made,)
-            link.ask(request, Done, [descriptor, *self._files, *more])
+            start = () if word is None else (word.descriptor,)
+            link.ask(request, Done, [descriptor, *self._files, *more, *start])
             if self._rules.is_hot_too:
                 link.ask(
                     UseCache(link.new_id(), is_cold=True), Done
@@ -309,7 +317,13 @@ class JobEvaluation:
             is_told_late=self._rules.is_told_late,
             prepares_twice=self._rules.prepares_twice,
             replays_graphs=self._replays_graphs(link),
+            start_word=word,
         )
+
+    def _times_by_device(self, device: Device) -> bool:
+        """Tell whether a clock of the device times, and not one of the host, which counts launches."""
+        kind = device.torch_device.type
+        return kind == "cuda" and clock_name(kind, self._settings.clock) != "wall"
 
     def _memory_for_outputs(self) -> tuple[int, bool]:
         """Make what a participant hands its outputs over in: its descriptor, and whether it lies on the device."""

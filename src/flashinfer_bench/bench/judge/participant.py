@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from flashinfer_bench.bench.judge.calls import FIRST, CallId
+from flashinfer_bench.bench.judge.calls import FIRST, CallId, is_settled_late
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.timings import Reported, Timings
@@ -34,7 +34,9 @@ from flashinfer_bench.bench.protocol import (
     RunPhase,
     Spin,
 )
+from flashinfer_bench.bench.timing.device_work import hiding_ns
 from flashinfer_bench.bench.timing.observed import Observed
+from flashinfer_bench.bench.timing.wall import spin_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.bench.judge.link import Link
     from flashinfer_bench.bench.judge.oracle import Oracle
+    from flashinfer_bench.bench.timing.hold import StartWord
     from flashinfer_bench.tensors.outputs import SharedOutputs
     from flashinfer_bench.tensors.planned import InputChange
 
@@ -53,6 +56,9 @@ SETTLING_S, MOST_SETTLINGS, _SETTLED_NS = 1e-3, 20, 50_000
 """A team of OpenMP threads spins for some milliseconds after its work, and slows down whatever comes next. In
 shorter steps a thread that spins and waits for a processor on a busy machine would look as if it slept."""
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
+_UNTIL_HELD_NS = 100_000
+"""How long a process takes from the order to go on until its card is held. The word comes later by as much: it tells
+what inputs become, which nobody may know while the card is still busy by its own clock."""
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
 
@@ -162,6 +168,8 @@ class Participant:
     replays_graphs: bool = False
     hidden_ns: float | None = None
     """What its clock was told to hide: how long the calls of a sample keep the host."""
+    start_word: StartWord | None = None
+    """What lets its launched calls begin; None where no hold holds them."""
 
     def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
@@ -208,7 +216,12 @@ class Participant:
         preparing_ns = self.link.now_ns() - asked_ns
         prepared_ns = self.link.cpu.read_ns()
         preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
-        return self._run(count, preparing, slots=slots, pause_s=pause_s, spin=spin)
+        is_usual = repeat is None and family is None and change is None
+        is_late = is_usual and is_settled_late(call.seed_number)
+        late_seed = self.oracle.late_seed(trial, call.seed_number) if is_late else 0
+        return self._run(
+            count, preparing, slots=slots, pause_s=pause_s, spin=spin, late_seed=late_seed
+        )
 
     def repeat(
         self, trial: int, count: int, *, duration_ns: int, meanwhile: Callable[[], None]
@@ -275,6 +288,7 @@ class Participant:
         slots: tuple[int, ...] | SlotsOf,
         pause_s: float,
         spin: SpinOrder | None,
+        late_seed: int,
     ) -> Sample:
         """Go, returned, committed."""
         link, cpu = self.link, self.link.cpu
@@ -284,6 +298,11 @@ class Participant:
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
         started_ns = link.now_ns()
         link.tell(order)
+        if self.start_word is not None:
+            spun_ns = None if spin is None else spin.host_ns
+            busy_ns = hiding_ns(self.hidden_ns if spun_ns is None else spun_ns, is_held=True)
+            spin_for(started_ns + busy_ns + _UNTIL_HELD_NS - link.now_ns())
+            self.start_word.say(late_seed)
         if self.is_told_late:
             link.hear(order, Finished)
             returned_ns = link.now_ns()

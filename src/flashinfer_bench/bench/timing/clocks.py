@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.choices import clock_name, is_cold_on
-from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, spin_call
+from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, hide_launches, spin_call
+from flashinfer_bench.bench.timing.hold import loaded_hold
 from flashinfer_bench.bench.timing.wall import WallClock, nothing, overhead_ns
 from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
@@ -25,30 +26,31 @@ _CALIBRATION_SPIN_NS = 200_000
 
 
 class CudaEvents:
-    """CUDA events on the current stream; launches are hidden behind a spin kernel of constant length.
+    """CUDA events on the current stream; launches are hidden behind a held card, or a spin kernel of constant length.
 
     `latency_kind` is `call`: what a caller on a busy stream pays, from the first kernel's start to the last
     one's end, gaps between them included.
     """
 
     name = "cuda_events"
-    version = "3"
     latency_kind: LatencyKind = "call"
     is_told_late = False
     host_ns: int | None = None
     is_hidden = True
     launches: int | None = None
-    FIXED_ATTRIBUTES = ("_sweep", "_spin")
+    FIXED_ATTRIBUTES = ("_sweep", "_spin", "hold")
 
     def __init__(self, device: torch.device, *, is_cold: bool = True) -> None:
         self._device = device
         self._sweep = Sweep(device) if is_cold else None
         self._spin = DeviceSpin(device)
+        self.hold = loaded_hold(device)
+        self.version = "3" if self.hold is None else "4"
         self.is_cold = is_cold
 
     def begin(self, host_ns: float | None = None) -> None:
         """Settle the spin by how long these calls keep the host."""
-        self._spin.begin(host_ns)
+        self._spin.begin(host_ns, self.hold)
 
     def use_cache(self, *, is_cold: bool) -> None:
         """From now on evict caches before each sample, or do not."""
@@ -67,10 +69,7 @@ class CudaEvents:
         """Time the calls between two events; return when the device is idle."""
         event: Any = torch.cuda.Event  # untyped in torch
         started, ended = event(enable_timing=True), event(enable_timing=True)
-        if self._sweep is not None:
-            self._sweep()
-        torch.cuda.synchronize(self._device)
-        self._spin.launch()
+        hide_launches(self.hold, self._spin, self._sweep, self._device)
         started.record()
         began_ns = _now_ns()
         results = [call(*arguments) for arguments in calls]

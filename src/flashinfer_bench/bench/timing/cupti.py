@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, spin_on_device
+from flashinfer_bench.bench.timing.device_work import (
+    DeviceSpin,
+    Sweep,
+    hide_launches,
+    spin_on_device,
+)
+from flashinfer_bench.bench.timing.hold import loaded_hold
 from flashinfer_bench.bench.timing.wall import nothing
 from flashinfer_bench.errors import DeviceError, MissingPackageError
 
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
 _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 
 _BUFFER_BYTES = 1 << 20  # several thousand records
-_OWN_KERNELS = 2  # and a third one that sweeps the cache
+_OWN_KERNELS = 2  # and a third one that sweeps the cache, where no hold does
 _FLUSH_ALL = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
 
@@ -70,11 +76,12 @@ class Cupti:
         torch.cuda.synchronize(device)  # CUDA must be up before CUPTI can listen
         self._sweep = Sweep(device) if is_cold else None
         self._spin = DeviceSpin(device)
+        self.hold = loaded_hold(device)
         self._subscribe()
 
     def begin(self, host_ns: float | None = None) -> None:
         """Settle the spin by how long these calls keep the host."""
-        self._spin.begin(host_ns)
+        self._spin.begin(host_ns, self.hold)
 
     def use_cache(self, *, is_cold: bool) -> None:
         """From now on evict caches before each sample, or do not."""
@@ -96,12 +103,10 @@ class Cupti:
         if not self._is_ready:
             self.get_ready()
         self._is_ready = False
-        if self._sweep is not None:
-            self._sweep()
-        torch.cuda.synchronize(self._device)
         behind: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]  # untyped in torch
+        hold = self.hold
         spin_on_device(0)
-        self._spin.launch()
+        hide_launches(hold, self._spin, self._sweep, self._device)
         behind.record()
         began_ns = _now_ns()
         results = [call(*arguments) for arguments in calls]
@@ -110,7 +115,7 @@ class Cupti:
         torch.cuda.synchronize(self._device)
         done()
         self._cupti.activity_flush_all(_FLUSH_ALL)
-        own = _OWN_KERNELS + self.is_cold
+        own = _OWN_KERNELS + (self.is_cold and not (hold is not None and hold.is_open))
         self.launches = len(after_own(self._activities, own=own))
         return span_ns(self._activities, own=own), results
 

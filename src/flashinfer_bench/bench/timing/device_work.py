@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from flashinfer_bench.tensors import cuda_driver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashinfer_bench.bench.timing.hold import Hold
+
 _USUAL_SPIN_NS = 1_000_000
 _SHORTEST_SPIN_NS = 250_000
 _LONGEST_SPIN_NS = 10_000_000
@@ -21,6 +24,8 @@ _SPIN_MARGIN = 1.5
 _DEFAULT_CLOCK_KHZ = 2_000_000
 _SPIN_MARGIN_NS = 200_000
 """Longer than the calls keep the host: half as long again, and what a host is late now and then."""
+_SHORTEST_HOLD_NS, _HOLD_MARGIN_NS = 150_000, 100_000
+"""The same for a hold, to which the judge adds a tenth of a millisecond."""
 SPIN_PTX = """
 .version 6.4
 .target sm_70
@@ -67,22 +72,22 @@ class DeviceSpin:
         per_processor = properties.max_threads_per_multi_processor // _SPIN_BLOCK
         blocks = properties.multi_processor_count * per_processor
         library = cuda_driver.library()
-        self._kernel = None if library is None else _loaded_spin(library)
+        self._kernel = _loaded_spin()
         self._launch: Any = None if library is None else library.cuLaunchKernel
         self._before = (blocks, 1, 1, _SPIN_BLOCK, 1, 1, 0)
         """Grid, block and shared memory of a launch."""
 
-    def begin(self, host_ns: float | None) -> None:
+    def begin(self, host_ns: float | None, hold: Hold | None) -> None:
         """Settle the length by how long the calls of a sample keep the host, within bounds."""
-        if host_ns is None:
-            self.duration_ns = _USUAL_SPIN_NS
-        else:
-            wanted_ns = max(_SPIN_MARGIN * host_ns + _SPIN_MARGIN_NS, _SHORTEST_SPIN_NS)
-            self.duration_ns = round(min(wanted_ns, _LONGEST_SPIN_NS))
+        self.duration_ns = hiding_ns(host_ns, is_held=hold is not None and hold.is_open)
+
+    def cycles(self) -> int:
+        """Give the length in cycles of the device."""
+        return round(self.duration_ns * self._cycles_per_ns)
 
     def launch(self) -> None:
         """Put the kernel onto the current stream."""
-        cycles = round(self.duration_ns * self._cycles_per_ns)
+        cycles = self.cycles()
         if self._kernel is None:
             spin_on_device(cycles)
             return
@@ -96,6 +101,25 @@ class DeviceSpin:
             raise DeviceError(
                 f"the kernel that keeps the device busy was refused: CUDA error {code}"
             )
+
+
+def hiding_ns(host_ns: float | None, *, is_held: bool) -> int:
+    """Say how long a card is kept busy for calls that keep the host for so long; 1 ms where that is not known.
+
+    `is_held`: by a hold, which then waits for the judge's word.
+
+    >>> [hiding_ns(host_ns, is_held=False) for host_ns in (None, 10_000.0, 400_000.0, 1e8)]
+    [1000000, 250000, 800000, 10000000]
+    >>> [hiding_ns(host_ns, is_held=True) for host_ns in (None, 10_000.0, 400_000.0, 1e8)]
+    [1000000, 150000, 700000, 10000000]
+    """
+    if host_ns is None:
+        return _USUAL_SPIN_NS
+    if is_held:
+        wanted_ns = max(_SPIN_MARGIN * host_ns + _HOLD_MARGIN_NS, _SHORTEST_HOLD_NS)
+    else:
+        wanted_ns = max(_SPIN_MARGIN * host_ns + _SPIN_MARGIN_NS, _SHORTEST_SPIN_NS)
+    return round(min(wanted_ns, _LONGEST_SPIN_NS))
 
 
 def most_hidden_calls(host_ns: float) -> int:
@@ -119,9 +143,28 @@ class Sweep:
 
     def __call__(self) -> None:
         """Evict; the caller waits for it."""
+        self.prepared().zero_()
+
+    def prepared(self) -> torch.Tensor:
+        """Take away lines that were made to persist, and give what is to be overwritten."""
         if self._runtime is not None:
             self._runtime.cudaCtxResetPersistingL2Cache()
-        self._buffer.zero_()
+        return self._buffer
+
+
+def hide_launches(
+    hold: Hold | None, spin: DeviceSpin, sweep: Sweep | None, device: torch.device
+) -> None:
+    """Have the idle device empty its caches and wait for as long as the spin lasts, and for the judge's word."""
+    if hold is not None and hold.is_open:
+        swept = None if sweep is None else sweep.prepared()
+        torch.cuda.synchronize(device)
+        hold.launch(swept, spin.cycles())
+        return
+    if sweep is not None:
+        sweep()
+    torch.cuda.synchronize(device)
+    spin.launch()
 
 
 def spin_call(device: torch.device) -> Callable[[int], object]:
@@ -139,15 +182,12 @@ def spin_on_device(cycles: int) -> None:
     keep_busy(cycles)
 
 
-def _loaded_spin(library: ctypes.CDLL) -> int | None:
+def _loaded_spin() -> int | None:
     """Give the kernel to the driver, and return its handle; None where it takes none, as on cards before Volta."""
     torch.cuda.synchronize()  # before the first work on it a card may have no context
-    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-    if library.cuModuleLoadData(ctypes.byref(module), SPIN_PTX.encode()):
-        return None
-    if library.cuModuleGetFunction(ctypes.byref(kernel), module, b"spin"):
-        return None
-    return kernel.value
+    with contextlib.suppress(DeviceError):
+        return cuda_driver.loaded_kernel(SPIN_PTX.encode(), b"spin")
+    return None
 
 
 def _cuda_runtime() -> ctypes.CDLL | None:

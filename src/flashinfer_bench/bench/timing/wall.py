@@ -6,7 +6,10 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from flashinfer_bench.bench.timing.hold import Hold
 
 Call = Callable[..., object]
 Arguments = Sequence[Any]
@@ -41,6 +44,9 @@ class Clock(Protocol):
 
     is_told_late: bool
     """Whether saying how long calls took takes longer the more they were."""
+
+    hold: Hold | None
+    """What can hold the calls of a sample until the judge says go on; None on a CPU, and where a driver refuses."""
 
     def begin(self, host_ns: float | None = None) -> None:
         """Start a session, in which the calls of a sample keep the host for so long; None where it is not known.
@@ -78,6 +84,7 @@ class WallClock:
     name = "wall"
     version = "1"
     latency_kind: LatencyKind = "wall"
+    hold: Hold | None = None
     is_told_late = False
     host_ns: int | None = None
     is_hidden = True

@@ -248,6 +248,12 @@ class FakeOracle:
     def call_seed(self, trial: int, call: int) -> int:
         return _SEED_OF_CALL_0 + call
 
+    def late_seed(self, trial: int, call: int) -> int:
+        return 1
+
+    def settle_late(self, settler: object) -> None:
+        pass
+
     def inputs_of(self, trial: int, call: int, count: int = 1, **_: Any) -> list[list[Any]]:
         return [INPUTS] * count
 

@@ -180,8 +180,8 @@ def test_inputs_that_a_card_settled_late_are_settled_by_the_script(
     made = solution("def run(x, k, s):\n    return x * s + 40, k + 1\n", definition="pair")
     trace = recorded(engine, made)
     script = script_of(trace, made, PAIR, CONFIG)
-    assert script.count('"settles_late": false') == 1
-    settled = script.replace('"settles_late": false', '"settles_late": true')
+    assert script.count('"rewrites_late": false') == 1
+    settled = script.replace('"rewrites_late": false', '"rewrites_late": true')
 
     code, said = run_alone(tmp_path, settled)
 

@@ -11,9 +11,9 @@ import torch
 
 from flashinfer_bench.bench.timing.clocks import CudaEvents
 from flashinfer_bench.bench.timing.device_work import Sweep
-from flashinfer_bench.bench.timing.hold import Hold, StartWord, late_settler, place_table
+from flashinfer_bench.bench.timing.hold import Hold, StartWord, late_rewriter, place_table
 from flashinfer_bench.data.distributions import Boolean, Integers, Uniform
-from flashinfer_bench.tensors import late_content
+from flashinfer_bench.tensors import late_inputs
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.input_generation import draw
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan, usual
@@ -29,8 +29,8 @@ KINDS: dict[str, tuple[str, Any]] = {
     "signs of halves": ("float16", None),
     "signs of bfloat16": ("bfloat16", None),
     "signs of bytes": ("float8_e4m3fn", None),
-    "mantissas": ("float32", Uniform(low=0.0, high=1.0)),
-    "mantissas of bfloat16": ("bfloat16", Uniform(low=0.0, high=2.0)),
+    "neighbours": ("float32", Uniform(low=-1.0, high=1.0)),
+    "neighbours of bfloat16": ("bfloat16", Uniform(low=0.0, high=2.0)),
     "long integers": ("int64", Integers(low=-5, high=1 << 40)),
     "integers": ("int32", Integers(low=3, high=1000)),
     "short integers": ("int16", Integers(low=-1024, high=1024)),
@@ -64,17 +64,17 @@ def hold(word: StartWord) -> Hold:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(16,), (64, 67), (4096, 1031)], ids=str)
-def test_the_kernel_settles_as_torch_does(shape: tuple[int, ...], kind: str) -> None:
+@pytest.mark.parametrize("shape", [(16,), (64, 67), (4096, 1031), (4099, 8192)], ids=str)
+def test_the_kernel_writes_what_torch_writes(shape: tuple[int, ...], kind: str) -> None:
     plans = [planned(*shape, kind=kind), planned(128)]
     sets = [[made(plan) for plan in plans] for _ in range(3)]
     by_torch = [[each.clone() for each in arguments] for arguments in sets]
-    late_content.settle(plans, by_torch, SEED)
-    settler = late_settler(CUDA)
-    assert settler is not None
+    late_inputs.rewrite(plans, by_torch, SEED)
+    rewriter = late_rewriter(CUDA)
+    assert rewriter is not None
     assert not torch.equal(sets[0][0].view(torch.uint8), by_torch[0][0].view(torch.uint8))
-    for _ in range(3):  # twice settled is as it was
-        settler(plans, sets, SEED)
+    for _ in range(3):  # twice written is as it was
+        rewriter(plans, sets, SEED)
     for arguments, expected in zip(sets, by_torch, strict=True):
         for got, right in zip(arguments, expected, strict=True):
             assert torch.equal(got.view(torch.uint8), right.view(torch.uint8))
@@ -83,7 +83,7 @@ def test_the_kernel_settles_as_torch_does(shape: tuple[int, ...], kind: str) -> 
 def test_what_is_launched_waits_for_the_word(hold: Hold, word: StartWord) -> None:
     plan, x = planned(1024), torch.randn(1024, device=CUDA)
     right = x + 0
-    late_content.settle([plan], [[right]], SEED)
+    late_inputs.rewrite([plan], [[right]], SEED)
     hold.get_ready(place_table([plan], [[x]], CUDA), 1)
     hold.launch(None)
     behind, out = torch.cuda.Event(), x + 0
@@ -98,9 +98,9 @@ def test_what_is_launched_waits_for_the_word(hold: Hold, word: StartWord) -> Non
 def test_it_holds_for_a_least_time_whatever_was_said(hold: Hold, word: StartWord) -> None:
     word.say(0)
     began = time.perf_counter()
-    hold.launch(None, least_cycles=40_000_000)
+    hold.launch(None, least_ns=20_000_000)
     torch.cuda.synchronize()
-    assert time.perf_counter() - began > 0.01  # no card runs at 4 GHz
+    assert time.perf_counter() - began >= 0.019
 
 
 def test_nothing_runs_beside_it(hold: Hold, word: StartWord) -> None:
@@ -135,7 +135,7 @@ def test_a_held_call_is_timed_as_one_behind_a_spin(word: StartWord) -> None:
                 taken.append(elapsed_ns)
     medians = {clock: sorted(taken)[len(taken) // 2] for clock, taken in samples.items()}
     sys.stderr.write(f"spin {medians[spun]} ns, hold {medians[held]} ns\n")
-    assert medians[held] == pytest.approx(medians[spun], rel=0.02)
+    assert medians[held] == pytest.approx(medians[spun], rel=0.03)
 
 
 def test_caches_are_cold_behind_it(hold: Hold, word: StartWord) -> None:

@@ -356,6 +356,7 @@ def _provenance(finished: FinishedJob, run: Run) -> Provenance:
         dataset_revision=run.dataset_revision,
         sandbox=finished.sandbox.name,
         sandbox_missing=[each.measure for each in finished.sandbox.missing] or None,
+        late_inputs=device.rewrites_late and job.definition.world_size is None,
         interpreted=is_stand_in(job.solution, "cpu" if device.cuda is None else "cuda"),
     )
 

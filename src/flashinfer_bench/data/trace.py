@@ -310,6 +310,8 @@ class Provenance(Entity):
     """Isolation level the solution ran under: `partial` where not all of `process` was in force."""
     sandbox_missing: list[str] | None = Field(None, exclude_if=is_none)
     """The measures that were not in force."""
+    late_inputs: bool = Field(False, exclude_if=lambda is_so: not is_so)
+    """Whether a part of the inputs of timed calls was written anew once they were launched."""
     interpreted: bool = False
     """Whether Triton was interpreted: such times mean nothing."""
     generated: GenerationInfo | None = Field(None, exclude_if=is_none)

@@ -391,3 +391,18 @@ def test_a_trace_says_how_long_its_solution_took_to_build() -> None:
     assert made.evaluation is not None
     assert made.evaluation.performance is not None
     assert made.evaluation.performance.build_ms == 1234.5
+
+
+@pytest.mark.parametrize("outcome", [passed(), Crashed("SIGSEGV", "log")], ids=["passed", "failed"])
+def test_inputs_that_a_card_rewrote_are_told_however_the_job_ended(outcome: Outcome) -> None:
+    on_host = finished(outcome)
+    on_card = replace(on_host, device=msgspec.structs.replace(on_host.device, rewrites_late=True))
+    of_ranks = on_card.job.definition.model_copy(update={"world_size": 2})
+    by_ranks = replace(on_card, job=replace(on_card.job, definition=of_ranks))
+
+    told = [json.loads(record(each, RUN).to_json()) for each in (on_host, on_card, by_ranks)]
+
+    provenances = [each["evaluation"]["provenance"] for each in told]
+    assert "late_inputs" not in provenances[0]
+    assert provenances[1]["late_inputs"] is True
+    assert "late_inputs" not in provenances[2]

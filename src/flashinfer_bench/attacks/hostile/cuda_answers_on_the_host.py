@@ -3,7 +3,7 @@
 how: inputs are there before the card is held, so a side stream that waits for nothing copies them to the host by the
     copy engine; NumPy computes, and the answer is copied back; all the card does afterwards is to find an event done.
     Nothing of the harness is touched. The card is held longer than calls keep the host, whatever they do meanwhile
-caught by: a part of the inputs is settled once calls are launched, and a secret share of the timed calls is checked
+caught by: a part of the inputs is rewritten once calls are launched, and a secret share of the timed calls is checked
 expect: failed_audit, INCORRECT_NUMERICAL
 family: clock
 on: cuda

@@ -3,7 +3,7 @@
 how: on streams that wait for nothing a copy engine copies the table, which leaves the copy in the L2 cache, and the
     host reduces the indices; the first calls keep the host for 0.7 ms, so that the card is held long enough. Nothing
     of the harness is touched
-caught by: caches are swept once calls are launched, and so is a part of the inputs settled
+caught by: a part of the inputs is rewritten once calls are launched, and caches are swept then
 expect: failed_audit, INCORRECT_NUMERICAL
 family: clock
 on: cuda

@@ -41,7 +41,7 @@ _MODULES = (
     "flashinfer_bench.tensors.input_generation",
     "flashinfer_bench.tensors.dtypes",
     "flashinfer_bench.tensors.generate",
-    "flashinfer_bench.tensors.late_content",
+    "flashinfer_bench.tensors.late_inputs",
     "flashinfer_bench.tensors.outputs",
     "flashinfer_bench.tensors.planned",
     "flashinfer_bench.tensors.generate",

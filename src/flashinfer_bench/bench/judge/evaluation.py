@@ -44,7 +44,7 @@ from flashinfer_bench.bench.protocol import (
     UseCache,
 )
 from flashinfer_bench.bench.timing.device_work import most_hidden_calls
-from flashinfer_bench.bench.timing.hold import StartWord, late_settler
+from flashinfer_bench.bench.timing.hold import StartWord, late_rewriter
 from flashinfer_bench.bench.timing.turns import (
     SHORTEST_SAMPLE_NS,
     order_of_turns,
@@ -135,9 +135,9 @@ class JobEvaluation:
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
         self._outputs_on_device = shared_gpu_memory.can_be_shared(device.torch_device)
-        settler = late_settler(device.torch_device) if self._times_by_device(device) else None
-        self._holds_calls = settler is not None
-        oracle.settle_late(settler)
+        rewriter = late_rewriter(device.torch_device) if self._times_by_device(device) else None
+        self._holds_calls = rewriter is not None
+        oracle.rewrite_late(rewriter)
         self._links = links
         self._files = files
         self._participants: list[Participant] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.bench.judge import precise
-from flashinfer_bench.bench.judge.calls import CallId, is_settled_late
+from flashinfer_bench.bench.judge.calls import CallId, is_rewritten_late
 from flashinfer_bench.bench.judge.input_generator import (
     GeneratedMemory,
     InputGenerator,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.outcomes import JobNote
-    from flashinfer_bench.bench.timing.hold import LateSettler
+    from flashinfer_bench.bench.timing.hold import LateRewriter
     from flashinfer_bench.data import Definition, Workload
     from flashinfer_bench.judging import Judge, Tolerance
     from flashinfer_bench.judging.case import Outputs
@@ -112,7 +112,7 @@ class Oracle:
         self._made: GeneratedMemory | None = None
         self._maker = self._new_maker()
         self._trial = -1
-        self._settle: LateSettler | None = None
+        self._rewrite: LateRewriter | None = None
         self._first_outputs: dict[int, list[torch.Tensor]] = {}
         self._precise: list[torch.Tensor] | None = None
         self._has_tried_precise = False
@@ -228,18 +228,18 @@ class Oracle:
             self._trial = trial
         seed = self.call_seed(trial, call)
         sets = maker.prepare(seed, count, family=family, change=change)
-        if self._settle is not None and not (family or change) and is_settled_late(call):
-            self._settle(self.inputs, sets, self.late_seed(trial, call))
+        if self._rewrite is not None and not (family or change) and is_rewritten_late(call):
+            self._rewrite(self.inputs, sets, self.late_seed(trial, call))
         return sets
 
     def late_seed(self, trial: int, call: int) -> int:
         """Seed of what a call's inputs become once it is launched."""
         return late_seed(self._key, self._subject, trial, call)
 
-    def settle_late(self, settler: LateSettler | None) -> None:
-        """From now on settle inputs as the calls of this job see them settled; None: they are not."""
-        if settler is not self._settle:
-            self._settle = settler
+    def rewrite_late(self, rewriter: LateRewriter | None) -> None:
+        """From now on write inputs anew as a card does for the calls of this job; None: none does."""
+        if rewriter is not self._rewrite:
+            self._rewrite = rewriter
             self._trial = -1
             self._first_outputs.clear()
             self._unusual.clear()

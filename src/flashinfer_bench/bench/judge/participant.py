@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from flashinfer_bench.bench.judge.calls import FIRST, CallId, is_settled_late
+from flashinfer_bench.bench.judge.calls import FIRST, CallId, is_rewritten_late
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.link import JobEndedError
 from flashinfer_bench.bench.judge.timings import Reported, Timings
@@ -56,9 +56,11 @@ SETTLING_S, MOST_SETTLINGS, _SETTLED_NS = 1e-3, 20, 50_000
 """A team of OpenMP threads spins for some milliseconds after its work, and slows down whatever comes next. In
 shorter steps a thread that spins and waits for a processor on a busy machine would look as if it slept."""
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
-_UNTIL_HELD_NS = 100_000
-"""How long a process takes from the order to go on until its card is held. The word comes later by as much: it tells
-what inputs become, which nobody may know while the card is still busy by its own clock."""
+_UNTIL_HELD_NS = 150_000
+"""How long a process takes from the order to go on until its card is held, at most. The word comes later by as much: it
+tells what inputs become, which nobody may know while the card is still busy by its own clock."""
+_AWAKE_NS = 500_000
+"""How long before the word the judge no longer sleeps."""
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)
 
 
@@ -217,7 +219,7 @@ class Participant:
         prepared_ns = self.link.cpu.read_ns()
         preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
         is_usual = repeat is None and family is None and change is None
-        is_late = is_usual and is_settled_late(call.seed_number)
+        is_late = is_usual and is_rewritten_late(call.seed_number)
         late_seed = self.oracle.late_seed(trial, call.seed_number) if is_late else 0
         return self._run(
             count, preparing, slots=slots, pause_s=pause_s, spin=spin, late_seed=late_seed
@@ -301,7 +303,10 @@ class Participant:
         if self.start_word is not None:
             spun_ns = None if spin is None else spin.host_ns
             busy_ns = hiding_ns(self.hidden_ns if spun_ns is None else spun_ns, is_held=True)
-            spin_for(started_ns + busy_ns + _UNTIL_HELD_NS - link.now_ns())
+            until_ns = started_ns + busy_ns + _UNTIL_HELD_NS
+            if until_ns - link.now_ns() > 2 * _AWAKE_NS:
+                link.sleep((until_ns - link.now_ns() - _AWAKE_NS) / 1e9)
+            spin_for(until_ns - link.now_ns())
             self.start_word.say(late_seed)
         if self.is_told_late:
             link.hear(order, Finished)

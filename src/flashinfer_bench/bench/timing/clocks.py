@@ -46,6 +46,7 @@ class CudaEvents:
         self._spin = DeviceSpin(device)
         self.hold = loaded_hold(device)
         self.version = "3" if self.hold is None else "4"
+        """It says when caches are emptied: before launches, or behind them."""
         self.is_cold = is_cold
 
     def begin(self, host_ns: float | None = None) -> None:

@@ -24,8 +24,8 @@ _SPIN_MARGIN = 1.5
 _DEFAULT_CLOCK_KHZ = 2_000_000
 _SPIN_MARGIN_NS = 200_000
 """Longer than the calls keep the host: half as long again, and what a host is late now and then."""
-_SHORTEST_HOLD_NS, _HOLD_MARGIN_NS = 150_000, 100_000
-"""The same for a hold, to which the judge adds a tenth of a millisecond."""
+_SHORTEST_HOLD_NS, _HOLD_MARGIN_NS = 100_000, 50_000
+"""The same for a hold, to which the judge adds 0.15 ms."""
 SPIN_PTX = """
 .version 6.4
 .target sm_70
@@ -81,13 +81,9 @@ class DeviceSpin:
         """Settle the length by how long the calls of a sample keep the host, within bounds."""
         self.duration_ns = hiding_ns(host_ns, is_held=hold is not None and hold.is_open)
 
-    def cycles(self) -> int:
-        """Give the length in cycles of the device."""
-        return round(self.duration_ns * self._cycles_per_ns)
-
     def launch(self) -> None:
         """Put the kernel onto the current stream."""
-        cycles = self.cycles()
+        cycles = round(self.duration_ns * self._cycles_per_ns)
         if self._kernel is None:
             spin_on_device(cycles)
             return
@@ -111,7 +107,7 @@ def hiding_ns(host_ns: float | None, *, is_held: bool) -> int:
     >>> [hiding_ns(host_ns, is_held=False) for host_ns in (None, 10_000.0, 400_000.0, 1e8)]
     [1000000, 250000, 800000, 10000000]
     >>> [hiding_ns(host_ns, is_held=True) for host_ns in (None, 10_000.0, 400_000.0, 1e8)]
-    [1000000, 150000, 700000, 10000000]
+    [1000000, 100000, 650000, 10000000]
     """
     if host_ns is None:
         return _USUAL_SPIN_NS
@@ -155,11 +151,11 @@ class Sweep:
 def hide_launches(
     hold: Hold | None, spin: DeviceSpin, sweep: Sweep | None, device: torch.device
 ) -> None:
-    """Have the idle device empty its caches and wait for as long as the spin lasts, and for the judge's word."""
+    """Have the idle device empty its caches and wait, as long as the spin lasts; a hold waits for the judge, too."""
     if hold is not None and hold.is_open:
         swept = None if sweep is None else sweep.prepared()
         torch.cuda.synchronize(device)
-        hold.launch(swept, spin.cycles())
+        hold.launch(swept, spin.duration_ns)
         return
     if sweep is not None:
         sweep()

@@ -6,6 +6,15 @@ typedef unsigned long long u64;
 
 struct Place { u64 address, groups, per_group, bits, sums, width; };
 
+#ifndef ON_A_HOST
+__device__ __forceinline__ u64 now_ns()
+{
+    u64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+#endif
+
 __device__ __forceinline__ u64 mixed(u64 x)
 {
     x ^= x >> 30; x *= 0xbf58476d1ce4e5b9ull;
@@ -13,20 +22,53 @@ __device__ __forceinline__ u64 mixed(u64 x)
     return x ^ (x >> 31);
 }
 
-// least: cycles that each block waits in any case. start: two words of the host's memory, a ticket and a seed.
-// shared: what blocks tell each other. All blocks must be resident at once: they wait for each other at the end.
+// As in late_inputs.py.
+__device__ __forceinline__ void rewrite(const Place* place, u64 at, u64 seed)
+{
+    const u64 group = at & 16383;
+    if (group >= place->groups) return;
+    const u64 drawn = mixed(seed + 0x9e3779b97f4a7c15ull * (1 + at)), turned = mixed(drawn) & place->bits;
+    const u64 unit = group * place->per_group + (((drawn >> 33) * place->per_group) >> 31);
+    const unsigned width = place->width;
+    if (width == 128) {  // neighbours change places
+        if (!turned) return;
+        u64* pair = (u64*)place->address + 2 * unit;
+        const u64 first = pair[0];
+        pair[0] = pair[1];
+        pair[1] = first;
+        return;
+    }
+    u64* chosen = (u64*)place->address + unit;
+    const u64 word = *chosen;
+    if (width) {
+        const u64 bits = place->bits, sums = place->sums;
+        const u64 mirrored = ((sums | bits) - (word & ~bits)) ^ ((sums ^ ~word) & bits);
+        const u64 whole = (turned >> (width - 1)) * (~0ull >> (64 - width));
+        *chosen = (word & ~whole) | (mirrored & whole);
+    } else
+        *chosen = word ^ turned;
+}
+
+// least: nanoseconds that each block waits in any case. start: three words of the host's memory: a ticket, a seed, and
+// what says that both belong together. shared: what blocks tell each other. All blocks must be resident at once: they
+// wait for each other at the end.
 extern "C" __global__ void __launch_bounds__(512, 4)
 hold(u64 least, volatile const u64* start, u64 last_ticket, volatile u64* shared, u64 launch, const Place* places,
      unsigned count, uint4* sweep, unsigned sweeps)
 {
     __shared__ u64 given;
+    const unsigned all = gridDim.x * blockDim.x, own = blockIdx.x * blockDim.x + threadIdx.x;
     if (threadIdx.x == 0) {
-        const u64 began = clock64();
-        while (clock64() - began < least) __nanosleep(100);
+        const u64 began = now_ns();
+        while (now_ns() - began < least) __nanosleep(100);
         if (blockIdx.x == 0) {  // one block asks the host, all others ask that one
-            while (start[0] == last_ticket) __nanosleep(100);
-            __threadfence_system();
-            shared[2] = given = start[1];
+            u64 ticket, seed;
+            do {
+                __nanosleep(100);
+                ticket = start[0];
+                seed = start[1];
+            } while (ticket == last_ticket || start[2] != (ticket ^ seed));
+            shared[2] = given = seed;
             __threadfence();
             shared[0] = launch;
         } else {
@@ -36,24 +78,8 @@ hold(u64 least, volatile const u64* start, u64 last_ticket, volatile u64* shared
         }
     }
     __syncthreads();
-    const unsigned all = gridDim.x * blockDim.x, own = blockIdx.x * blockDim.x + threadIdx.x;
-    if (given)  // as in late_content.py; an input has 8,191 groups at most, and all inputs are looked at at once
-        for (u64 at = own; at < (u64)count << 13; at += all) {
-            const Place* place = places + (at >> 13);
-            const unsigned group = at & 8191;
-            if (group >= place->groups) continue;
-            const u64 drawn = mixed(given + 0x9e3779b97f4a7c15ull * (1 + (at >> 13 << 32) + group));
-            const u64 per_group = place->per_group, bits = place->bits, sums = place->sums;
-            u64* chosen = (u64*)place->address + group * per_group + (((drawn >> 33) * per_group) >> 31);
-            const u64 turned = mixed(drawn) & bits, word = *chosen;
-            const unsigned width = place->width;
-            if (width) {
-                const u64 mirrored = ((sums | bits) - (word & ~bits)) ^ ((sums ^ ~word) & bits);
-                const u64 whole = (turned >> (width - 1)) * (~0ull >> (64 - width));
-                *chosen = (word & ~whole) | (mirrored & whole);
-            } else
-                *chosen = word ^ turned;
-        }
+    if (given)
+        for (u64 at = own; at < (u64)count << 14; at += all) rewrite(places + (at >> 14), at, given);
     const uint4 zero = {0, 0, 0, 0};
     for (unsigned at = own; at < sweeps; at += all) sweep[at] = zero;
     __syncthreads();

@@ -1,9 +1,9 @@
-"""A kernel that holds a GPU until another process says go on, then settles inputs and empties caches.
+"""A kernel that holds a GPU until another process says go on, then writes a part of the inputs anew and empties caches.
 
-Calls are launched behind it, so that launching takes no time of the card. The seed of what is settled late comes with
-the word to go on: who used inputs before that used others. It fills every multiprocessor, so that nothing on another
-stream runs before it ends, and all of its blocks end together. It also holds for a least time by the GPU's own clock,
-because whoever runs in its process can write what it waits for.
+Calls are launched behind it, so that launching takes no time of the card. The seed of what is written comes with the
+word to go on: who used inputs before that used others. It fills every multiprocessor, so that nothing on another stream
+runs before it ends, and all of its blocks end together. It also holds for a least time by the GPU's own clock, because
+whoever runs in its process can write what it waits for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flashinfer_bench.errors import DeviceError
-from flashinfer_bench.tensors import cuda_driver, late_content
+from flashinfer_bench.tensors import cuda_driver, late_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,11 @@ _PAGE = mmap.PAGESIZE
 _MAPPED = 2  # CU_MEMHOSTREGISTER_DEVICEMAP of cuda.h
 _SWEPT_AT_ONCE = 16
 _PARAMETERS = 9
+_WORDS = 3
 
 
 class StartWord:
-    """A ticket, and the seed of what is settled late, in memory that this process and the GPU of another one see."""
+    """A ticket and a seed, in memory that this process and the GPU of another one see."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("start", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -51,8 +52,7 @@ class StartWord:
     def say(self, seed: int) -> None:
         """Let what is held go on. Inputs follow from the seed; 0 leaves them as they are."""
         self._ticket += 1
-        self._words[1] = seed
-        self._words[0] = self._ticket  # the last: it is waited for
+        self._words[:] = (self._ticket, seed, self._ticket ^ seed)  # seen in any order
 
 
 class Hold:
@@ -64,9 +64,7 @@ class Hold:
         properties = torch.cuda.get_device_properties(device)
         per_processor = properties.max_threads_per_multi_processor // _BLOCK
         self._blocks = properties.multi_processor_count * per_processor
-        self._shared = torch.zeros(
-            3, dtype=torch.int64, device=device
-        )  # with it the card has a context
+        self._shared = torch.zeros(3, dtype=torch.int64, device=device)  # the card has a context
         self._kernel = cuda_driver.loaded_kernel(_PTX.read_bytes(), b"hold")
         library: Any = cuda_driver.library()
         self._launch = library.cuLaunchKernel
@@ -102,15 +100,14 @@ class Hold:
         self._last_ticket = int(self._words[0])
         self._places, self._place_count = places, count if places is not None else 0
 
-    def launch(self, sweep: torch.Tensor | None, least_cycles: int = 0) -> None:
-        """Hold the current stream, for so long at least; then settle inputs, and overwrite `sweep` with zeros."""
-        self._launches += 1
+    def launch(self, sweep: torch.Tensor | None, least_ns: int = 0) -> None:
+        """Hold the current stream, for so long at least; then change inputs, and overwrite `sweep` with zeros."""
         given = (ctypes.c_uint64 * _PARAMETERS)(
-            least_cycles,
+            least_ns,
             self._address,
             self._last_ticket,
             self._shared.data_ptr(),
-            self._launches,
+            self._launches + 1,
             0 if self._places is None else self._places.data_ptr(),
             self._place_count,
             0 if sweep is None else sweep.data_ptr(),
@@ -124,10 +121,11 @@ class Hold:
         code = self._launch(kernel, *grid, stream, arguments, None)
         if code:
             raise DeviceError(f"the kernel that holds calls was refused: CUDA error {code}")
+        self._launches += 1  # the kernel counts on each of them
 
 
-class LateSettler:
-    """Settles inputs as a hold does, in the process that checks."""
+class LateRewriter:
+    """Writes inputs anew as a hold does, in the process that checks."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -138,7 +136,7 @@ class LateSettler:
     def __call__(
         self, plans: Sequence[InputPlan], sets: Sequence[Sequence[Any]], seed: int
     ) -> None:
-        """Settle inputs in place, and return when that is done."""
+        """Change inputs in place, and return when that is done."""
         places = place_table(plans, sets, self._device)
         if places is None:
             return
@@ -151,36 +149,43 @@ class LateSettler:
 def place_table(
     plans: Sequence[InputPlan], sets: Sequence[Sequence[Any]], device: torch.device
 ) -> torch.Tensor | None:
-    """Write what may change as the kernel reads it: int64 `[places, 6]` on the device; None where nothing may."""
-    places = late_content.places(plans, sets[0])
-    fixed = [(place.position, place.layout) for place in places]
-    rows = [(arguments[at].data_ptr(), *layout) for arguments in sets for at, layout in fixed]
+    """Write what may change as the kernel reads it: int64 `[rows, 6]` on the device; None where nothing may."""
+    found = late_inputs.places(plans, sets[0])
+    rows = [
+        row
+        for arguments in sets
+        for place in found
+        for row in place.rows(arguments[place.position].data_ptr())
+    ]
     return torch.tensor(rows, dtype=torch.int64).to(device) if rows else None
 
 
-def late_settler(device: torch.device) -> LateSettler | None:
-    """Give what settles inputs on a device, tried once; None where calls cannot be held: on a CPU, or by its driver."""
+def late_rewriter(device: torch.device) -> LateRewriter | None:
+    """Give what writes inputs anew on a device, tried once; None on a CPU, or where its driver refuses."""
     if device.type != "cuda" or not torch.cuda.is_available():
         return None
-    return _late_settler(device.index or 0)
+    return _late_rewriter(device.index or 0)
 
 
 @functools.cache
-def _late_settler(index: int) -> LateSettler | None:
+def _late_rewriter(index: int) -> LateRewriter | None:
     with contextlib.suppress(DeviceError, AttributeError, OSError, RuntimeError):
-        return LateSettler(torch.device("cuda", index))
+        return LateRewriter(torch.device("cuda", index))
     return None
 
 
 def loaded_hold(device: torch.device) -> Hold | None:
     """Load the kernel; None where the driver refuses it."""
     with contextlib.suppress(DeviceError, AttributeError, OSError):
-        return Hold(device)
+        hold = Hold(device)
+        hold.open(StartWord().descriptor)  # not every driver lets a card see such memory
+        hold.open(None)
+        return hold
     return None
 
 
 def _words_of(memory: mmap.mmap) -> Any:
-    return (ctypes.c_uint64 * 2).from_buffer(memory)
+    return (ctypes.c_uint64 * _WORDS).from_buffer(memory)
 
 
 def _forget(address: int) -> None:

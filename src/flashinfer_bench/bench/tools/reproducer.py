@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.seeds import subject_of
 from flashinfer_bench.judging import Tolerance
 from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs, written
@@ -76,12 +75,6 @@ def failing_call(*logs: str) -> tuple[int, int] | None:
     return None
 
 
-def _settles_late(definition: Definition, kind: str, config: ResolvedEvalConfig) -> bool:
-    """Tell whether inputs were settled once calls were launched: where a card's clock timed one process."""
-    by_device = kind == "cuda" and clock_name(kind, config.clock) != "wall"
-    return by_device and definition.world_size is None
-
-
 def _title(subject: Subject) -> str:
     axes = ", ".join(f"{name}={value}" for name, value in subject.workload.axes.items())
     return f"{subject.definition.name}, {subject.solution.name} [{axes}]: {subject.recorded.status}"
@@ -94,7 +87,6 @@ def _case(subject: Subject, failing: tuple[int, int] | None) -> dict[str, Any]:
     assert provenance is not None
     clock = evaluation.performance.clock if evaluation.performance else None
     device = evaluation.environment.device
-    kind = "cpu" if device is None or device.uuid == "cpu" else "cuda"
     return {
         "definition": definition.model_dump(mode="json"),
         "subject": subject_of(definition.name, workload.uuid),
@@ -108,8 +100,8 @@ def _case(subject: Subject, failing: tuple[int, int] | None) -> dict[str, Any]:
         "counts": {name: getattr(config, name) for name in _COUNTS}
         | {"calls_per_sample": clock.calls_per_sample if clock else 2},
         "threads": evaluation.environment.threads or 1,
-        "device": kind,
-        "settles_late": _settles_late(definition, kind, config),
+        "device": "cpu" if device is None or device.uuid == "cpu" else "cuda",
+        "rewrites_late": provenance.late_inputs,
         "solution": subject.solution.model_dump(mode="json"),
     }
 

@@ -24,7 +24,7 @@ from flashinfer_bench.data import distributions
 from flashinfer_bench.errors import BuildError
 from flashinfer_bench.judging.case import JudgedCall, JudgeVerdict, Tolerance
 from flashinfer_bench.judging.judges import judge_for
-from flashinfer_bench.tensors import late_content, planned
+from flashinfer_bench.tensors import late_inputs, planned
 from flashinfer_bench.tensors.blobs import load_files
 from flashinfer_bench.tensors.generate import InputMaker
 from flashinfer_bench.tensors.outputs import allocate, mismatch, poison
@@ -113,8 +113,8 @@ class _Player:
         self._open_trial(trial)
         seed = call_seed(self._key, self._subject, trial, call)
         sets = self._maker.prepare(seed, min(count, self.most_sets))
-        if self._case["settles_late"]:
-            late_content.settle(self._plans, sets, late_seed(self._key, self._subject, trial, call))
+        if self._case["rewrites_late"]:
+            late_inputs.rewrite(self._plans, sets, late_seed(self._key, self._subject, trial, call))
         before = [_copied(inputs) for inputs in sets]
         returned = [self._call(inputs) for inputs in sets]
         for number, (inputs, got) in enumerate(zip(sets, returned, strict=True)):

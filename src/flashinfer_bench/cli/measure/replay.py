@@ -211,7 +211,9 @@ def _keep_log(recorded: Trace, now: Evaluation) -> str | None:
 
 def _has_same_calls(recorded: Evaluation, now: Evaluation) -> bool:
     """Tell whether the same calls were made: a stopping rule, or a block timed again, lets the machine decide."""
-    if recorded.provenance is None:
+    if recorded.provenance is None or now.provenance is None:
+        return False
+    if recorded.provenance.late_inputs != now.provenance.late_inputs:
         return False
     settings = recorded.provenance.settings or {}
     done = [each.performance for each in (recorded, now) if each.performance is not None]

@@ -251,7 +251,7 @@ class FakeOracle:
     def late_seed(self, trial: int, call: int) -> int:
         return 1
 
-    def settle_late(self, settler: object) -> None:
+    def rewrite_late(self, settler: object) -> None:
         pass
 
     def inputs_of(self, trial: int, call: int, count: int = 1, **_: Any) -> list[list[Any]]:

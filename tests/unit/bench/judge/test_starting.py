@@ -1,4 +1,4 @@
-"""Calls that a card holds: when the judge lets them begin, and by which seed inputs are settled then."""
+"""Calls that a card holds: when the judge lets them begin, and by which seed inputs are written then."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def participant() -> Any:
     return made
 
 
-@pytest.mark.parametrize("kind", ["timed", "timed_again", "batch", "control", "untimed"])
-def test_what_is_timed_is_settled_by_a_seed_said_after_the_order(
+@pytest.mark.parametrize("kind", ["timed", "timed_again", "control", "untimed"])
+def test_inputs_of_what_is_timed_follow_from_a_seed_said_after_the_order(
     participant: Any, kind: Any
 ) -> None:
     participant.sample(0, CallId(kind, 3), 2)
@@ -56,13 +56,16 @@ def test_what_is_timed_is_settled_by_a_seed_said_after_the_order(
 @pytest.mark.parametrize(
     ("kind", "how"),
     [
+        ("batch", {}),
         ("repeated", {"repeat": 0}),
         ("twice", {"repeat": 0}),
         ("unusual", {"family": "zeros"}),
         ("property", {"change": InputChange("scaled", (-1,))}),
     ],
 )
-def test_inputs_that_are_chosen_stay(participant: Any, kind: Any, how: dict[str, Any]) -> None:
+def test_inputs_of_batches_and_chosen_ones_stay(
+    participant: Any, kind: Any, how: dict[str, Any]
+) -> None:
     participant.sample(0, CallId(kind, 1), 1, **how)
     assert [seed for seed, *_ in participant.start_word.said] == [0]
 
@@ -73,7 +76,9 @@ def test_calls_begin_when_launching_should_be_over(participant: Any, host_ns: fl
     began = time.perf_counter()
     participant.sample(0, CallId("timed", 1), 1)
     waited_s = participant.start_word.said[0][2] - began
-    assert waited_s >= (0.0008 if host_ns else 0.0011)
+    assert waited_s >= (
+        0.0008 if host_ns else 0.0005
+    )  # of the 1.15 ms some are slept, which takes none here
 
 
 def test_the_control_is_held_as_long_as_those_it_is_compared_with(participant: Any) -> None:
@@ -82,7 +87,8 @@ def test_the_control_is_held_as_long_as_those_it_is_compared_with(participant: A
     participant.sample(0, CallId("control", 1), 1, spin=order)
     ((_, asked, said),) = participant.start_word.said
     assert asked is Spin
-    assert said - began >= 0.0062
+    assert said - began >= 0.0005
+    assert participant.link.machine.now_ns >= 5_700_000  # slept
 
 
 def test_without_a_word_nobody_waits(participant: Any) -> None:

@@ -6,6 +6,8 @@ import ctypes
 import re
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,15 @@ import pytest
 import torch
 
 from flashinfer_bench.bench.timing import hold
-from flashinfer_bench.bench.timing.hold import StartWord, late_settler, place_table
-from flashinfer_bench.data.distributions import Boolean, Integers, Uniform
-from flashinfer_bench.tensors import late_content
+from flashinfer_bench.bench.timing.hold import StartWord, late_rewriter, place_table
+from flashinfer_bench.data.distributions import (
+    Boolean,
+    Integers,
+    Permutation,
+    Probabilities,
+    Uniform,
+)
+from flashinfer_bench.tensors import late_inputs
 from flashinfer_bench.tensors.input_generation import draw
 from flashinfer_bench.tensors.planned import InputPlan, TensorPlan, usual
 
@@ -32,7 +40,9 @@ def planned(*shape: int, dtype: str = "float32", distribution: Any = None) -> In
 PLANS = [
     planned(64, 67),
     planned(3000, 31, dtype="bfloat16"),
-    planned(999, dtype="float32", distribution=Uniform(low=0.0, high=1.0)),
+    planned(999, distribution=Uniform(low=-1.0, high=1.0)),
+    planned(64, 24, distribution=Probabilities()),
+    planned(40, 8, dtype="int64", distribution=Permutation()),
     planned(100_001, dtype="int64", distribution=Integers(low=-5, high=1 << 40)),
     planned(77, 13, dtype="int32", distribution=Integers(low=3, high=1000)),
     planned(12_345, dtype="int16", distribution=Integers(low=-1024, high=1024)),
@@ -47,59 +57,106 @@ def drawn(plan: InputPlan, generator: torch.Generator) -> torch.Tensor:
     return draw(distribution, plan.tensor.shape, dtype, generator)
 
 
+class HeldBlocks:
+    """The kernel's source on this machine, a thread for each block."""
+
+    def __init__(self, folder: Path) -> None:
+        library, stub = folder / "hold.so", Path(__file__).with_name("hold_on_a_host.cpp")
+        define = f'-DSOURCE="{SOURCE}"'
+        command = ["g++", "-O1", "-shared", "-fPIC", "-pthread", define, stub, "-o", library]
+        subprocess.run(command, check=True)
+        self._run = ctypes.CDLL(str(library)).run_blocks
+        self._shared = {blocks: torch.zeros(3, dtype=torch.int64) for blocks in (1, 3)}
+        self._launches = dict.fromkeys(self._shared, 0)
+
+    def launch(
+        self,
+        word: torch.Tensor,
+        places: torch.Tensor | None = None,
+        sweep: torch.Tensor | None = None,
+        *,
+        blocks: int = 3,
+        least_ns: int = 0,
+        last_ticket: int = 0,
+    ) -> None:
+        """Return when all blocks have ended; `word`: ticket, seed and their check."""
+        self._launches[blocks] += 1
+        shared, launch = self._shared[blocks].data_ptr(), self._launches[blocks]
+        numbers = (least_ns, word.data_ptr(), last_ticket, shared, launch)
+        table = 0 if places is None else places.data_ptr()
+        swept = 0 if sweep is None else sweep.data_ptr()
+        count, sweeps = 0 if places is None else len(places), 0 if sweep is None else sweep.nbytes
+        as_c = [ctypes.c_uint64(each) for each in (*numbers, table)]
+        self._run(blocks, *as_c, count, ctypes.c_uint64(swept), sweeps // 16)
+
+
 @pytest.fixture(scope="module")
-def on_host(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The kernel's source, compiled for one thread of this machine."""
-    library = tmp_path_factory.mktemp("hold") / "hold.so"
-    stub = Path(__file__).with_name("hold_on_a_host.h")
-    command = [
-        "g++",
-        "-O1",
-        "-shared",
-        "-fPIC",
-        "-include",
-        stub,
-        "-x",
-        "c++",
-        SOURCE,
-        "-o",
-        library,
-    ]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(library)).hold
+def on_host(tmp_path_factory: pytest.TempPathFactory) -> HeldBlocks:
+    return HeldBlocks(tmp_path_factory.mktemp("hold"))
 
 
-def hold(kernel: Any, places: torch.Tensor, seed: int, sweep: torch.Tensor) -> None:
-    words, shared = torch.tensor([1, seed]), torch.zeros(3, dtype=torch.int64)
-    addresses = [each.data_ptr() for each in (words, shared, places, sweep)]
-    start, told, table, swept = map(ctypes.c_uint64, addresses)
-    sweeps = sweep.nbytes // 16
-    least, ticket, launch = ctypes.c_uint64(5000), ctypes.c_uint64(0), ctypes.c_uint64(1)
-    kernel(least, start, ticket, told, launch, table, len(places), swept, sweeps)
+def said(ticket: int, seed: int) -> torch.Tensor:
+    return torch.tensor([ticket, seed, ticket ^ seed])
 
 
-def test_the_kernel_settles_as_torch_does(on_host: Any) -> None:
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_the_kernel_writes_what_torch_writes(on_host: HeldBlocks, blocks: int) -> None:
     generator = torch.Generator().manual_seed(1)
     sets = [[drawn(plan, generator) for plan in PLANS] for _ in range(3)]
     expected = [[each.clone() for each in arguments] for arguments in sets]
-    late_content.settle(PLANS, expected, SEED)
-    places = place_table(PLANS, sets, CPU)
-    assert places is not None
-    sweep = torch.ones(64)
-    hold(on_host, places, SEED, sweep)
+    late_inputs.rewrite(PLANS, expected, SEED)
+    places, sweep = place_table(PLANS, sets, CPU), torch.ones(64)
+    on_host.launch(said(1, SEED), places, sweep, blocks=blocks)
     for arguments, right in zip(sets, expected, strict=True):
         for got, wanted in zip(arguments, right, strict=True):
             assert torch.equal(got.view(torch.uint8), wanted.view(torch.uint8))
     assert not sweep.any()
 
 
-def test_without_a_seed_inputs_stay(on_host: Any) -> None:
+def test_a_tensor_that_takes_more_than_a_row_of_the_table(
+    on_host: HeldBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_inputs, "_MOST_GROUPS", 40_000)
+    plans = [planned(1 << 17), planned(300_001, distribution=Uniform()), planned(64)]
+    sets = [[drawn(plan, torch.Generator().manual_seed(2)) for plan in plans] for _ in range(2)]
+    expected = [[each.clone() for each in arguments] for arguments in sets]
+    late_inputs.rewrite(plans, expected, SEED)
+    places = place_table(plans, sets, CPU)
+    assert places is not None
+    assert len(places) == 2 * (2 + 3 + 1)
+    on_host.launch(said(1, SEED), places)
+    for arguments, right in zip(sets, expected, strict=True):
+        assert all(map(torch.equal, arguments, right))
+
+
+def test_without_a_seed_inputs_stay(on_host: HeldBlocks) -> None:
     tensor = torch.randn(64, 67)
     before = tensor.clone()
-    places = place_table(PLANS[:1], [[tensor]], CPU)
-    assert places is not None
-    hold(on_host, places, 0, torch.ones(4))
+    on_host.launch(said(1, 0), place_table(PLANS[:1], [[tensor]], CPU))
     assert torch.equal(tensor, before)
+
+
+def test_it_holds_until_ticket_and_seed_belong_together(on_host: HeldBlocks) -> None:
+    tensor = torch.randn(64, 67)
+    right = tensor.clone()
+    late_inputs.rewrite(PLANS[:1], [[right]], SEED)
+    word, places = said(7, 3), place_table(PLANS[:1], [[tensor]], CPU)
+    held = threading.Thread(target=on_host.launch, args=(word, places), kwargs={"last_ticket": 7})
+    held.start()
+    word[0] = 8
+    word[1] = SEED
+    time.sleep(0.1)
+    assert held.is_alive()
+    word[2] = 8 ^ SEED
+    held.join(10)
+    assert not held.is_alive()
+    assert torch.equal(tensor, right)
+
+
+def test_it_holds_for_a_least_time_whatever_was_said(on_host: HeldBlocks) -> None:
+    began = time.perf_counter()
+    on_host.launch(said(1, SEED), least_ns=50_000_000)
+    assert time.perf_counter() - began >= 0.05
 
 
 def test_what_may_not_change_has_no_table() -> None:
@@ -107,17 +164,17 @@ def test_what_may_not_change_has_no_table() -> None:
 
 
 def test_without_a_card_nothing_is_held() -> None:
-    assert late_settler(CPU) is None
+    assert late_rewriter(CPU) is None
     if not torch.cuda.is_available():
-        assert late_settler(torch.device("cuda:0")) is None
+        assert late_rewriter(torch.device("cuda:0")) is None
 
 
-def test_a_word_is_a_ticket_and_a_seed() -> None:
+def test_a_word_is_a_ticket_a_seed_and_their_check() -> None:
     word = StartWord()
     word.say((1 << 64) - 5)
     word.say(7)
     content = Path(f"/proc/self/fd/{word.descriptor}").read_bytes()
-    assert [int.from_bytes(content[at : at + 8], "little") for at in (0, 8)] == [2, 7]
+    assert [int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16)] == [2, 7, 2 ^ 7]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from flashinfer_bench.bench.outcomes import NotBuilt, TimedOut
 from flashinfer_bench.bench.plan import jobs_for
 from flashinfer_bench.bench.record import record
 from flashinfer_bench.bench.tools.replay import recorded_device, replay_of
+from flashinfer_bench.cli.measure.replay import _has_same_calls
 from flashinfer_bench.data import Trace
 from flashinfer_bench.data.workload import WorkloadTolerance
 from tests.flow.kernels import INCREMENT
@@ -116,3 +117,12 @@ def test_the_limit_that_ended_a_job_is_that_of_its_replay(
     found = replay_of(trace, INCREMENT, job().solution, CPU, own).config
 
     assert (found.timeout_seconds, found.build_timeout_seconds) == limits
+
+
+def test_calls_on_inputs_that_a_card_rewrote_are_not_those_on_inputs_as_they_were_drawn() -> None:
+    as_drawn = recorded(BenchmarkConfig())
+    rewritten = with_provenance(as_drawn, late_inputs=True)
+    now = as_drawn.evaluation
+    assert _has_same_calls(now, now)
+    assert not _has_same_calls(rewritten.evaluation, now)
+    assert _has_same_calls(rewritten.evaluation, rewritten.evaluation)

@@ -44,7 +44,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
-from flashinfer_bench.bench.timing.clocks import calibrate, clock_for
+from flashinfer_bench.bench.timing.clocks import calibrate, clock_for, let_go
 from flashinfer_bench.bench.timing.hold import late_rewriter
 from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
@@ -276,6 +276,8 @@ def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
 
 def _opened(request: Open, device: Device, clock: Clock) -> Opened:
     rewrites_late = clock.hold is not None and late_rewriter(device.torch_device) is not None
+    if not rewrites_late:
+        let_go(clock)
     calibration = calibrate(clock, device.torch_device)
     libs = {"torch": str(torch.__version__)}
     if device.cuda is not None:

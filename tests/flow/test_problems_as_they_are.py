@@ -94,7 +94,7 @@ def run(x):
 KERNELS = {
     "honest": "def run(x):\n    return x * 2\n",
     "permutation of rows": REMEMBERS.format(key="round(float(x.double().sum()), 9)"),
-    "split of rows": REMEMBERS.format(key="tuple(x[0].tolist())"),
+    "split of rows": REMEMBERS.format(key="tuple(x[:4].flatten().tolist())"),
     "scaling of x": "def run(x):\n    return x.clamp(max=1.0) * 2\n",
 }
 UNIFORM = {"type": "random", "distribution": {"type": "uniform"}}

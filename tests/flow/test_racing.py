@@ -53,6 +53,8 @@ def traces(known: TraceSet, made: Solution, **settings: object) -> list[Trace]:
 
 
 def ends(found: list[Trace]) -> list[tuple[str, str, int]]:
+    for each in found:
+        assert each.evaluation.performance is not None, each.evaluation.log
     return [
         (
             each.evaluation.status,

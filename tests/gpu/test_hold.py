@@ -159,3 +159,70 @@ def test_caches_are_cold_behind_it(hold: Hold, word: StartWord) -> None:
     hot, cold = (sorted(taken_ms[is_cold])[10] for is_cold in (False, True))
     sys.stderr.write(f"hot {hot * 1e3:.2f} us, cold {cold * 1e3:.2f} us\n")
     assert cold > 1.05 * hot
+
+
+def test_a_sample_of_fewer_calls_takes_the_first_of_the_table(word: StartWord) -> None:
+    plan, sets = planned(64, 67), [[torch.randn(64, 67, device=CUDA)] for _ in range(5)]
+    before = [[each.clone() for each in arguments] for arguments in sets]
+    late_inputs.rewrite([plan], before[:2], SEED)
+    hold, places = Hold(CUDA), place_table([plan], sets, CUDA)
+    assert places is not None
+    hold.open(word.descriptor)
+    hold.get_ready(places, len(places) // 5 * 2)
+    word.say(SEED)
+    hold.launch(None)
+    torch.cuda.synchronize()
+    for (got,), (right,) in zip(sets, before, strict=True):
+        assert torch.equal(got, right)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [((1 << 24,), 1), ((1 << 22,), 16), ((1 << 28,), 1)], ids=str
+)
+def test_how_long_it_takes_to_rewrite(word: StartWord, shape: tuple[int, ...], count: int) -> None:
+    plan, sets = planned(*shape), [[torch.randn(shape, device=CUDA)] for _ in range(count)]
+    hold, places = Hold(CUDA), place_table([plan], sets, CUDA)
+    assert places is not None
+    hold.open(word.descriptor)
+    event: Any = torch.cuda.Event
+    taken_ms: dict[int, list[float]] = {0: [], SEED: []}
+    for _ in range(20):
+        for seed, taken in taken_ms.items():
+            hold.get_ready(places, len(places))
+            word.say(seed)
+            torch.cuda.synchronize()
+            started, ended = event(enable_timing=True), event(enable_timing=True)
+            started.record()
+            hold.launch(None)
+            ended.record()
+            torch.cuda.synchronize()
+            taken.append(started.elapsed_time(ended))
+    idle_ms, full_ms = (sorted(taken)[10] for taken in taken_ms.values())
+    sys.stderr.write(f"{count} x {4 * shape[0] >> 20} MiB: {1e3 * (full_ms - idle_ms):.0f} us\n")
+    assert full_ms - idle_ms < 2
+
+
+def test_caches_are_cold_behind_a_rewrite(word: StartWord) -> None:
+    """Each call reads what was written last."""
+    x, sweep = torch.randn(1 << 20, device=CUDA), Sweep(CUDA)
+    x.sum()
+    hold, places = Hold(CUDA), place_table([planned(1 << 20)], [[x]], CUDA)
+    assert places is not None
+    hold.open(word.descriptor)
+    event: Any = torch.cuda.Event
+    taken_ms: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(40):
+        is_cold = bool(number % 2)
+        torch.cuda.synchronize()
+        hold.get_ready(places, len(places))
+        hold.launch(sweep.prepared() if is_cold else None, least_ns=200_000)
+        started, ended = event(enable_timing=True), event(enable_timing=True)
+        started.record()
+        x.sum()
+        ended.record()
+        word.say(SEED)
+        torch.cuda.synchronize()
+        taken_ms[is_cold].append(started.elapsed_time(ended))
+    hot, cold = (sorted(taken_ms[is_cold])[10] for is_cold in (False, True))
+    sys.stderr.write(f"hot {hot * 1e3:.2f} us, cold {cold * 1e3:.2f} us\n")
+    assert cold > 1.05 * hot

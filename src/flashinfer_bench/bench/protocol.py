@@ -611,6 +611,8 @@ class Opened(Message, frozen=True):
     """Names of the locks of all GPUs, by device."""
     locked_clock_mhz: float | None = None
     """Where the parent has locked the card's clocks."""
+    clock_version_of_ranks: str = ""
+    """The version that times several ranks, whose calls nothing holds."""
     rewrites_late: bool = False
     """Whether a part of the inputs of timed calls is written anew once they are launched."""
 

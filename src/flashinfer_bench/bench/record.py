@@ -103,10 +103,15 @@ def record(finished: FinishedJob, run: Run, *, is_strict: bool = False) -> Trace
     if evaluation is None:
         return None
     if evaluation.performance is not None:
+        ranks, clock = _ranks(job, finished.device), evaluation.performance.clock
+        if ranks is not None and clock is not None:
+            version = finished.device.clock_version_of_ranks
+            clock = clock.model_copy(update={"version": version})
         known = {
             "build_ms": finished.build_ms,
             "launch": _launch(job),
-            "ranks": _ranks(job, finished.device),
+            "ranks": ranks,
+            "clock": clock,
         }
         performance = evaluation.performance.model_copy(update=known)
         evaluation = evaluation.model_copy(update={"performance": performance})

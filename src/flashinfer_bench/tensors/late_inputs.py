@@ -8,8 +8,8 @@ coins are turned over; all other elements that are drawn alike, or stand in rows
 neighbours. What is the same in every call stays, and so do inputs of files and of functions, rows of fewer than 16
 bytes, and tensors that are not contiguous.
 
-Eight bytes at a time are looked at, sixteen where neighbours change places: of a tensor of up to 64 MiB all of them, of
-a larger one one in each of 4 to 8 million groups. The bits come from SplitMix64's finalizer (Steele, Lea and Flood,
+Eight bytes at a time are looked at, sixteen where neighbours change places: of a tensor of up to 16 MiB all of them, of
+a larger one one in each of 1 to 2 million groups. The bits come from SplitMix64's finalizer (Steele, Lea and Flood,
 "Fast splittable pseudorandom number generators", 2014).
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from flashinfer_bench.tensors.planned import InputPlan
 
-_MOST_GROUPS = 1 << 23
+_MOST_GROUPS = 1 << 21
 _CHUNK = 1 << 14
 """Groups that the kernel is told of at once."""
 _WORD_BITS = 64

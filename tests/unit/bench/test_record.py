@@ -396,7 +396,10 @@ def test_a_trace_says_how_long_its_solution_took_to_build() -> None:
 @pytest.mark.parametrize("outcome", [passed(), Crashed("SIGSEGV", "log")], ids=["passed", "failed"])
 def test_inputs_that_a_card_rewrote_are_told_however_the_job_ended(outcome: Outcome) -> None:
     on_host = finished(outcome)
-    on_card = replace(on_host, device=msgspec.structs.replace(on_host.device, rewrites_late=True))
+    card = msgspec.structs.replace(
+        on_host.device, rewrites_late=True, clock_version="4", clock_version_of_ranks="3"
+    )
+    on_card = replace(on_host, device=card)
     of_ranks = on_card.job.definition.model_copy(update={"world_size": 2})
     by_ranks = replace(on_card, job=replace(on_card.job, definition=of_ranks))
 
@@ -406,3 +409,6 @@ def test_inputs_that_a_card_rewrote_are_told_however_the_job_ended(outcome: Outc
     assert "late_inputs" not in provenances[0]
     assert provenances[1]["late_inputs"] is True
     assert "late_inputs" not in provenances[2]
+    timed = [each["evaluation"].get("performance") for each in told]
+    if timed[0] is not None:
+        assert [each["clock"]["version"] for each in timed] == ["1", "4", "3"]

@@ -58,7 +58,7 @@ shorter steps a thread that spins and waits for a processor on a busy machine wo
 _MOST_OF_WHAT_WAS_SEEN, _CLOCK_SLACK_NS = 1.01, 100_000  # a card's clock is not the host's
 _UNTIL_HELD_NS = 150_000
 """How long a process takes from the order to go on until its card is held, at most. The word comes later by as much: it
-tells what inputs become, which nobody may know while the card is still busy by its own clock."""
+tells what inputs become, which should not be known while the card is still busy by its own clock."""
 _AWAKE_NS = 500_000
 """How long before the word the judge no longer sleeps."""
 _CLEAR = Inspected(0, None, shares_buffers=False, strided_elements=0)

@@ -164,7 +164,7 @@ class Schedule:
 
     def again(self, block: TimedBlock) -> TimedBlock:
         """Give a block in the place of one that did not count, on other inputs."""
-        first = block.number * MOST_OF_A_BLOCK - MOST_OF_A_BLOCK
+        first = block.number * MOST_OF_A_BLOCK
         calls = [CallId("timed_again", first - index) for index in range(len(block.calls))]
         return self._block(tuple(calls), is_last=block.is_last)
 

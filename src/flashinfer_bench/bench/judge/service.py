@@ -44,7 +44,7 @@ from flashinfer_bench.bench.protocol import (
 )
 from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
-from flashinfer_bench.bench.timing.clocks import calibrate, clock_for, let_go
+from flashinfer_bench.bench.timing.clocks import calibrate, clock_for, let_go, version_without_hold
 from flashinfer_bench.bench.timing.hold import late_rewriter
 from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
@@ -293,6 +293,7 @@ def _opened(request: Open, device: Device, clock: Clock) -> Opened:
         calibration=calibration,
         clock=clock.name,
         clock_version=clock.version,
+        clock_version_of_ranks=version_without_hold(clock),
         clock_overhead_ns=max(0.0, calibration["empty_call_ns"]),
         latency_kind=clock.latency_kind,
         is_cold=clock.is_cold,

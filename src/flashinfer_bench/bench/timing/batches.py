@@ -78,11 +78,13 @@ def _beyond_samples(observations: Observations) -> Iterator[Suspicion]:
     """Who tells batches from samples may tell the truth of the ones only; both hide launches.
 
     A call that waits for the card launches the rest of its work, and the next call, unhidden: in a batch more of it.
+    Without emptied caches samples find inputs there that were written anew, batches do not.
     """
     pairs = [(low, high) for low, high in observations.batches if high.count > low.count]
     samples = [each for block in observations.blocks for each in block]
     are_hidden = 2 * sum(each.is_hidden for each in samples) > len(samples)
-    if not (pairs and observations.hides_launches and are_hidden):
+    is_alike = observations.hides_launches and observations.is_cold
+    if not (pairs and is_alike and are_hidden):
         return
     claimed_ns = claimed_per_call_ns(observations)
     slopes = [(high.outside_ns - low.outside_ns) / (high.count - low.count) for low, high in pairs]

@@ -105,11 +105,14 @@ def clock_for(
     return CudaEvents(device, is_cold=is_cold)
 
 
+def version_without_hold(clock: Clock) -> str:
+    """Say which version a clock is that hides launches behind a spin."""
+    return _SPUN if isinstance(clock, CudaEvents) else clock.version
+
+
 def let_go(clock: Clock) -> None:
     """Have launches hidden behind a spin, where the driver lets no card see memory of the host."""
-    clock.hold = None
-    if isinstance(clock, CudaEvents):
-        clock.version = _SPUN
+    clock.hold, clock.version = None, version_without_hold(clock)
 
 
 def calibrate(clock: Clock, device: torch.device) -> dict[str, float]:

@@ -49,9 +49,20 @@ __device__ __forceinline__ void rewrite(const Place* place, u64 at, u64 seed)
         *chosen = word ^ turned;
 }
 
+__device__ __forceinline__ void meet(volatile u64* arrived, u64 expected)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd((u64*)arrived, 1ull);
+        while (*arrived < expected) { }
+    }
+    __syncthreads();
+}
+
 // least: nanoseconds that each block waits in any case. start: three words of the host's memory: a ticket, a seed, and
 // what says that both belong together. shared: what blocks tell each other. All blocks must be resident at once: they
-// wait for each other at the end.
+// wait for each other before caches are emptied, of what was written, and at the end: nothing starts beside one of them.
 extern "C" __global__ void __launch_bounds__(512, 4)
 hold(u64 least, volatile const u64* start, u64 last_ticket, volatile u64* shared, u64 launch, const Place* places,
      unsigned count, uint4* sweep, unsigned sweeps)
@@ -80,13 +91,8 @@ hold(u64 least, volatile const u64* start, u64 last_ticket, volatile u64* shared
     __syncthreads();
     if (given)
         for (u64 at = own; at < (u64)count << 14; at += all) rewrite(places + (at >> 14), at, given);
+    meet(shared + 3, launch * gridDim.x);
     const uint4 zero = {0, 0, 0, 0};
     for (unsigned at = own; at < sweeps; at += all) sweep[at] = zero;
-    __syncthreads();
-    if (threadIdx.x == 0) {  // all blocks leave together: nothing starts beside one that is still at work
-        __threadfence();
-        atomicAdd((u64*)shared + 1, 1ull);
-        while (shared[1] < launch * gridDim.x) { }
-    }
-    __syncthreads();
+    meet(shared + 1, launch * gridDim.x);
 }

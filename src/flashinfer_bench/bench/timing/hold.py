@@ -64,7 +64,7 @@ class Hold:
         properties = torch.cuda.get_device_properties(device)
         per_processor = properties.max_threads_per_multi_processor // _BLOCK
         self._blocks = properties.multi_processor_count * per_processor
-        self._shared = torch.zeros(3, dtype=torch.int64, device=device)  # the card has a context
+        self._shared = torch.zeros(4, dtype=torch.int64, device=device)  # the card has a context
         self._kernel = cuda_driver.loaded_kernel(_PTX.read_bytes(), b"hold")
         library: Any = cuda_driver.library()
         self._launch = library.cuLaunchKernel

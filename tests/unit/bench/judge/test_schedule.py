@@ -6,7 +6,13 @@ import itertools
 
 import pytest
 
-from flashinfer_bench.bench.judge.calls import FIRST, MOST_OF_A_BLOCK, CallId, Kind
+from flashinfer_bench.bench.judge.calls import (
+    FIRST,
+    MOST_OF_A_BLOCK,
+    CallId,
+    Kind,
+    is_rewritten_late,
+)
 from flashinfer_bench.bench.judge.schedule import Schedule, TimedBlock
 from flashinfer_bench.tensors.generate import FAMILIES
 from tests.unit.bench.judge.fake_links import quick_rules
@@ -270,14 +276,20 @@ def test_calls_of_different_kinds_never_get_the_same_inputs() -> None:
         "control": many("control", 100_000),
         "timed_again": {
             CallId("timed_again", block * MOST_OF_A_BLOCK - index).seed_number
-            for block in range(300)
+            for block in range(1, 300)
             for index in range(300)
         },
+        "property": many("property", 1000),
+        "twice": many("twice", 1000),
+        "generated": many("generated", 1000),
         "discarded": many("discarded", 1000),
     }
 
     for one, other in itertools.combinations(numbers, 2):
         assert numbers[one].isdisjoint(numbers[other]), (one, other)
+    late = {"timed", "timed_again", "control", "untimed"}
+    for kind, seeds in numbers.items():
+        assert {is_rewritten_late(seed) for seed in seeds} == {kind in late}, kind
 
 
 def test_the_numbers_that_recorded_errors_follow_from_stay_as_they_are() -> None:

@@ -66,7 +66,7 @@ class HeldBlocks:
         command = ["g++", "-O1", "-shared", "-fPIC", "-pthread", define, stub, "-o", library]
         subprocess.run(command, check=True)
         self._run = ctypes.CDLL(str(library)).run_blocks
-        self._shared = {blocks: torch.zeros(3, dtype=torch.int64) for blocks in (1, 3)}
+        self._shared = {blocks: torch.zeros(4, dtype=torch.int64) for blocks in (1, 3)}
         self._launches = dict.fromkeys(self._shared, 0)
 
     def launch(

@@ -250,7 +250,7 @@ def on_a_card(
     blocks = [tuple(seen(1) for _ in range(4)) for _ in range(12)]
     controls = [tuple(seen(1) for _ in range(3)) for _ in range(12)]
     batches = [(seen(1), seen(most)) for _ in range(pairs)]
-    return Observations(blocks, controls, batches=batches, hides_launches=True)
+    return Observations(blocks, controls, batches=batches, hides_launches=True, is_cold=True)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ run: $(READY) ## install into .venv, benchmark the bundled dataset, print the su
 ALONE := tests/gpu tests/contract/test_clocks.py tests/browser/test_live_board.py \
 	$(addprefix tests/attacks/test_,$(addsuffix .py,attacks attack_test bystanders)) \
 	$(addprefix tests/docs/test_,$(addsuffix .py,apply_page bring_your_own_kernel debugging_page example_03)) \
-	$(addprefix tests/flow/test_,$(addsuffix .py,ab interrupts loaded_machine measuring misbehaviour racing stopping_rules))
+	$(addprefix tests/flow/test_,$(addsuffix .py,ab interrupts launching loaded_machine measuring misbehaviour racing stopping_rules))
 
 test-fast: $(READY) ## while typing: what needs neither torch, scipy nor a process, within a minute
 	@$(BIN)/python -m pytest -q -rf -n 2 --dist loadfile --fast tests/unit tests/test_architecture.py

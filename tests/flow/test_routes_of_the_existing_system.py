@@ -348,11 +348,11 @@ def test_health_names_devices_and_how_much_waits(ask: Session) -> None:
 
 
 def test_what_waits_is_counted(ask: Session) -> None:
-    ids = [ask.evaluate(slow(f"w{number}", 0.05), fresh=True)["task_id"] for number in range(3)]
+    ids = [ask.evaluate(slow(f"w{number}", 0.05), fresh=True)["task_id"] for number in range(4)]
 
     size = ask("GET", "/health").json()["queue_size"]
 
-    assert size >= 2
+    assert size >= 2  # its worker may have taken two
     for task in ids:
         ask("POST", f"/tasks/{task}/cancel")
 

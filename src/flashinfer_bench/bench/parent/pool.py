@@ -302,6 +302,8 @@ class _DeviceOwner:
         self._pool = pool
         self._stop_reader, self._stop_writer = -1, -1
         self._thread: threading.Thread | None = None
+        self._beginning = threading.Lock()
+        """Held until the thread runs: who stops it may be another thread than the one that begins it."""
         self._launcher: Launcher | None = None
         self._session: Session | None = None
         self._opened: Opened | None = None
@@ -315,10 +317,11 @@ class _DeviceOwner:
         self._holds_since_s = 0.0
         if self._stop_reader < 0:
             self._stop_reader, self._stop_writer = os.pipe2(os.O_CLOEXEC)
-        self._thread = threading.Thread(
-            target=self._work, args=(work, events), name=f"bench-{self._device}", daemon=True
-        )
-        self._thread.start()
+        with self._beginning:
+            self._thread = threading.Thread(
+                target=self._work, args=(work, events), name=f"bench-{self._device}", daemon=True
+            )
+            self._thread.start()
 
     def stop(self) -> None:
         """Interrupt whatever is waited for, and end the workers."""
@@ -326,8 +329,7 @@ class _DeviceOwner:
         if self._stop_writer >= 0:
             with contextlib.suppress(OSError):
                 os.write(self._stop_writer, b"x")
-        if self._thread is not None:
-            self._thread.join(_STOP_DEADLINE_S)
+        self.join()
         self._end_session()
         for descriptor in {self._stop_reader, self._stop_writer} - {-1}:
             os.close(descriptor)
@@ -335,8 +337,10 @@ class _DeviceOwner:
 
     def join(self) -> None:
         """Wait for the thread."""
-        if self._thread is not None:
-            self._thread.join(_STOP_DEADLINE_S)
+        with self._beginning:
+            thread = self._thread
+        if thread is not None:
+            thread.join(_STOP_DEADLINE_S)
 
     def _work(self, work: OpenBatches, events: queue.SimpleQueue[_Event]) -> None:
         try:

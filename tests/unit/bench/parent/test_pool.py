@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+import queue
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from flashinfer_bench.bench.parent import pool
 from flashinfer_bench.bench.parent.pool import device_names, hardware_of
 from flashinfer_bench.errors import UsageError
 from flashinfer_bench.tensors import machine
@@ -66,3 +73,34 @@ def test_a_card_that_is_not_there_is_a_mistake_with_a_remedy(
 
     with pytest.raises(UsageError, match=f"'cuda:1' .{found}.; use --device cpu"):
         hardware_of("cuda:1")
+
+
+def test_a_device_is_stopped_by_another_thread_while_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work: Any = SimpleNamespace(await_batch=lambda *_: None)
+    made: Any = pool._DeviceOwner("cpu", None, SimpleNamespace())
+    is_made, failures = threading.Event(), list[BaseException]()
+    start = threading.Thread.start
+
+    def slow_start(thread: threading.Thread) -> None:
+        if thread.name == "bench-cpu":
+            is_made.set()
+            time.sleep(0.2)
+        start(thread)
+
+    def stop() -> None:
+        is_made.wait(10)
+        try:
+            made.stop()
+        except BaseException as error:  # noqa: BLE001  # shown below
+            failures.append(error)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    monkeypatch.setattr(threading.Thread, "start", slow_start)
+    made.begin(work, queue.SimpleQueue())
+    stopping.join(20)
+
+    assert not failures
+    assert not stopping.is_alive()

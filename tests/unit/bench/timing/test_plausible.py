@@ -393,9 +393,9 @@ def test_preparing_that_takes_long_while_others_work_is_seen() -> None:
     assert codes(observations) == ["early_compute"]
 
 
-def test_where_caches_are_emptied_one_process_may_take_a_fifth_longer_for_it() -> None:
+def test_where_caches_are_emptied_one_process_may_take_longer_for_it() -> None:
     evicting_ns = 50_000 * US
-    for extra_ns, expected in ((0.15 * evicting_ns, []), (0.3 * evicting_ns, ["hidden_work"])):
+    for extra_ns, expected in ((0.35 * evicting_ns, []), (0.5 * evicting_ns, ["hidden_work"])):
         observations = honest()
         observations.is_cold = True
         observations.controls = [

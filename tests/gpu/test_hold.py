@@ -59,7 +59,7 @@ def word() -> StartWord:
 def hold(word: StartWord) -> Hold:
     hold = Hold(CUDA)
     hold.open(word.descriptor)
-    hold.get_ready(None, 0)
+    hold.get_ready(None)
     return hold
 
 
@@ -84,7 +84,7 @@ def test_what_is_launched_waits_for_the_word(hold: Hold, word: StartWord) -> Non
     plan, x = planned(1024), torch.randn(1024, device=CUDA)
     right = x + 0
     late_inputs.rewrite([plan], [[right]], SEED)
-    hold.get_ready(place_table([plan], [[x]], CUDA), 1)
+    hold.get_ready(place_table([plan], [[x]], CUDA))
     hold.launch(None)
     behind, out = torch.cuda.Event(), x + 0
     behind.record()
@@ -138,22 +138,24 @@ def test_a_held_call_is_timed_as_one_behind_a_spin(word: StartWord) -> None:
     assert medians[held] == pytest.approx(medians[spun], rel=0.03)
 
 
-def test_caches_are_cold_behind_it(hold: Hold, word: StartWord) -> None:
+@pytest.mark.parametrize("seed", [0, SEED], ids=["as drawn", "rewritten"])
+def test_caches_are_cold_behind_it(hold: Hold, word: StartWord, seed: int) -> None:
+    """Each call reads what was written last."""
     x, sweep = torch.randn(1 << 20, device=CUDA), Sweep(CUDA)
     x.sum()
-    event = torch.cuda.Event
+    places, event = place_table([planned(1 << 20)], [[x]], CUDA), torch.cuda.Event
     taken_ms: dict[bool, list[float]] = {True: [], False: []}
     for number in range(40):
         is_cold = bool(number % 2)
         x.add_(1)
         torch.cuda.synchronize()
-        hold.get_ready(None, 0)
+        hold.get_ready(places)
         hold.launch(sweep.prepared() if is_cold else None)
         started, ended = event(enable_timing=True), event(enable_timing=True)
         started.record()
         x.sum()
         ended.record()
-        word.say(0)
+        word.say(seed)
         torch.cuda.synchronize()
         taken_ms[is_cold].append(started.elapsed_time(ended))
     hot, cold = (sorted(taken_ms[is_cold])[10] for is_cold in (False, True))
@@ -168,7 +170,7 @@ def test_a_sample_of_fewer_calls_takes_the_first_of_the_table(word: StartWord) -
     hold, places = Hold(CUDA), place_table([plan], sets, CUDA)
     assert places is not None
     hold.open(word.descriptor)
-    hold.get_ready(places, len(places) // 5 * 2)
+    hold.get_ready(places[: len(places) // 5 * 2])
     word.say(SEED)
     hold.launch(None)
     torch.cuda.synchronize()
@@ -188,7 +190,7 @@ def test_how_long_it_takes_to_rewrite(word: StartWord, shape: tuple[int, ...], c
     taken_ms: dict[int, list[float]] = {0: [], SEED: []}
     for _ in range(20):
         for seed, taken in taken_ms.items():
-            hold.get_ready(places, len(places))
+            hold.get_ready(places)
             word.say(seed)
             torch.cuda.synchronize()
             started, ended = event(enable_timing=True), event(enable_timing=True)
@@ -200,29 +202,3 @@ def test_how_long_it_takes_to_rewrite(word: StartWord, shape: tuple[int, ...], c
     idle_ms, full_ms = (sorted(taken)[10] for taken in taken_ms.values())
     sys.stderr.write(f"{count} x {4 * shape[0] >> 20} MiB: {1e3 * (full_ms - idle_ms):.0f} us\n")
     assert full_ms - idle_ms < 2
-
-
-def test_caches_are_cold_behind_a_rewrite(word: StartWord) -> None:
-    """Each call reads what was written last."""
-    x, sweep = torch.randn(1 << 20, device=CUDA), Sweep(CUDA)
-    x.sum()
-    hold, places = Hold(CUDA), place_table([planned(1 << 20)], [[x]], CUDA)
-    assert places is not None
-    hold.open(word.descriptor)
-    event: Any = torch.cuda.Event
-    taken_ms: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(40):
-        is_cold = bool(number % 2)
-        torch.cuda.synchronize()
-        hold.get_ready(places, len(places))
-        hold.launch(sweep.prepared() if is_cold else None, least_ns=200_000)
-        started, ended = event(enable_timing=True), event(enable_timing=True)
-        started.record()
-        x.sum()
-        ended.record()
-        word.say(SEED)
-        torch.cuda.synchronize()
-        taken_ms[is_cold].append(started.elapsed_time(ended))
-    hot, cold = (sorted(taken_ms[is_cold])[10] for is_cold in (False, True))
-    sys.stderr.write(f"hot {hot * 1e3:.2f} us, cold {cold * 1e3:.2f} us\n")
-    assert cold > 1.05 * hot

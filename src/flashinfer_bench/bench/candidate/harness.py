@@ -396,7 +396,7 @@ class _Harness:
             device = self._device.torch_device
             self._places, self._placed_sets = place_table(self._inputs, sets, device), len(sets)
         places = self._places
-        hold.get_ready(places, 0 if places is None else len(places) // len(sets) * count)
+        hold.get_ready(None if places is None else places[: len(places) // len(sets) * count])
 
     def go(self, request: Go, channel: Channel[ToCandidate]) -> QuickChecked:
         """Run the prepared calls, say so at once, commit what they gave back, then check it quickly."""

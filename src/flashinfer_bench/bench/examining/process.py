@@ -6,7 +6,6 @@ A tool sees what the judge would see: the same build, inputs of the same kind fr
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import select
@@ -56,6 +55,7 @@ from flashinfer_bench.data.solution import CompileOptions
 from flashinfer_bench.errors import BenchError, BuildError, DatasetError
 from flashinfer_bench.tensors import machine
 from flashinfer_bench.tensors.files import shared_files
+from flashinfer_bench.tensors.fixed_memory import fixed_memory
 from flashinfer_bench.tensors.planned import plan_inputs, plan_outputs
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Examiner:
         """Open what goes with a workload: memory for outputs, and the content of files."""
         subject = self.subject
         with contextlib.ExitStack() as stack:
-            memory = _memory(_output_bytes(subject))
+            memory = fixed_memory("outputs", _output_bytes(subject))
             stack.callback(os.close, memory)
             plans = plan_inputs(subject.definition, subject.workload)
             files = shared_files(plans, subject.roots)
@@ -425,12 +425,3 @@ def _output_bytes(subject: ExaminedJob) -> int:
     plans = plan_outputs(subject.definition, subject.workload)
     sizes = (-(-plan.size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES for plan in plans)
     return max(1, sum(sizes))
-
-
-def _memory(size_bytes: int) -> int:
-    """Make anonymous memory of a fixed size: whoever shrank it could crash its reader."""
-    descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, size_bytes)
-    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    return descriptor

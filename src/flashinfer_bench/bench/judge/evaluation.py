@@ -9,7 +9,6 @@ One long file: it tells a job from its opening to its result, and leaves every r
 
 from __future__ import annotations
 
-import fcntl
 import os
 import statistics
 import time
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flashinfer_bench.bench.choices import clock_name
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.auditing import Auditing
 from flashinfer_bench.bench.judge.calls import CallId
@@ -44,7 +42,7 @@ from flashinfer_bench.bench.protocol import (
     UseCache,
 )
 from flashinfer_bench.bench.timing.device_work import most_hidden_calls
-from flashinfer_bench.bench.timing.hold import StartWord, late_rewriter
+from flashinfer_bench.bench.timing.hold import StartWord
 from flashinfer_bench.bench.timing.turns import (
     SHORTEST_SAMPLE_NS,
     order_of_turns,
@@ -53,6 +51,7 @@ from flashinfer_bench.bench.timing.turns import (
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.stats.blocks import block_ratios
 from flashinfer_bench.tensors import shared_gpu_memory
+from flashinfer_bench.tensors.fixed_memory import fixed_memory
 from flashinfer_bench.tensors.outputs import SharedOutputs, slot_bytes
 
 if TYPE_CHECKING:
@@ -135,9 +134,6 @@ class JobEvaluation:
         self._output_bytes = slot_bytes(oracle.outputs)
         self._slot_count = self._plan_slots()
         self._outputs_on_device = shared_gpu_memory.can_be_shared(device.torch_device)
-        rewriter = late_rewriter(device.torch_device) if self._times_by_device(device) else None
-        self._holds_calls = rewriter is not None
-        oracle.rewrite_late(rewriter)
         self._links = links
         self._files = files
         self._participants: list[Participant] = []
@@ -285,9 +281,9 @@ class JobEvaluation:
             has_generated=made is not None,
             replays_graphs=self._replays_graphs(link),
             outputs_on_device=is_on_device,
-            has_start_word=self._holds_calls,
+            has_start_word=self._oracle.rewrites_late,
         )
-        word = StartWord() if self._holds_calls else None
+        word = StartWord() if self._oracle.rewrites_late else None
         try:
             more = () if made is None else (made,)
             start = () if word is None else (word.descriptor,)
@@ -320,18 +316,13 @@ class JobEvaluation:
             start_word=word,
         )
 
-    def _times_by_device(self, device: Device) -> bool:
-        """Tell whether a clock of the device times, and not one of the host, which counts launches."""
-        kind = device.torch_device.type
-        return kind == "cuda" and clock_name(kind, self._settings.clock) != "wall"
-
     def _memory_for_outputs(self) -> tuple[int, bool]:
         """Make what a participant hands its outputs over in: its descriptor, and whether it lies on the device."""
         size = max(1, self._output_bytes * self._slot_count)
         if self._outputs_on_device:
             with suppress(DeviceError):  # it is full by now
                 return shared_gpu_memory.create(size, self._device.torch_device), True
-        return shared_memory(size), False
+        return fixed_memory("outputs", size), False
 
     def _replays_graphs(self, link: Link) -> bool:
         """Tell whether a participant's samples are replays; a reference that is only a control runs its own code."""
@@ -621,12 +612,3 @@ class JobEvaluation:
             return self._roofline.share(timings.latency_ns)
         except torch.OutOfMemoryError:  # the ceilings take a gigabyte to measure
             return None
-
-
-def shared_memory(size_bytes: int) -> int:
-    """Anonymous memory of a fixed size: a candidate that shrank it could crash its reader."""
-    descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, size_bytes)
-    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    return descriptor

@@ -77,7 +77,8 @@ class UnusualDraw:
 class Oracle:
     """Makes inputs and expected outputs for any trial and call of one workload.
 
-    `files` is what `shared_files` made of the inputs that come from files.
+    `files` is what `shared_files` made of the inputs that come from files. `rewriter`: what writes inputs anew as the
+    device does for the calls it holds.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Oracle:
         device: Device,
         key: int,
         cache_root: Path,
+        rewriter: LateRewriter | None = None,
     ) -> None:
         self.definition = definition
         self.axes = dict(workload.axes)
@@ -112,7 +114,7 @@ class Oracle:
         self._made: GeneratedMemory | None = None
         self._maker = self._new_maker()
         self._trial = -1
-        self._rewrite: LateRewriter | None = None
+        self._rewrite = rewriter
         self._first_outputs: dict[int, list[torch.Tensor]] = {}
         self._precise: list[torch.Tensor] | None = None
         self._has_tried_precise = False
@@ -232,18 +234,14 @@ class Oracle:
             self._rewrite(self.inputs, sets, self.late_seed(trial, call))
         return sets
 
+    @property
+    def rewrites_late(self) -> bool:
+        """Whether a part of the inputs of timed calls is written anew once they are launched."""
+        return self._rewrite is not None
+
     def late_seed(self, trial: int, call: int) -> int:
         """Seed of what a call's inputs become once it is launched."""
         return late_seed(self._key, self._subject, trial, call)
-
-    def rewrite_late(self, rewriter: LateRewriter | None) -> None:
-        """From now on write inputs anew as a card does for the calls of this job; None: none does."""
-        if rewriter is not self._rewrite:
-            self._rewrite = rewriter
-            self._trial = -1
-            self._first_outputs.clear()
-            self._unusual.clear()
-            self._precise, self._has_tried_precise = None, False
 
     def expected_of_first(self, trial: int) -> list[torch.Tensor]:
         """Return the outputs of a trial's call 0, which every solution is checked on."""

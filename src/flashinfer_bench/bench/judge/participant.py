@@ -218,9 +218,10 @@ class Participant:
         preparing_ns = self.link.now_ns() - asked_ns
         prepared_ns = self.link.cpu.read_ns()
         preparing = _Preparing(preparing_ns, prepared_ns, prepared_ns - idle_ns)
+        late_seed = 0
         is_usual = repeat is None and family is None and change is None
-        is_late = is_usual and is_rewritten_late(call.seed_number)
-        late_seed = self.oracle.late_seed(trial, call.seed_number) if is_late else 0
+        if self.start_word is not None and is_usual and is_rewritten_late(call.seed_number):
+            late_seed = self.oracle.late_seed(trial, call.seed_number)
         return self._run(
             count, preparing, slots=slots, pause_s=pause_s, spin=spin, late_seed=late_seed
         )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.calls import FIRST, CallId
 from flashinfer_bench.bench.judge.checking import tolerance_of
-from flashinfer_bench.bench.judge.evaluation import shared_memory
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.judge.oracle import CHANGES_ITS_INPUTS, ReferenceFailedError
 from flashinfer_bench.bench.judge.rank_group import RankGroup
@@ -36,6 +35,7 @@ from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.judging import JudgedCall
 from flashinfer_bench.judging.judges import judge_for
 from flashinfer_bench.stats.blocks import block_ratios
+from flashinfer_bench.tensors.fixed_memory import fixed_memory
 from flashinfer_bench.tensors.outputs import SharedOutputs, fingerprint, slot_bytes
 from flashinfer_bench.tensors.planned import untouched_of
 
@@ -179,7 +179,9 @@ class RankedEvaluation:
         )
 
     def _open_rank(self, link: Link) -> SharedOutputs:
-        descriptor = shared_memory(max(1, slot_bytes(self._inputs.outputs) * self._slot_count))
+        descriptor = fixed_memory(
+            "outputs", max(1, slot_bytes(self._inputs.outputs) * self._slot_count)
+        )
         request = OpenWorkload(
             link.new_id(),
             inputs=self._inputs.inputs,

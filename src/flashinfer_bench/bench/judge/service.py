@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.outcomes import Decision
+    from flashinfer_bench.bench.timing.hold import LateRewriter
     from flashinfer_bench.bench.timing.wall import Clock
     from flashinfer_bench.tensors.ceilings import Ceilings
 
@@ -75,10 +76,13 @@ def serve(sock: socket.socket) -> None:
     cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
-    opened = _opened(request, device, clock)
+    rewriter = None if clock.hold is None else late_rewriter(device.torch_device)
+    if rewriter is None:
+        let_go(clock)
+    opened = _opened(request, device, clock, rewrites_late=rewriter is not None)
     del clock  # some can be opened once
     channel.send(opened)
-    _Bench(channel, device, Path(request.cache_root), cores=cores).run()
+    _Bench(channel, device, Path(request.cache_root), cores=cores, rewriter=rewriter).run()
 
 
 class _Bench:
@@ -91,7 +95,9 @@ class _Bench:
         cache_root: Path,
         *,
         cores: int,
+        rewriter: LateRewriter | None,
     ) -> None:
+        self._rewriter = rewriter
         self._channel = channel
         self._ceilings = Remembered(self._measure)
         self._gpu = gpu_conditions(device.uuid) if device.cuda is not None else None
@@ -255,6 +261,7 @@ class _Bench:
             device=self._device,
             key=job.key,
             cache_root=self._cache_root,
+            rewriter=self._rewriter,
         )
 
     def _remembered_bytes(self) -> int:
@@ -274,10 +281,7 @@ def _cpu_conditions(links: Sequence[Link]) -> CpuConditions:
     return CpuConditions(own_ns, lambda: sum(link.waited_ns() for link in links))
 
 
-def _opened(request: Open, device: Device, clock: Clock) -> Opened:
-    rewrites_late = clock.hold is not None and late_rewriter(device.torch_device) is not None
-    if not rewrites_late:
-        let_go(clock)
+def _opened(request: Open, device: Device, clock: Clock, *, rewrites_late: bool) -> Opened:
     calibration = calibrate(clock, device.torch_device)
     libs = {"torch": str(torch.__version__)}
     if device.cuda is not None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
-import functools
 import mmap
 import os
 import weakref
@@ -22,6 +20,7 @@ import torch
 
 from flashinfer_bench.errors import DeviceError
 from flashinfer_bench.tensors import cuda_driver, late_inputs
+from flashinfer_bench.tensors.fixed_memory import fixed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +40,7 @@ class StartWord:
     """A ticket and a seed, in memory that this process and the GPU of another one see."""
 
     def __init__(self) -> None:
-        self.descriptor = os.memfd_create("start", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, _PAGE)
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+        self.descriptor = fixed_memory("start", _PAGE)
         weakref.finalize(self, os.close, self.descriptor)
         self._words = _words_of(mmap.mmap(self.descriptor, _PAGE))
         self._ticket = 0
@@ -73,7 +69,6 @@ class Hold:
         self._address = 0
         self._launches = self._last_ticket = 0
         self._places: torch.Tensor | None = None
-        self._place_count = 0
 
     @property
     def is_open(self) -> bool:
@@ -95,10 +90,10 @@ class Hold:
         cuda_driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(address), host, 0)
         self._words, self._address = words, address.value
 
-    def get_ready(self, places: torch.Tensor | None, count: int) -> None:
-        """Take what was said so far for old, and the first of these places for those of the next sample."""
+    def get_ready(self, places: torch.Tensor | None) -> None:
+        """Take what was said so far for old, and these places for those of the next sample."""
         self._last_ticket = int(self._words[0])
-        self._places, self._place_count = places, count if places is not None else 0
+        self._places = places
 
     def launch(self, sweep: torch.Tensor | None, least_ns: int = 0) -> None:
         """Hold the current stream, for so long at least; then change inputs, and overwrite `sweep` with zeros."""
@@ -109,7 +104,7 @@ class Hold:
             self._shared.data_ptr(),
             self._launches + 1,
             0 if self._places is None else self._places.data_ptr(),
-            self._place_count,
+            0 if self._places is None else len(self._places),
             0 if sweep is None else sweep.data_ptr(),
             0 if sweep is None else sweep.nbytes // _SWEPT_AT_ONCE,
         )
@@ -140,7 +135,7 @@ class LateRewriter:
         places = place_table(plans, sets, self._device)
         if places is None:
             return
-        self._hold.get_ready(places, len(places))
+        self._hold.get_ready(places)
         self._word.say(seed)
         self._hold.launch(None)
         torch.cuda.synchronize(self._device)
@@ -161,16 +156,11 @@ def place_table(
 
 
 def late_rewriter(device: torch.device) -> LateRewriter | None:
-    """Give what writes inputs anew on a device, tried once; None on a CPU, or where its driver refuses."""
+    """Give what writes inputs anew on a device; None on a CPU, or where its driver refuses."""
     if device.type != "cuda" or not torch.cuda.is_available():
         return None
-    return _late_rewriter(device.index or 0)
-
-
-@functools.cache
-def _late_rewriter(index: int) -> LateRewriter | None:
     with contextlib.suppress(DeviceError, AttributeError, OSError, RuntimeError):
-        return LateRewriter(torch.device("cuda", index))
+        return LateRewriter(device)
     return None
 
 

@@ -251,9 +251,6 @@ class FakeOracle:
     def late_seed(self, trial: int, call: int) -> int:
         return 1
 
-    def rewrite_late(self, settler: object) -> None:
-        pass
-
     def inputs_of(self, trial: int, call: int, count: int = 1, **_: Any) -> list[list[Any]]:
         return [INPUTS] * count
 
@@ -270,6 +267,7 @@ class FakeOracle:
         self.legal.append((trial, call, count))
 
     generated_bytes = 0
+    rewrites_late = False
 
     def generated_memory(self) -> None:
         return None

@@ -87,9 +87,11 @@ def test_a_known_answer_comes_at_once_and_fresh_has_other_inputs(
         states = [client.task(each["task"]) for each in (first, again, fresh)]  # type: ignore[index]
         solution = solution_from(file, client.definition("increment"), Hints())
         client.wait(client.submit(solution).task_id, most_s=60)
-        began_s = time.monotonic()
-        known = client.submit(solution)
-        took_s = time.monotonic() - began_s
+        took_s = []
+        for _ in range(3):
+            began_s = time.monotonic()
+            known = client.submit(solution)
+            took_s.append(time.monotonic() - began_s)
 
     seeds = [
         [trace.evaluation.provenance.seed for trace in state.traces or ()]  # type: ignore[union-attr]
@@ -99,7 +101,7 @@ def test_a_known_answer_comes_at_once_and_fresh_has_other_inputs(
     assert seeds[0] == seeds[1]
     assert not set(seeds[0]) & set(seeds[2])
     assert known.cached
-    assert took_s < 0.2
+    assert min(took_s) < 0.2
 
 
 def test_a_solution_that_fails_exits_with_1_and_shows_why(served: Place, tmp_path: Path) -> None:

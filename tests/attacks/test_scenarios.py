@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from flashinfer_bench.attacks import running, scenarios
 from flashinfer_bench.attacks.outcomes import Ending, ending_of_rounds
-from flashinfer_bench.attacks.scenarios import Stage, companions, play
+from flashinfer_bench.attacks.scenarios import Stage, companions, play, play_honest_twin
 from flashinfer_bench.attacks.suite import (
     NOT_STOPPED,
     PREVENTED,
@@ -20,6 +21,7 @@ from flashinfer_bench.attacks.suite import (
     entries,
     read_entry,
 )
+from flashinfer_bench.bench.config import BenchmarkConfig
 from flashinfer_bench.bench.outcomes import DatasetFault, NotBuilt
 from flashinfer_bench.bench.tools.ab import Ended, Round
 from flashinfer_bench.data import TraceSet
@@ -93,6 +95,34 @@ def test_a_solution_is_submitted_as_its_scenario_says(monkeypatch: pytest.Monkey
     assert submissions(ALONE, monkeypatch) == [(ALONE.name, False)]
     assert submissions(again, monkeypatch) == [(ALONE.name, False)] * 2
     assert submissions(both, monkeypatch) == [(ALONE.name, True)]
+
+
+def test_cold_caches_are_those_of_the_attack_and_of_its_honest_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[tuple[str, str]] = []
+    usual: Any = SimpleNamespace(devices=("cpu",))
+    nothing: Any = None
+
+    def benchmark(_: object, given: BenchmarkConfig, *, device: str) -> Any:
+        return nullcontext((given.cache, device))
+
+    def run(bench: Any, name: str, **_: object) -> list[Ending]:
+        opened.append((*bench, name))
+        return [passed(1.0, 1.1)]
+
+    monkeypatch.setattr(scenarios, "Benchmark", benchmark)
+    monkeypatch.setattr(scenarios, "run", run)
+    stage, entry = (
+        Stage(usual, nothing, BenchmarkConfig.default()),
+        replace(ALONE, scenario="cold caches"),
+    )
+
+    play(stage, entry)
+    play_honest_twin(stage, entry)
+
+    assert [each[:2] for each in opened] == [("cold", "cpu")] * 2
+    assert opened[0][2] == ALONE.name != opened[1][2]
 
 
 def test_the_honest_twin_of_an_attack_is_the_reference_of_its_victim() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,7 @@ from flashinfer_bench.bench.timing.cupti import (  # noqa: E402
     span_ns,
 )
 from flashinfer_bench.bench.timing.device_work import spin_call  # noqa: E402
+from flashinfer_bench.bench.timing.evicting import EvictorByThreads  # noqa: E402
 from flashinfer_bench.bench.timing.wall import (  # noqa: E402
     Clock,
     Evictor,
@@ -87,12 +90,11 @@ def test_a_device_has_its_clock(kind: str, expected: type[Clock]) -> None:
     assert isinstance(clock_for(torch.device(kind)), expected)
 
 
-def test_a_cache_is_hot_on_a_cpu_unless_it_is_to_be_cold() -> None:
-    assert [clock_for(CPU, "auto", cache).is_cold for cache in ("auto", "hot", "cold")] == [
-        False,
-        False,
-        True,
-    ]
+def test_a_clock_of_a_cpu_empties_no_caches_and_its_version_says_where_somebody_else_does() -> None:
+    clocks = [clock_for(CPU, "auto", cache) for cache in ("auto", "hot", "cold", "both")]
+
+    assert [each.is_cold for each in clocks] == [False] * 4
+    assert [each.version for each in clocks] == ["1", "1", "2", "2"]
 
 
 @pytest.mark.gpu
@@ -293,6 +295,19 @@ def test_the_evictor_reads_all_of_its_buffer() -> None:
     long_ns = min(WallClock().time_ns(large, [()])[0] for _ in range(9))
 
     assert long_ns > 20 * short_ns
+
+
+def test_each_processor_reads_its_part_of_what_empties_caches() -> None:
+    processors = sorted(os.sched_getaffinity(0))
+    small, large = (EvictorByThreads(size, processors) for size in (1 << 20, 1 << 26))
+
+    short_ns = min(WallClock().time_ns(small, [()])[0] for _ in range(9))
+    long_ns = min(WallClock().time_ns(large, [()])[0] for _ in range(9))
+
+    assert long_ns > 5 * short_ns
+    names = Path("/proc/self/task").iterdir()
+    allowed = [os.sched_getaffinity(int(each.name)) for each in names]
+    assert all({each} in allowed for each in processors)
 
 
 def test_kernel_activity_spans_from_the_first_start_to_the_last_end_without_the_spin() -> None:

@@ -66,7 +66,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--no-slow",
     is_flag=True,
-    help="Leave out what takes long: compiling with torch.compile, and large tables.",
+    help="Leave out what takes long: compiling with torch.compile, large tables, cold caches.",
 )
 @json_option
 @log_level_option

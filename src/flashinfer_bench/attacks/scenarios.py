@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,9 @@ def play(stage: Stage, entry: Entry) -> list[Ending]:
 
 def play_honest_twin(stage: Stage, entry: Entry) -> list[Ending]:
     """Play the same work without the trick, on the same workloads."""
+    if entry.scenario == "cold caches":
+        with _with_cold_caches(stage) as bench:
+            return run(bench, _twin_of(entry))
     return run(stage.bench, _twin_of(entry), has_all_workloads=entry.scenario == "two workloads")
 
 
@@ -104,6 +107,18 @@ def _same_seed(stage: Stage, entry: Entry) -> list[Ending]:
     return endings
 
 
+def _cold(stage: Stage, entry: Entry) -> list[Ending]:
+    with _with_cold_caches(stage) as bench:
+        return run(bench, entry.name)
+
+
+@contextmanager
+def _with_cold_caches(stage: Stage) -> Iterator[Benchmark]:
+    config = stage.config.model_copy(update={"cache": "cold"})
+    with Benchmark(stage.dataset, config, device=stage.bench.devices[0]) as bench:
+        yield bench
+
+
 def _rounds(stage: Stage, entry: Entry) -> list[Ending]:
     """Play rounds as `ab` does; the honest twin is the old one."""
     planned = stage.bench.plan(selection=Selection(solutions=(_twin_of(entry),)))
@@ -138,5 +153,6 @@ _SCENARIOS: dict[str, Callable[[Stage, Entry], list[Ending]]] = {
     "resubmitted": _resubmitted,
     "same seed": _same_seed,
     "two workloads": _two_workloads,
+    "cold caches": _cold,
     "rounds": _rounds,
 }

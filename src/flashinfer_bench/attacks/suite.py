@@ -37,6 +37,7 @@ SCENARIOS = {
     "resubmitted": "twice to a benchmark that stays open",
     "same seed": "in two runs that were given the same seed",
     "two workloads": "with two workloads, in one process",
+    "cold caches": "once, with `--cache cold`",
     "rounds": "in twelve rounds of `ab`, against its honest twin",
 }
 """How a solution is submitted."""

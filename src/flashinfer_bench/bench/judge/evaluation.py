@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.judge.workload_roofline import WorkloadRoofline
     from flashinfer_bench.bench.outcomes import Decision, Energy, Roofline
     from flashinfer_bench.bench.protocol import RunJob
+    from flashinfer_bench.bench.timing.evicting import EvictorByThreads
     from flashinfer_bench.tensors.conditions import Conditions
     from flashinfer_bench.tensors.devices import Device
     from flashinfer_bench.tensors.energy import EnergyCounter
@@ -118,8 +119,10 @@ class JobEvaluation:
         cores: int,
         tell: Callable[[int, int], None] = lambda *_: None,
         counter: EnergyCounter | str = "no counter was looked for",
+        evict: EvictorByThreads | None = None,
     ) -> None:
         self._job = job
+        self._evict = evict
         self._counter = counter
         self._energy: Energy | None = None
         self._tell = tell
@@ -232,6 +235,7 @@ class JobEvaluation:
         self._monitor = self._make_monitor() if self._rules.is_audited else None
         for participant in self._participants:
             participant.timings = Timings()
+            participant.evict = None
             link = participant.link
             link.ask(UseCache(link.new_id(), is_cold=False), Done)
 
@@ -314,6 +318,7 @@ class JobEvaluation:
             prepares_twice=self._rules.prepares_twice,
             replays_graphs=self._replays_graphs(link),
             start_word=word,
+            evict=self._evict,
         )
 
     def _memory_for_outputs(self) -> tuple[int, bool]:

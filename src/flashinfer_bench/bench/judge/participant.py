@@ -172,6 +172,8 @@ class Participant:
     """What its clock was told to hide: how long the calls of a sample keep the host."""
     start_word: StartWord | None = None
     """What lets its launched calls begin; None where no hold holds them."""
+    evict: Callable[[], None] | None = None
+    """What empties a CPU's caches before each sample; not in its process, where work could hide behind it."""
 
     def open_trial(self, trial: int) -> None:
         """Have fresh pools drawn, then the solution's own phases run, and take the time of these."""
@@ -299,6 +301,8 @@ class Participant:
             link.sleep(pause_s)
         ready_ns = cpu.read_ns() if pause_s else preparing.done_cpu_ns
         order = Go(link.new_id()) if spin is None else Spin(link.new_id(), *spin)
+        if self.evict is not None:
+            self.evict()
         started_ns = link.now_ns()
         link.tell(order)
         if self.start_word is not None:

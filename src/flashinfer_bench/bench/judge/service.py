@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from flashinfer_bench.bench.channel import Channel
+from flashinfer_bench.bench.choices import is_cold_on
 from flashinfer_bench.bench.judge.evaluation import JobEvaluation
 from flashinfer_bench.bench.judge.link import JobEndedError, Link
 from flashinfer_bench.bench.judge.oracle import Oracle, ReferenceFailedError
@@ -45,6 +46,7 @@ from flashinfer_bench.bench.protocol import (
 from flashinfer_bench.bench.sandbox import linked_packages
 from flashinfer_bench.bench.sandbox.limits import sleep_no_longer
 from flashinfer_bench.bench.timing.clocks import calibrate, clock_for, let_go, version_without_hold
+from flashinfer_bench.bench.timing.evicting import EvictorByThreads
 from flashinfer_bench.bench.timing.hold import late_rewriter
 from flashinfer_bench.compile.targets import device_arch
 from flashinfer_bench.data import Definition, Workload
@@ -53,7 +55,7 @@ from flashinfer_bench.tensors.ceilings import Remembered
 from flashinfer_bench.tensors.conditions import Conditions, CpuConditions, gpu_conditions
 from flashinfer_bench.tensors.devices import Device, lock_names, open_device
 from flashinfer_bench.tensors.energy import EnergyCounter, gpu_energy, package_energy
-from flashinfer_bench.tensors.machine import processors_for
+from flashinfer_bench.tensors.machine import last_level_cache_bytes, processors_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +75,7 @@ def serve(sock: socket.socket) -> None:
     assert isinstance(request, Open)
     sleep_no_longer()
     torch.set_num_threads(request.threads)
-    cores = len(processors_for(request.threads, os.sched_getaffinity(0)))
+    processors = processors_for(request.threads, os.sched_getaffinity(0))
     device = open_device(request.device)
     clock = clock_for(device.torch_device, request.clock, request.cache)
     rewriter = None if clock.hold is None else late_rewriter(device.torch_device)
@@ -82,7 +84,10 @@ def serve(sock: socket.socket) -> None:
     opened = _opened(request, device, clock, rewrites_late=rewriter is not None)
     del clock  # some can be opened once
     channel.send(opened)
-    _Bench(channel, device, Path(request.cache_root), cores=cores, rewriter=rewriter).run()
+    is_cold = device.torch_device.type == "cpu" and opened.is_cold
+    evict = EvictorByThreads(last_level_cache_bytes(), processors) if is_cold else None
+    cache_root, cores = Path(request.cache_root), len(processors)
+    _Bench(channel, device, cache_root, cores=cores, rewriter=rewriter, evict=evict).run()
 
 
 class _Bench:
@@ -96,8 +101,9 @@ class _Bench:
         *,
         cores: int,
         rewriter: LateRewriter | None,
+        evict: EvictorByThreads | None,
     ) -> None:
-        self._rewriter = rewriter
+        self._rewriter, self._evict = rewriter, evict
         self._channel = channel
         self._ceilings = Remembered(self._measure)
         self._gpu = gpu_conditions(device.uuid) if device.cuda is not None else None
@@ -202,6 +208,7 @@ class _Bench:
             roofline=roofline,
             cores=self._cores,
             counter=self._energy_counter(),
+            evict=self._evict,
             tell=lambda trial, trials: self._channel.send(TrialBegins(job.id, trial, trials)),
         )
         return evaluation.run()
@@ -300,7 +307,7 @@ def _opened(request: Open, device: Device, clock: Clock, *, rewrites_late: bool)
         clock_version_of_ranks=version_without_hold(clock),
         clock_overhead_ns=max(0.0, calibration["empty_call_ns"]),
         latency_kind=clock.latency_kind,
-        is_cold=clock.is_cold,
+        is_cold=is_cold_on(device.torch_device.type, request.cache),
         arch=device_arch(request.device),
         lock_names=lock_names() if device.cuda is not None else {},
         rewrites_late=rewrites_late,

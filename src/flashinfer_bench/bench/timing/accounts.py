@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 _USUAL_SHARE = 0.9
 """Nine of ten blocks of trusted processes vary by less than what is taken for their spread."""
 
-_EVICTING_SHARE = 0.4
-"""Of what emptying caches takes: one process needs more for it than another, for as long as it lives. A tenth on a
-machine; on a virtual one, of an L3 cache of 480 MiB, processes took 36 to 51 ms, one 1.29 times as long as its peer."""
-
 _FAR_MORE, _STIRRED_NS = 3.0, 500_000.0
 """A block does not count in which a candidate used so many times as much as usual, and so much more."""
 
@@ -93,15 +89,7 @@ def account(observations: Observations, what: Callable[[Observed], float]) -> Ac
             least.append(used - min(levels))
             usual.append(max(levels))
             claims.append(median_of(block, CLAIMED))
-    spread_ns = _spread(usual) + _evicting_ns(observations, usual)
-    return Account(tuple(beyond), tuple(least), spread_ns, tuple(claims))
-
-
-def _evicting_ns(observations: Observations, usual: Sequence[float]) -> float:
-    """Say what emptying caches may take longer in one process than in another."""
-    if not observations.is_cold or not usual:
-        return 0.0
-    return max(0.0, _EVICTING_SHARE * statistics.median(usual))
+    return Account(tuple(beyond), tuple(least), _spread(usual), tuple(claims))
 
 
 def _undisturbed(observations: Observations) -> set[int] | None:
@@ -182,4 +170,4 @@ def spare_cpu_ns(observations: Observations, *, cores: int) -> tuple[float, floa
     if not trusted:
         return 0.0, 0.0
     most = max(trusted, key=statistics.median)
-    return max(0.0, statistics.median(most)), _spread(most) + _evicting_ns(observations, most)
+    return max(0.0, statistics.median(most)), _spread(most)

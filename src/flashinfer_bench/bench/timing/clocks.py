@@ -12,7 +12,6 @@ from flashinfer_bench.bench.choices import clock_name, is_cold_on
 from flashinfer_bench.bench.timing.device_work import DeviceSpin, Sweep, hide_launches, spin_call
 from flashinfer_bench.bench.timing.hold import loaded_hold
 from flashinfer_bench.bench.timing.wall import WallClock, nothing, overhead_ns
-from flashinfer_bench.tensors.machine import last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +24,8 @@ _now_ns = time.perf_counter_ns  # bound before any solution is loaded
 _CALIBRATION_SPIN_NS = 200_000
 _SPUN, _HELD = "3", "4"
 """Versions of `cuda_events`: caches are emptied before launches, or behind them."""
+_EMPTIED_ELSEWHERE = "2"
+"""Of `wall` with cold caches: they were emptied in the process that is timed, now in the judge's."""
 
 
 class CudaEvents:
@@ -87,12 +88,15 @@ def clock_for(
 ) -> Clock:
     """Open the clock that was chosen for a device; nothing stands in for one that cannot be had.
 
-    `auto` is CUDA events and a cold cache on CUDA, the wall clock and a hot one on a CPU. Raises `UsageError`
-    for a clock that a device does not have, `DeviceError` for one that is not to be had here.
+    `auto` is CUDA events and a cold cache on CUDA, the wall clock and a hot one on a CPU, whose caches somebody else
+    empties. Raises `UsageError` for a clock that a device does not have, `DeviceError` for one that is not to be had
+    here.
     """
     name, is_cold = clock_name(device.type, clock), is_cold_on(device.type, cache)
     if device.type != "cuda":
-        return WallClock(evict=_evictor() if is_cold else None)
+        wall = WallClock()
+        wall.version = _EMPTIED_ELSEWHERE if is_cold else wall.version
+        return wall
     if name == "wall":
         return WallClock(
             evict=Sweep(device) if is_cold else None,
@@ -143,9 +147,3 @@ def _spin_ratio(clock: Clock, device: torch.device) -> float:
         for times in (1, 2, 3)
     )
     return (three_ns - two_ns) / max(1, two_ns - one_ns)
-
-
-def _evictor() -> Callable[[], object]:
-    """Read with all threads, so that each core's own caches are emptied too."""
-    buffer = torch.ones(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
-    return buffer.sum

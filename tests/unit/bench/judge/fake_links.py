@@ -346,6 +346,7 @@ def evaluate(
     conditions: Conditions | None = None,
     shared: type[FakeShared] = FakeShared,
     counter: Any = "no counter in this test",
+    evict: Any = None,
     monkeypatch: Any,
 ) -> Decision:
     """Run one job of these participants."""
@@ -371,6 +372,7 @@ def evaluate(
         roofline=around[2],
         cores=cores,
         counter=counter,
+        evict=evict,
     )
     try:
         return made.run()

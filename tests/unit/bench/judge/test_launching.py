@@ -177,6 +177,43 @@ def test_hot_caches_are_timed_after_cold_ones_in_trials_of_their_own(
     assert [len(each.blocks_ns) for each in outcome.hot_samples] == [10, 10]
 
 
+def test_caches_are_emptied_between_inputs_and_the_order_to_go_until_they_are_hot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = pair()
+
+    def evict() -> None:
+        for link in links:
+            link.asked.append("emptied")
+
+    evaluate(*links, rules=quick_rules(**BOTH), evict=evict, monkeypatch=monkeypatch)
+
+    for link in links:
+        now_hot = link.asked.index(asked(link, UseCache)[1])
+        cold, hot = link.asked[:now_hot], link.asked[now_hot:]
+        before = [cold[index - 1] for index, each in enumerate(cold) if isinstance(each, Go | Spin)]
+        assert len(before) > 10
+        assert set(before) == {"emptied"}
+        assert "emptied" not in hot
+
+
+def test_what_is_computed_while_caches_are_emptied_is_hidden_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reference, candidate = pair(Numbers(call_ns=10_000))
+
+    def evict() -> None:
+        reference.machine.now_ns += 50_000_000
+        if isinstance(candidate.asked[-1], Prepare):  # it is its turn
+            candidate.cpu.used_ns += 2_000_000
+
+    rules = quick_rules(is_cold=True, cache="cold", iterations=30)
+    outcome = evaluate(reference, candidate, rules=rules, evict=evict, monkeypatch=monkeypatch)
+
+    assert isinstance(outcome, Suspect), outcome
+    assert "hidden_work" in [each.code for each in outcome.violations]
+
+
 def test_each_half_has_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
     reference, candidate = pair()
     cold, hot = Numbers(call_ns=400_000), Numbers(call_ns=200_000)

@@ -393,25 +393,6 @@ def test_preparing_that_takes_long_while_others_work_is_seen() -> None:
     assert codes(observations) == ["early_compute"]
 
 
-def test_where_caches_are_emptied_one_process_may_take_longer_for_it() -> None:
-    evicting_ns = 50_000 * US
-    for extra_ns, expected in ((0.35 * evicting_ns, []), (0.5 * evicting_ns, ["hidden_work"])):
-        observations = honest()
-        observations.is_cold = True
-        observations.controls = [
-            tuple(replace(each, outside_ns=each.outside_ns + evicting_ns) for each in group)
-            for group in observations.controls
-        ]
-        observations.blocks = [
-            tuple(
-                replace(each, outside_ns=each.outside_ns + evicting_ns + extra_ns) for each in block
-            )
-            for block in observations.blocks
-        ]
-        observations.peers = []
-        assert codes(observations) == expected
-
-
 def test_who_waits_for_a_processor_and_starts_nothing_has_not_computed_early() -> None:
     observations = changed(honest(), preparing_ns=300 * US)
     observations.unmet = [(25 * CALL_NS, 0.0)] * 12

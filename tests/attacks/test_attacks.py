@@ -1,6 +1,6 @@
 """Every attack that a CPU can mount, and every look-alike, through the real engine: all end as documented.
 
-Look-alikes are played on both sizes of their victim in one process. `make test` plays thirty-two, some of each family
+Look-alikes are played on both sizes of their victim in one process. `make test` plays thirty-five, some of each family
 that ends within a second; `make test-full` plays all.
 """
 
@@ -22,9 +22,11 @@ QUICK = frozenset(
         "replay_by_data_ptr",
         "replay_in_thread_local",
         "replay_packed_by_address",
+        "clock_early_autocast_key",
         "clock_early_in_prepare",
         "clock_late_function_mode",
         "clock_late_in_write",
+        "clock_late_negative_key",
         "clock_late_instance_method",
         "clock_patched_now",
         "clock_short_call",
@@ -46,6 +48,7 @@ QUICK = frozenset(
         "allowances_late_in_plan",
         "early_exit",
         "einsum_product",
+        "other_default_dtype",
         "sorted_fast_path",
         "strided_windows",
         "threads_inside",

@@ -448,6 +448,22 @@ def test_outputs_of_unusual_strides_pass_with_a_note(running: Benchmark) -> None
     assert [note.code for note in found.notes] == ["unusual_strides"]
 
 
+def test_signs_that_are_to_be_turned_are_turned_within_the_time(running: Benchmark) -> None:
+    source = "import torch\ndef run(x):\n    return torch._neg_view(-x - 1)\n"
+
+    found = evaluate(running, solution(source, name="negative"))
+
+    assert found.status == "PASSED", found.log
+
+
+def test_memory_under_an_input_that_is_put_somewhere_else_does_not_stay(running: Benchmark) -> None:
+    source = "def run(x):\n    x.set_(x.clone())\n    return x + 1\n"
+
+    found = evaluate(running, solution(source, name="elsewhere"))
+
+    assert found.status == "PASSED", found.log
+
+
 def test_reusing_one_output_buffer_passes_with_a_note(running: Benchmark) -> None:
     found = evaluate(running, solution(REUSES, name="reuses"))
 

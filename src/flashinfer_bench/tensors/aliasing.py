@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,9 +13,12 @@ import torch
 from flashinfer_bench.tensors.outputs import overlap, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from flashinfer_bench.tensors.planned import TensorPlan
+
+
+_FEWEST_TWICE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,64 @@ def lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[obj
     extents.sort()
     pairs = itertools.pairwise(extents)
     return all(start + size <= following for (start, size), (following, _) in pairs)
+
+
+_MAPS = Path("/proc/self/maps")
+_MAPPED = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)(.) ([0-9a-f]+) (\S+ [1-9]\d*)\b(?! */dev/(?!shm))",
+    re.MULTILINE,
+)
+
+
+def is_mapped_twice(tensors: Iterable[object], *, maps: Path = _MAPS) -> bool:
+    """Tell whether memory of a CPU's tensors has a second address in this process: then addresses do not tell aliases.
+
+    `maps`: what this process has mapped, as Linux tells it.
+    """
+    told = maps.read_bytes()
+    if told.count(b"-s ") + told.count(b"xs ") < _FEWEST_TWICE:
+        return False
+    mappings = [_Mapping.read(found) for found in _MAPPED.finditer(told)]
+    shared = [each for each in mappings if each.is_shared]
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+            continue
+        extent = span(tensor)
+        for one in shared:
+            pages = one.pages_of(extent)
+            if pages and any(other.holds(one, pages) for other in mappings):
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    """A part of a file, or of shared memory, that has addresses."""
+
+    addresses: range
+    offset: int
+    file: bytes
+    """Device and inode."""
+    is_shared: bool
+
+    @classmethod
+    def read(cls, found: re.Match[bytes]) -> _Mapping:
+        start, stop, _, kind, offset, file = found.groups()
+        addresses = range(int(start, 16), int(stop, 16))
+        return cls(addresses, int(offset, 16), file, is_shared=kind == b"s")
+
+    def pages_of(self, extent: range) -> range:
+        """Give what of the file lies at these addresses."""
+        start = max(extent.start, self.addresses.start)
+        stop = min(extent.stop, self.addresses.stop)
+        base = self.offset - self.addresses.start
+        return range(start + base, max(start, stop) + base)
+
+    def holds(self, one: _Mapping, pages: range) -> bool:
+        """Tell whether this is another mapping than that one, and holds some of these pages of its file, too."""
+        if self is one or self.file != one.file:
+            return False
+        return self.offset < pages.stop and pages.start < self.offset + len(self.addresses)
 
 
 def _pieces(calls: Sequence[Sequence[object]], names: Sequence[str] | None) -> Iterator[_Piece]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.errors import DatasetError
@@ -23,7 +26,7 @@ from flashinfer_bench.tensors.input_changes import apply_change
 from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, strides_of, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from flashinfer_bench.data.distributions import Distribution
     from flashinfer_bench.tensors.planned import InputChange, InputPlan, TensorPlan
@@ -32,6 +35,29 @@ if TYPE_CHECKING:
 Argument = torch.Tensor | bool | int | float | None
 Writer = Callable[[random.Random], None]
 """Writes one input of a call, by choices that follow from its seed."""
+
+
+@contextmanager
+def _usual_defaults() -> Iterator[None]:
+    """Have torch make float32 on the CPU where nothing is said: what runs in this process may have changed that."""
+    dtype = torch.get_default_dtype()
+    device = None if _has_usual_device() else torch.get_default_device()
+    if dtype is torch.float32 and device is None:
+        yield
+        return
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(device)
+
+
+def _has_usual_device() -> bool:
+    modes: Callable[[], list[object]] = _get_current_function_mode_stack
+    return not any(isinstance(each, DeviceContext) for each in modes())
+
 
 _WITHOUT_POOL = frozenset({"scalar", "absent"})
 
@@ -65,9 +91,11 @@ class InputMaker:
         self._pools: list[torch.Tensor | None] = []
         self._scalars: list[bool | int | float | None] = []
         self._sets: list[list[Argument]] = []
+        self._addresses: list[list[int]] = []
         self._writers: list[list[tuple[bool, Writer]]] = []
         """What fills each of the sets, and whether it follows from the seed that ranks share."""
 
+    @_usual_defaults()
     def open_trial(self, seed: int, *, shared_seed: int | None = None) -> None:
         """Draw the pools and fixed inputs of a trial; replicated ones by the seed that ranks share."""
         self._pools, self._scalars = [], []
@@ -103,8 +131,13 @@ class InputMaker:
 
     def forget_buffers(self) -> None:
         """Let go of the buffers that calls were given; the next ones get new ones."""
-        self._sets, self._writers = [], []
+        self._sets, self._addresses, self._writers = [], [], []
 
+    def have_moved(self) -> bool:
+        """Tell whether buffers lie elsewhere than where they were made: a call may put other memory under a tensor."""
+        return self._addresses != [_addresses_of(each) for each in self._sets]
+
+    @_usual_defaults()
     def prepare(
         self,
         seed: int,
@@ -122,6 +155,7 @@ class InputMaker:
         """
         while len(self._sets) < count:
             self._sets.append(self._allocate())
+            self._addresses.append(_addresses_of(self._sets[-1]))
             self._writers.append(self._writers_of(self._sets[-1]))
         choices = random.Random(seed)  # noqa: S311  # reproducible on purpose; the seed is the secret
         shared = None if shared_seed is None else random.Random(shared_seed)  # noqa: S311  # as above
@@ -250,6 +284,10 @@ class InputMaker:
         if plan.source == "window":
             return input_generation.draw_pool(*wanted, generator)
         return input_generation.draw(*wanted, generator)
+
+
+def _addresses_of(arguments: Iterable[Argument]) -> list[int]:
+    return [each.data_ptr() for each in arguments if isinstance(each, torch.Tensor)]
 
 
 def draw(plan: TensorPlan, generator: torch.Generator) -> torch.Tensor:

@@ -269,7 +269,7 @@ def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.is_contiguous() and second.is_contiguous():
         return True
     base = min(one.start, other.start)
-    touched = torch.zeros(max(one.stop, other.stop) - base, dtype=torch.bool)
+    touched = torch.zeros(max(one.stop, other.stop) - base, dtype=torch.bool, device=_CPU)
     for tensor in (first, second):
         size = tensor.element_size()
         strides = [stride * size for stride in tensor.stride()]

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
 
-from flashinfer_bench.tensors.aliasing import Aliases, aliases
+from flashinfer_bench.tensors.aliasing import Aliases, aliases, is_mapped_twice
 from flashinfer_bench.tensors.planned import TensorPlan
 
 Y = TensorPlan("y", (4,), "float32")
@@ -14,6 +20,70 @@ MEMORY = torch.zeros(64)
 def block(number: int) -> torch.Tensor:
     """Four floats of their own in memory that all blocks share."""
     return MEMORY[4 * number : 4 * number + 4]
+
+
+PAGE = mmap.PAGESIZE
+
+
+def mapped(descriptor: int, pages: int, *, offset: int = 0) -> torch.Tensor:
+    memory = mmap.mmap(descriptor, pages * PAGE, offset=offset * PAGE)
+    return torch.frombuffer(memory, dtype=torch.float32)
+
+
+@pytest.fixture
+def descriptor() -> Iterator[int]:
+    descriptor = os.memfd_create("two")
+    os.ftruncate(descriptor, 4 * PAGE)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_memory_with_two_addresses_is_found_where_both_hold_the_same_pages(descriptor: int) -> None:
+    one = mapped(descriptor, 2)
+    assert not is_mapped_twice([one])
+
+    beside = mapped(descriptor, 2, offset=2)
+    assert not is_mapped_twice([one, beside, 0.5])
+
+    both = mapped(descriptor, 2, offset=1)
+    both[-1] = 7.0
+    assert beside[PAGE // 4 - 1] == 7.0
+    assert is_mapped_twice([one])
+    assert is_mapped_twice([beside])
+    assert not is_mapped_twice([one[: PAGE // 4], torch.ones(4)])
+
+
+def test_pages_put_under_a_tensor_are_found(descriptor: int) -> None:
+    x = torch.zeros(1 << 20)
+    place = -(-x.data_ptr() // PAGE) * PAGE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    before = x.data_ptr()
+
+    fixed_and_shared = 0x10 | mmap.MAP_SHARED
+    both = mmap.PROT_READ | mmap.PROT_WRITE
+    assert libc.mmap(place, 4 * PAGE, both, fixed_and_shared, descriptor, 0) == place
+    other = mapped(descriptor, 4)
+    x[PAGE // 4] = 3.0
+
+    assert x.data_ptr() == before
+    assert 3.0 in other
+    assert is_mapped_twice([x])
+    del other
+    assert not is_mapped_twice([x])
+
+
+def test_memory_of_a_device_is_none_of_it(tmp_path: Path) -> None:
+    x = torch.zeros(4)
+    page = x.data_ptr() // PAGE * PAGE
+    line = f"{page:x}-{page + PAGE:x} rw-s 00000000 00:05 123        {{}}\n"
+    elsewhere = f"{PAGE:x}-{2 * PAGE:x} rw-s 00000000 00:05 123        {{}}\n"
+    maps = tmp_path / "maps"
+
+    for path, expected in (("/dev/nvidia0", False), ("/dev/shm/x", True), ("/memfd:x", True)):
+        maps.write_text(line.format(path) + elsewhere.format(path))
+        assert is_mapped_twice([x], maps=maps) is expected
 
 
 def test_outputs_in_memory_of_their_own_are_fine() -> None:

@@ -58,6 +58,52 @@ def drawn(dtype: str, *, count: int = 20_000, seed: int = 3) -> torch.Tensor:
     return draw(TensorPlan("x", (count,), dtype), generator)
 
 
+def test_buffers_that_a_call_put_elsewhere_are_told() -> None:
+    made = maker(planned(), planned("scalar", name="s", shape=()))
+    (first, _) = made.prepare(5, 2)
+    assert not made.have_moved()
+
+    first[0].set_(torch.zeros(1000))
+
+    assert made.have_moved()
+    made.forget_buffers()
+    made.prepare(6, 2)
+    assert not made.have_moved()
+
+
+USUAL = """
+import sys
+import torch
+from flashinfer_bench.data.distributions import FloatForm, Probabilities, Uniform
+from tests.unit.tensors.test_generate import EVERY_DTYPE, FLOATS, maker, planned
+from flashinfer_bench.tensors.outputs import fingerprint
+dtype, device = sys.argv[1:]
+torch.set_default_dtype(getattr(torch, dtype))
+torch.set_default_device(None if device == "none" else device)
+drawn = [Probabilities(), Uniform(low=0.0, high=1.0)]
+plans = [planned(s, dtype=d, shape=(300, 70)) for d in EVERY_DTYPE for s in ("window", "draw")]
+plans += [planned("draw", shape=(30, 70), distribution=each) for each in drawn]
+forms = ("decay", "causal_mask", "positive", "cosine", "zero_or_one")
+plans += [planned("draw", shape=(70, 70), distribution=FloatForm(form=each)) for each in forms]
+made = maker(*plans, planned("scalar", shape=()))
+(arguments,) = made.prepare(1234, 1)
+print(fingerprint(arguments).hex(), arguments[-1], torch.get_default_dtype())
+"""
+
+
+@pytest.mark.parametrize("device", ["none", "meta"])
+def test_defaults_of_torch_that_somebody_changed_change_no_inputs_and_stay(device: str) -> None:
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", USUAL, *given], capture_output=True, text=True, check=True
+        ).stdout.split()
+        for given in (("float32", "none"), ("float64", device), ("bfloat16", device))
+    ]
+
+    assert len({tuple(each[:2]) for each in said}) == 1
+    assert [each[2] for each in said] == ["torch.float32", "torch.float64", "torch.bfloat16"]
+
+
 SEEDED = """
 from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint

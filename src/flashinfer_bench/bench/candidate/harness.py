@@ -62,7 +62,7 @@ from flashinfer_bench.data import Signature, Solution, build_options
 from flashinfer_bench.errors import BuildError, DeviceError, ToolchainMissingError
 from flashinfer_bench.tensors import generated_inputs
 from flashinfer_bench.tensors import outputs as outgoing
-from flashinfer_bench.tensors.aliasing import aliases, lie_apart
+from flashinfer_bench.tensors.aliasing import aliases, is_mapped_twice, lie_apart
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.dtypes import torch_dtype
@@ -353,6 +353,9 @@ class _Harness:
     def prepare(self, request: Prepare) -> None:
         assert self._maker is not None
         self._integrity.find(self._maker.writers)
+        if self._maker.have_moved():
+            self._maker.forget_buffers()
+            self._placed_sets = 0
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
@@ -424,7 +427,7 @@ class _Harness:
             gc.enable()
         self._bring(held)
         is_direct = in_order is None and self._graphs is None
-        if is_direct and not self._takes_outputs and _has_other_strides(sets):
+        if is_direct and not self._takes_outputs and _is_for_later(sets):
             self._in_order = _InOrder(self._call)
         is_clear = self._takes_outputs or self._lie_apart(sets)
         self._unclear = [] if is_clear else sets
@@ -607,6 +610,8 @@ class _Harness:
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
         damage = self._integrity.damage(is_deep=request.asks_peak)
+        if damage is None and is_mapped_twice(self._input_sets[request.slot]):
+            damage = "the memory of an input has a second address"
         return Kept(request.id, printed, used_bytes, damage, self._overrun(request.slot))
 
     def _overrun(self, slot: int) -> str | None:
@@ -640,12 +645,13 @@ class _InOrder:
 
 
 def _contiguous(output: Any) -> Any:
-    return output.contiguous() if type(output) is torch.Tensor else output
+    return output.resolve_neg().contiguous() if type(output) is torch.Tensor else output
 
 
-def _has_other_strides(sets: Sequence[Sequence[Any]]) -> bool:
+def _is_for_later(sets: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether a copy has something to do that a call could have done: other strides, signs to be turned."""
     there = (each for outputs in sets for each in outputs if isinstance(each, torch.Tensor))
-    return not all(each.is_contiguous() for each in there)
+    return any(each.is_neg() or not each.is_contiguous() for each in there)
 
 
 def _padded(outputs: Sequence[Any], count: int) -> list[Any]:

@@ -7,17 +7,22 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from flashinfer_bench.bench.candidate import harness
-from flashinfer_bench.bench.candidate.integrity import IntegrityCheck
+from flashinfer_bench.bench.candidate.integrity import _OPERATIONS, IntegrityCheck
 from flashinfer_bench.bench.timing import wall
+from flashinfer_bench.data.distributions import Probabilities
 from flashinfer_bench.tensors import outputs
-from flashinfer_bench.tensors.planned import TensorPlan
+from flashinfer_bench.tensors.fixed_memory import fixed_memory
+from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.planned import InputPlan, TensorPlan
 
 
 class LeftOn(TorchFunctionMode):
@@ -58,15 +63,63 @@ def test_a_replaced_name_is_told(owner: object, name: str, monkeypatch: pytest.M
     assert f".{name} was replaced" in (integrity.damage() or "")
 
 
-def test_an_overridden_operation_is_told() -> None:
+@pytest.mark.parametrize(
+    ("name", "key", "is_deep"),
+    [
+        ("mul.out", "CPU", False),
+        ("mul.out", "AutocastCPU", False),
+        ("_foreach_copy_", "Negative", False),
+        ("copy_", "ZeroTensor", False),
+        ("where.self_out", "FuncTorchBatched", False),
+        ("fill_.Scalar", "Negative", True),
+    ],
+)
+def test_an_overridden_operation_is_told_whatever_leads_to_it(
+    name: str, key: str, *, is_deep: bool
+) -> None:
     integrity = IntegrityCheck()
     library = torch.library.Library("aten", "IMPL")
 
-    library.impl("mul.out", replaced, "CPU")
-    found = integrity.damage(is_deep=True)
+    library.impl(name, replaced, key, allow_override=True)
+    found = integrity.damage(is_deep=is_deep)
     library._destroy()
 
-    assert "aten::mul.out was overridden" in (found or "")
+    assert f"aten::{name} was overridden" in (found or "")
+
+
+class _Recorded(TorchDispatchMode):
+    """Which operations are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(str(func).removesuffix(".default").replace(".", "::", 1))
+        return func(*args, **(kwargs or {}))
+
+
+def test_operations_that_inputs_and_outputs_need_are_looked_at() -> None:
+    plans = [
+        InputPlan(TensorPlan("x", shape, dtype), "window", distribution=distribution)
+        for dtype in ("float32", "float16", "float8_e4m3fn", "int64", "int8", "bool")
+        for shape in ((3, 70), (300, 70))
+        for distribution in (None, Probabilities() if dtype == "float32" else None)
+    ]
+    made = InputMaker(plans, torch.device("cpu"))
+    made.open_trial(1)
+    planned = [TensorPlan("y", (30, 70), "float32")]
+    shared = outputs.SharedOutputs(fixed_memory("outputs", 1 << 20), planned, 2)
+    buffers = outputs.allocate(planned, torch.device("cpu"))
+    made.prepare(2, 2)
+
+    with _Recorded() as recorded:
+        made.prepare(3, 2)
+        outputs.poison(buffers)
+        shared.write([buffers])
+
+    assert len(recorded.names) > 10
+    assert recorded.names <= set(_OPERATIONS)
 
 
 def test_what_torch_compile_registers_is_no_damage() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import random
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -156,10 +159,8 @@ def test_no_call_sees_the_content_of_another(case: Case) -> None:
     assert len({fingerprint([each]) for each in calls}) >= 99  # chance may repeat one
 
 
-@pytest.mark.parametrize(
-    "count", [input_generation._LONGEST_AT_ONCE, 3 * input_generation._LONGEST_AT_ONCE + 5]
-)
-def test_a_long_input_begins_like_a_short_one(count: int) -> None:
+def test_a_longer_input_begins_like_a_short_one() -> None:
+    count = input_generation._LONGEST_AT_ONCE
     pool = torch.randn(count + input_generation.WINDOW_SLACK)
     short, long = torch.empty(1000), torch.empty(count)
 
@@ -390,7 +391,80 @@ def test_lengths_keep_their_skew_at_another_batch_size() -> None:
     assert sorted(drawn.tolist()) == [10] * 12 + [2048] * 4
 
 
-@pytest.mark.parametrize("count", [500, 50_000])
+def pieces_of(out: torch.Tensor, pool: torch.Tensor) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Give pieces of a large input, each with the windows of the pool that it may come from."""
+    for first in range(0, len(out), input_generation._PIECE):
+        piece = out[first : first + input_generation._PIECE]
+        near = pool[first : first + len(piece) + input_generation.WINDOW_SLACK - 1]
+        yield piece, near.unfold(0, len(piece), 1)
+
+
+@pytest.mark.parametrize("count", [16_373, 20_000])
+def test_each_piece_of_a_large_input_comes_from_a_window_of_its_own(count: int) -> None:
+    """Else sums over the pool, for each place of the pattern, would give sums over whole rows."""
+    pool = torch.randn(count + input_generation.WINDOW_SLACK)
+    out = torch.full((count,), math.nan)
+
+    input_generation.fill(Normal(), pool, out, random.Random(5))
+
+    found, factors = [], []
+    for piece, windows in pieces_of(out, pool):
+        ratios = piece / windows
+        fits = ((ratios > 0.37) & (ratios <= 1)).all(1).nonzero().flatten().tolist()
+        found.append(fits)
+        factors.append(ratios[fits[0]])
+    assert all(len(each) == 1 for each in found[:-1])  # the last piece may be short
+    assert len({each[0] for each in found}) > 0.9 * len(found)
+    distinct = {tuple(each[:20].tolist()) for each in factors[:-1]}
+    assert len(distinct) > 0.9 * (len(factors) - 1)  # the pattern begins elsewhere, too
+
+
+def test_pieces_of_large_integers_are_of_windows_of_their_own() -> None:
+    pool = torch.randint(1000, (20_000 + input_generation.WINDOW_SLACK,))
+    out = torch.empty(20_000, dtype=torch.int64)
+
+    input_generation.fill(Integers(low=0, high=1000), pool, out, random.Random(5))
+
+    steps, found = set(), []
+    for piece, windows in pieces_of(out, pool):
+        shifts = (piece - windows) % 1000
+        (place, *_) = (shifts == shifts[:, :1]).all(1).nonzero().flatten().tolist()
+        steps.add(int(shifts[place, 0]))
+        found.append(place)
+    assert len(steps) == 1
+    assert len(set(found)) > 0.9 * len(found)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "dtype"),
+    [
+        (Boolean(rate=0.3), torch.bool),
+        (Normal(), torch.float8_e4m3fn),
+        (FloatForm(form="cosine"), torch.float32),
+    ],
+)
+def test_pieces_that_no_factor_may_touch_are_of_two_windows_of_their_own(
+    distribution: Distribution, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(3)
+    pool = input_generation.draw_pool(distribution, (20_000,), dtype, generator)
+    out = torch.empty(20_000, dtype=dtype)
+
+    input_generation.fill(distribution, pool, out, random.Random(5))
+
+    bits = torch.uint8 if dtype.itemsize == 1 else torch.int32
+    found = set()
+    for piece, windows in itertools.islice(pieces_of(out.view(bits), pool.view(bits)), 100):
+        shares = (windows == piece).float().mean(1)
+        first, second = shares.topk(2).indices.tolist()
+        if dtype is not torch.bool:  # which fit by chance, too
+            assert shares.max() < 1
+            assert ((piece == windows[first]) | (piece == windows[second])).all()
+        found.add(first)
+    assert len(found) > 50
+
+
+@pytest.mark.parametrize("count", [500, 16_372])
 @pytest.mark.parametrize(
     ("distribution", "dtype"),
     [

@@ -38,7 +38,7 @@ except ImportError:  # a reproducer runs where torch is all there is; the same b
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -51,9 +51,9 @@ _SMALLEST_SCALE, _SCALES = 0.75, 17
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _PATTERN_REPEATS = 5
 _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
-_PIECE, _PIECES_AT_ONCE = 128, 1024
-"""Elements of a large input on a CPU that come from one place: fewer than are read in the time of two looks into a
-table of sums over the pool, which is far larger than any cache. As many pieces at once as stay in a cache."""
+_PIECE = 128
+"""Elements of a large input on a CPU that come from one place: they are read in the time of two looks into a table of
+sums over the pool, which is far larger than any cache."""
 _IN_NUMPY = frozenset({torch.float32, torch.float64})
 _CPU = torch.device("cpu")
 _CLAMPED_TAILS = 2.0  # of eight-bit floats, in standard deviations
@@ -356,73 +356,36 @@ def _neighbour(value: torch.Tensor, *, up: bool) -> torch.Tensor:
 
 
 def _window(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> torch.Tensor:
-    """Give as much of the pool as `out` holds: a window, or `out` itself with pieces of many."""
-    if _is_in_pieces(out):
-        for place, (values,) in _in_pieces(out, choices, pools=(pool,)):
-            place.copy_(values)
-        return out
-    offset = int(choices.random() * WINDOW_SLACK)
-    return pool[offset : offset + out.numel()]
+    """Give as many elements of the pool as `out` holds: a window, or `out` itself with pieces of many windows.
+
+    On a CPU each piece of a large input comes from a window of its own: with tables over all places where one window
+    and one pattern can meet, sums over whole rows could be looked up. On a card the hold changes words of every input.
+    """
+    count = out.numel()
+    if out.device.type != "cpu" or count <= _LONGEST_AT_ONCE:
+        offset = int(choices.random() * WINDOW_SLACK)
+        return pool[offset : offset + count]
+    generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
+    pieces, rest = divmod(count, _PIECE)
+    begins = torch.randint(WINDOW_SLACK, (pieces + 1,), generator=generator)
+    begins.add_(torch.arange(pieces + 1), alpha=_PIECE)
+    windows = pool.as_strided((len(pool) - _PIECE + 1, _PIECE), (1, 1))
+    torch.index_select(windows, 0, begins[:-1], out=out[: count - rest].view(-1, _PIECE))
+    last = int(begins[-1])
+    out[count - rest :].copy_(pool[last : last + rest])
+    return out
 
 
 def _texture(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
     """Write a window times a pattern that lies elsewhere in every call.
 
     A window times a number would let a linear kernel look its answer up among products of the pool; where
-    window and pattern meet has been seen by nobody. In a large input they meet elsewhere in every piece: sums over
-    the pool times the pattern would give sums over whole rows.
+    window and pattern meet has been seen by nobody.
     """
-    patterns = _patterns(out.device, out.dtype)
-    if _is_in_pieces(out):
-        pattern = choices.choice(patterns)
-        for place, (values, cut) in _in_pieces(out, choices, pools=(pool,), pattern=pattern):
-            torch.mul(values, cut, out=place)
-        return
     window, offset = _window(pool, out, choices), int(choices.random() * _PATTERN_ELEMENTS)
-    pattern = choices.choice(patterns)
+    pattern = choices.choice(_patterns(out.device, out.dtype))
     for cut, (values, place) in _pieces(pattern, offset, window, out):
         torch.mul(values, cut, out=place)
-
-
-def _is_in_pieces(out: torch.Tensor) -> bool:
-    """Tell whether each piece of an input comes from a place of its own; on a card the hold changes words of all."""
-    return out.device.type == "cpu" and out.numel() > _LONGEST_AT_ONCE
-
-
-def _in_pieces(
-    out: torch.Tensor,
-    choices: random.Random,
-    *,
-    pools: Sequence[torch.Tensor],
-    pattern: torch.Tensor | None = None,
-) -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
-    """Yield one part of `out` after the other, with as much of each pool, and of the pattern.
-
-    Each piece comes from a place of its own: of a pool as far from where it would lie as a window may begin, of a
-    pattern anywhere.
-    """
-    generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
-    count = -(-out.numel() // _PIECE)
-    begins = [
-        torch.randint(WINDOW_SLACK - _PIECE, (count,), generator=generator).add_(
-            torch.arange(count), alpha=_PIECE
-        )
-        for _ in pools
-    ]
-    if pattern is not None:
-        begins.append(torch.randint(_PATTERN_ELEMENTS, (count,), generator=generator))
-    sources = [*pools, *(() if pattern is None else (pattern,))]
-    rows = [each.as_strided((len(each) - _PIECE + 1, _PIECE), (1, 1)) for each in sources]
-    taken = [each.new_empty((min(count, _PIECES_AT_ONCE), _PIECE)) for each in sources]
-    for first in range(0, count, _PIECES_AT_ONCE):
-        last = min(count, first + _PIECES_AT_ONCE)
-        place = out[first * _PIECE : last * _PIECE]
-        parts = []
-        for row, begin, room in zip(rows, begins, taken, strict=True):
-            part = room[: last - first]
-            torch.index_select(row, 0, begin[first:last], out=part)
-            parts.append(part.view(-1)[: len(place)])
-        yield place, parts
 
 
 class SmallTexture:
@@ -458,12 +421,7 @@ def _interleave(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -
     """
     if out.itemsize == 1:  # not every narrow type can be chosen from
         pool, out = pool.view(torch.uint8), out.view(torch.uint8)
-    if _is_in_pieces(out):
-        coins = _coins(out.device)
-        for place, (one, other, cut) in _in_pieces(out, choices, pools=(pool, pool), pattern=coins):
-            torch.where(cut, one, other, out=place)
-        return
-    first, second = _window(pool, out, choices), _window(pool, out, choices)
+    first, second = _window(pool, out, choices), _window(pool, torch.empty_like(out), choices)
     offset = int(choices.random() * _PATTERN_ELEMENTS)
     for cut, (one, other, place) in _pieces(_coins(out.device), offset, first, second, out):
         torch.where(cut, one, other, out=place)

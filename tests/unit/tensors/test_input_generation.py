@@ -415,8 +415,8 @@ def test_each_piece_of_a_large_input_comes_from_a_window_of_its_own(count: int) 
         factors.append(ratios[fits[0]])
     assert all(len(each) == 1 for each in found[:-1])  # the last piece may be short
     assert len({each[0] for each in found}) > 0.9 * len(found)
-    distinct = {tuple(each[:20].tolist()) for each in factors[:-1]}
-    assert len(distinct) > 0.9 * (len(factors) - 1)  # the pattern begins elsewhere, too
+    places = {tuple(each[:20].tolist()) for each in factors[:-1]}
+    assert len(places) > 0.9 * (len(factors) - 1)  # of the pattern
 
 
 def test_pieces_of_large_integers_are_of_windows_of_their_own() -> None:

@@ -95,7 +95,7 @@ _OPERATIONS = tuple(
     f"aten::{name}"
     for name in (
         *("_foreach_copy_", "_local_scalar_dense", "_softmax.out", "_to_copy", "add.Tensor", "add.out", "add_.Tensor"),
-        *("arange", "as_strided", "new_empty", "randint.generator"),
+        *("arange", "as_strided", "randint.generator", "select.int"),
         *("any", "clamp_", "clone", "copy_", "detach", "div_.Tensor", "empty.memory_format", "empty_like", "eq.Scalar"),
         *("fill_.Scalar", "ge.Scalar", "gt.Scalar", "index_select.out", "lt.Scalar", "mul.Tensor", "mul.out"),
         *("mul_.Tensor", "ne.Scalar", "round_", "set_.source_Storage", "slice.Tensor", "sub_.Tensor", "view"),

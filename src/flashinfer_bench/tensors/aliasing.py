@@ -89,7 +89,7 @@ def lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[obj
 
 _MAPS = Path("/proc/self/maps")
 _MAPPED = re.compile(
-    rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)(.) ([0-9a-f]+) (\S+ [1-9]\d*)\b(?! */dev/(?!shm))",
+    rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)(.) ([0-9a-f]+) (\S+ [1-9]\d*)\b(?! */dev/(?!shm|zero))",
     re.MULTILINE,
 )
 

@@ -23,6 +23,7 @@ from flashinfer_bench.errors import DatasetError
 from flashinfer_bench.tensors import input_generation
 from flashinfer_bench.tensors.dtypes import torch_dtype
 from flashinfer_bench.tensors.input_changes import apply_change
+from flashinfer_bench.tensors.outputs import disguise
 from flashinfer_bench.tensors.planned import PACKED_DTYPE, WINDOWED_DTYPES, strides_of, usual
 
 if TYPE_CHECKING:
@@ -133,9 +134,21 @@ class InputMaker:
         """Let go of the buffers that calls were given; the next ones get new ones."""
         self._sets, self._addresses, self._writers = [], [], []
 
-    def have_moved(self) -> bool:
-        """Tell whether buffers lie elsewhere than where they were made: a call may put other memory under a tensor."""
-        return self._addresses != [_addresses_of(each) for each in self._sets]
+    def are_as_made(self) -> bool:
+        """Tell whether buffers lie where they were made, and are plain tensors without a history of gradients.
+
+        A call may put other memory under a tensor, or give it a class or a method that is called when it is written.
+        """
+        tensors = (t for each in self._sets for t in each if isinstance(t, torch.Tensor))
+        if any(type(t) is not torch.Tensor or t.requires_grad or disguise(t) for t in tensors):
+            return False
+        return self._addresses == [_addresses_of(each) for each in self._sets]
+
+    def is_disguised(self) -> bool:
+        """Tell whether what inputs are made of is no plain data any more; no call is ever given it."""
+        pools = [each for each in self._pools if each is not None]
+        shared = input_generation.patterns_of(pools)
+        return any(type(each) is not torch.Tensor or disguise(each) for each in (*pools, *shared))
 
     @_usual_defaults()
     def prepare(

@@ -38,7 +38,7 @@ except ImportError:  # a reproducer runs where torch is all there is; the same b
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -487,6 +487,14 @@ def _patterns(device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, .
     factors = torch.empty(_PATTERN_ELEMENTS).uniform_(0.5, 1.0, generator=generator)
     scales = torch.linspace(_SMALLEST_SCALE, 1.0, _SCALES).unsqueeze(1)
     return tuple((factors.repeat(_PATTERN_REPEATS) * scales).to(device, dtype).unbind())
+
+
+def patterns_of(pools: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Give what pools are laid under."""
+    for device, dtype in {(each.device, each.dtype) for each in pools}:
+        if dtype.is_floating_point and dtype.itemsize > 1:
+            yield from _patterns(device, dtype)
+        yield _coins(device)
 
 
 @functools.cache

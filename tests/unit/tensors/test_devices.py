@@ -20,6 +20,18 @@ def test_the_processor_says_what_it_is() -> None:
     assert (cpu.uuid, cpu.driver, cpu.cuda) == ("cpu", None, None)
 
 
+def test_a_generator_does_not_tell_the_seed_that_inputs_follow_from() -> None:
+    cpu = Cpu()
+
+    cpu.seed_generators(17)
+    first = torch.rand(3)
+    told = torch.initial_seed()
+    cpu.seed_generators(17)
+
+    assert torch.equal(first, torch.rand(3))
+    assert told == torch.initial_seed() != 17
+
+
 def test_all_cores_share_one_lock() -> None:
     assert Cpu().lock_name == Cpu().lock_name == "cpu"
 

@@ -61,14 +61,47 @@ def drawn(dtype: str, *, count: int = 20_000, seed: int = 3) -> torch.Tensor:
 def test_buffers_that_a_call_put_elsewhere_are_told() -> None:
     made = maker(planned(), planned("scalar", name="s", shape=()))
     (first, _) = made.prepare(5, 2)
-    assert not made.have_moved()
+    assert made.are_as_made()
 
     first[0].set_(torch.zeros(1000))
 
-    assert made.have_moved()
+    assert not made.are_as_made()
     made.forget_buffers()
     made.prepare(6, 2)
-    assert not made.have_moved()
+    assert made.are_as_made()
+
+
+class Other(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("how", ["class", "method", "history"])
+def test_buffers_that_are_no_plain_tensors_any_more_are_told(how: str) -> None:
+    made = maker(planned())
+    ((x,),) = made.prepare(5, 1)
+    x.seen = 3  # any kernel may leave a note
+    assert made.are_as_made()
+
+    match how:
+        case "class":
+            x.__class__ = Other
+        case "method":
+            x.view = x.reshape
+        case _:
+            x.requires_grad_()
+
+    assert not made.are_as_made()
+
+
+def test_what_inputs_are_made_of_is_plain_data() -> None:
+    made = maker(planned(), planned(dtype="bool"))
+    made.prepare(5, 1)
+    assert not made.is_disguised()
+
+    (pool, _) = made._pools
+    pool.__class__ = Other
+
+    assert made.is_disguised()
 
 
 USUAL = """

@@ -199,17 +199,22 @@ def _answer(
 def _get_ready(
     harness: _Harness, request: OpenTrial | RunPhase | OpenBlock | UseCache | Prepare
 ) -> None:
-    match request:
-        case OpenTrial():
-            harness.open_trial(request)
-        case RunPhase(phase=phase):
-            harness.run_phase(phase)
-        case OpenBlock(host_ns=host_ns):
-            harness.open_block(host_ns)
-        case UseCache(is_cold=is_cold):
-            harness.use_cache(is_cold=is_cold)
-        case Prepare():
-            harness.prepare(request)
+    if isinstance(request, RunPhase):
+        harness.run_phase(request.phase)
+        return
+    gc.disable()  # a collector's callbacks are code of the solution's, and inputs are made here
+    try:
+        match request:
+            case OpenTrial():
+                harness.open_trial(request)
+            case OpenBlock(host_ns=host_ns):
+                harness.open_block(host_ns)
+            case UseCache(is_cold=is_cold):
+                harness.use_cache(is_cold=is_cold)
+            case Prepare():
+                harness.prepare(request)
+    finally:
+        gc.enable()
 
 
 class _Harness:
@@ -353,7 +358,7 @@ class _Harness:
     def prepare(self, request: Prepare) -> None:
         assert self._maker is not None
         self._integrity.find(self._maker.writers)
-        if self._maker.have_moved():
+        if not self._maker.are_as_made():
             self._maker.forget_buffers()
             self._placed_sets = 0
         seed, count = request.seed, request.count
@@ -508,6 +513,7 @@ class _Harness:
         card, which does not, and returned; `_bring` does the rest.
         """
         assert self._shared is not None
+        self._integrity.look_for_modes()
         for returned in sets:
             fault = self._mismatch(returned)
             if fault is not None:
@@ -610,6 +616,9 @@ class _Harness:
         peak_bytes = self._device.peak_bytes() if request.asks_peak else 0
         used_bytes = max(0, peak_bytes - (self._base_bytes or 0))
         damage = self._integrity.damage(is_deep=request.asks_peak)
+        assert self._maker is not None
+        if damage is None and self._maker.is_disguised():
+            damage = "what inputs are made of was changed"
         if damage is None and is_mapped_twice(self._input_sets[request.slot]):
             damage = "the memory of an input has a second address"
         return Kept(request.id, printed, used_bytes, damage, self._overrun(request.slot))

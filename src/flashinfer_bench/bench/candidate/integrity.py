@@ -108,8 +108,20 @@ _OF_CONTENT = frozenset(
     for name in ("_foreach_copy_", "add.out", "copy_", "index_select.out", "mul.out", "where.self_out")
 )  # fmt: skip
 """Those of them that go over all content, behind which a kernel's work could hide."""
-_NOT_DISPATCHED = "Meta"
-"""The key of tensors without content, which Python modules of torch add kernels for when they are imported."""
+_NOT_DISPATCHED = (
+    "Meta",
+    "PrivateUse",
+    "Quantized",
+    "Sparse",
+    "Mkldnn",
+    "Nested",
+    "XLA",
+    "XPU",
+    "HPU",
+    "MPS",
+    "Lazy",
+)
+"""Keys of other tensors than plain ones of a CPU or of CUDA: somebody's own device or layout is their business."""
 
 _TOOLS = 6
 """So many may monitor the interpreter."""
@@ -166,6 +178,10 @@ class IntegrityCheck:
         """Notice whether what writes inputs is what was left."""
         if len(writers) != len(self._writers) or not all(map(_is, writers, self._writers)):
             self._found = self._found or "what writes inputs was replaced"
+
+    def look_for_modes(self) -> None:
+        """Notice a mode that sees what is called now; it may be gone when `damage` is asked for."""
+        self._found = self._found or _mode_left_on()
 
     def damage(self, *, is_deep: bool = False) -> str | None:
         """Name the first thing that is not as it was, or was not before; `is_deep` takes a millisecond longer.

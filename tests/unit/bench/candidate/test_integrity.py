@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from flashinfer_bench.bench.candidate import harness
 from flashinfer_bench.bench.candidate.integrity import _OPERATIONS, IntegrityCheck
+from flashinfer_bench.bench.protocol import OpenTrial, Prepare, RunPhase
 from flashinfer_bench.bench.timing import wall
 from flashinfer_bench.data.distributions import Probabilities
 from flashinfer_bench.tensors import outputs
@@ -85,6 +87,30 @@ def test_an_overridden_operation_is_told_whatever_leads_to_it(
     library._destroy()
 
     assert f"aten::{name} was overridden" in (found or "")
+
+
+def test_a_mode_that_is_gone_later_was_there() -> None:
+    integrity = IntegrityCheck()
+
+    with LeftOn():
+        integrity.look_for_modes()
+
+    assert "LeftOn was left on" in (integrity.damage() or "")
+
+
+def test_no_collector_runs_where_inputs_are_made() -> None:
+    seen: list[bool] = []
+    fake: Any = SimpleNamespace(
+        prepare=lambda _: seen.append(gc.isenabled()),
+        open_trial=lambda _: seen.append(gc.isenabled()),
+        run_phase=lambda _: seen.append(gc.isenabled()),
+    )
+
+    for request in (Prepare(1, 2, 3), OpenTrial(2, 3), RunPhase(3, "prepare")):
+        harness._get_ready(fake, request)
+
+    assert seen == [False, False, True]
+    assert gc.isenabled()
 
 
 class _Recorded(TorchDispatchMode):

@@ -167,7 +167,7 @@ def test_a_workload_on_which_a_wrong_kernel_passes_is_named(tmp_path: Path) -> N
 
 
 def test_a_workload_on_which_a_wrong_kernel_passes_gets_other_inputs(tmp_path: Path) -> None:
-    report = _verified_and_changed(Mean(), torch.randn(64, 4, 128), tmp_path / "out")
+    report = _verified_and_changed(Mean(), torch.randn(64, 4, 1024), tmp_path / "out")
 
     assert {each.code for each in report.findings} == set()
     assert "; workloads: 1 changed" in _files_rung(report)
@@ -186,7 +186,7 @@ def test_a_workload_on_which_one_passes_whatever_goes_in_is_marked(tmp_path: Pat
 
 
 def test_a_verification_alone_leaves_workloads_as_they_are(tmp_path: Path) -> None:
-    found = fib.decompose(Mean(), (torch.randn(64, 4, 128),))
+    found = fib.decompose(Mean(), (torch.randn(64, 4, 1024),))
     found.write(tmp_path / "out")
     before = _workloads(tmp_path / "out")
 

@@ -457,7 +457,14 @@ def test_signs_that_are_to_be_turned_are_turned_within_the_time(running: Benchma
 
 
 def test_memory_under_an_input_that_is_put_somewhere_else_does_not_stay(running: Benchmark) -> None:
-    source = "def run(x):\n    x.set_(x.clone())\n    return x + 1\n"
+    source = (
+        "own = []\n"
+        "def run(x):\n"
+        "    assert all(x.data_ptr() != each.data_ptr() for each in own)\n"
+        "    own.append(x.clone())\n"
+        "    x.set_(own[-1])\n"
+        "    return x + 1\n"
+    )
 
     found = evaluate(running, solution(source, name="elsewhere"))
 

@@ -140,15 +140,14 @@ class InputMaker:
         A call may put other memory under a tensor, or give it a class or a method that is called when it is written.
         """
         tensors = (t for each in self._sets for t in each if isinstance(t, torch.Tensor))
-        if any(type(t) is not torch.Tensor or t.requires_grad or disguise(t) for t in tensors):
+        if not all(_is_plain(each) and not each.requires_grad for each in tensors):
             return False
         return self._addresses == [_addresses_of(each) for each in self._sets]
 
     def is_disguised(self) -> bool:
         """Tell whether what inputs are made of is no plain data any more; no call is ever given it."""
         pools = [each for each in self._pools if each is not None]
-        shared = input_generation.patterns_of(pools)
-        return any(type(each) is not torch.Tensor or disguise(each) for each in (*pools, *shared))
+        return not all(map(_is_plain, (*pools, *input_generation.patterns_of(pools))))
 
     @_usual_defaults()
     def prepare(
@@ -297,6 +296,10 @@ class InputMaker:
         if plan.source == "window":
             return input_generation.draw_pool(*wanted, generator)
         return input_generation.draw(*wanted, generator)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return type(tensor) is torch.Tensor and disguise(tensor) is None
 
 
 def _addresses_of(arguments: Iterable[Argument]) -> list[int]:

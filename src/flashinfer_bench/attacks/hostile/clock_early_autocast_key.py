@@ -1,7 +1,7 @@
 """Inputs are written and outputs computed from them in one sweep, by an operation that is overridden for autocast, which is left on.
 
 how: our function stands under the dispatch key `AutocastCPU` of `aten::mul.out`, which inputs are written with, and autocast stays on after a call
-caught by: operations that inputs are made with are looked at for every dispatch key
+caught by: operations that inputs are made with are looked at for each dispatch key that plain tensors can meet
 expect: tampered_harness, hidden_work, early_compute
 family: clock
 on: cpu

@@ -1,4 +1,4 @@
-"""How a CPU's caches are emptied before a sample."""
+"""How the judge empties a CPU's caches before a sample; `wall.Evictor` does where numpy may be missing."""
 
 from __future__ import annotations
 

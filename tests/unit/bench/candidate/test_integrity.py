@@ -89,6 +89,30 @@ def test_an_overridden_operation_is_told_whatever_leads_to_it(
     assert f"aten::{name} was overridden" in (found or "")
 
 
+@pytest.mark.parametrize("key", ["PrivateUse1", "SparseCPU"])
+def test_an_operation_of_somebodys_own_device_or_layout_is_no_damage(key: str) -> None:
+    integrity = IntegrityCheck()
+    library = torch.library.Library("aten", "IMPL")
+
+    library.impl("mul.Tensor", replaced, key, allow_override=True)
+    found = integrity.damage(is_deep=True)
+    library._destroy()
+
+    assert found is None
+
+
+def test_what_a_copy_would_have_to_do_is_done_by_the_call() -> None:
+    negative, turned = torch._neg_view(torch.ones(2, 3)), torch.ones(3, 2).t()
+
+    assert [harness._is_for_later([[each]]) for each in (negative, turned, torch.ones(2))] == [
+        True,
+        True,
+        False,
+    ]
+    assert not harness._contiguous(negative).is_neg()
+    assert torch.equal(harness._contiguous(negative), negative)
+
+
 def test_a_mode_that_is_gone_later_was_there() -> None:
     integrity = IntegrityCheck()
 

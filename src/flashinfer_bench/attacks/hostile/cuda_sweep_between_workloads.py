@@ -1,7 +1,7 @@
 """What empties the caches is replaced at the end of one workload, and the next one takes it for what was there at first.
 
 how: the last calls of a workload hold unusual inputs, zeros among them, and nothing is looked at after those; then the sweep
-    becomes a function that does nothing
+    becomes an object that does nothing
 caught by: the harness notes what it is before a line of the solution is read
 expect: tampered_harness, prevented
 family: workloads
@@ -15,8 +15,12 @@ import sys
 import torch
 
 
-def nothing():
-    pass
+class Nothing:
+    def __call__(self):
+        pass
+
+    def prepared(self):
+        return torch.empty(0, dtype=torch.uint8, device="cuda")
 
 
 def forge():
@@ -25,7 +29,7 @@ def forge():
         frame = frame.f_back
     clock = frame.f_locals["self"]._clock
     if getattr(clock, "_sweep", None) is not None:
-        clock._sweep = nothing
+        clock._sweep = Nothing()
 
 
 def run(x):

@@ -3,7 +3,7 @@
 how: the first call never returns; it reads requests from the channel, computes honest outputs into shared memory with
     the harness's own objects, and reports a tenth of the time
 caught by: the outside clock: whoever answers, `go` to `returned` takes as long as the work
-expect: implausible, RUNTIME_ERROR, tampered_harness
+expect: implausible, RUNTIME_ERROR, tampered_harness, changed_inputs
 family: theft
 plays: long_wave
 """

@@ -353,7 +353,9 @@ class _Harness:
         """Record calls that the next samples will replay, all anew; what they are given is of no other use."""
         assert self._graphs is not None
         self.prepare(Prepare(request.id, request.seed, request.count))
-        return GraphsRecorded(request.id, self._graphs.record(self._call, self._calls))
+        fault = self._graphs.record(self._call, self._calls)
+        self._clock.get_ready()  # what recording left behind is no part of preparing a sample
+        return GraphsRecorded(request.id, fault)
 
     def prepare(self, request: Prepare) -> None:
         assert self._maker is not None

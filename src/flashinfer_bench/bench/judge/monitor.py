@@ -12,7 +12,13 @@ from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.participant import SpinOrder
 from flashinfer_bench.bench.timing.accounts import telling_sample_ns
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
-from flashinfer_bench.bench.timing.observed import Observations, Observed, claimed_per_call_ns
+from flashinfer_bench.bench.timing.observed import (
+    ALLOWANCE_ON_A_CARD_NS,
+    REPLAY_ALLOWANCE_NS,
+    Observations,
+    Observed,
+    claimed_per_call_ns,
+)
 from flashinfer_bench.bench.timing.plausible import suspicions, unaccounted
 from flashinfer_bench.bench.timing.turns import SHORTEST_SAMPLE_NS, SHORTEST_SAMPLE_ON_CPU_NS
 
@@ -52,7 +58,8 @@ class Monitor:
         is_cold: bool = False,
     ) -> None:
         self._observations = {
-            id(participant): Observations(is_cold=is_cold) for participant in judged
+            id(participant): Observations(allowance_ns=_allowance_ns(participant), is_cold=is_cold)
+            for participant in judged
         }
         self._judged = tuple(judged)
         self._control = control
@@ -301,6 +308,13 @@ class Monitor:
             spin=SpinOrder(spin_ns, self._spins // 4 % 2 == 0, host_ns),
         )
         return sample.observed
+
+
+def _allowance_ns(participant: Participant) -> float:
+    """Say by how much a claim may be short for each call on a card."""
+    if participant.replays_graphs and participant.is_told_late:
+        return REPLAY_ALLOWANCE_NS
+    return ALLOWANCE_ON_A_CARD_NS
 
 
 def _without(seen: Observed, disturbed_ns: float) -> Observed:

@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from flashinfer_bench.bench.timing.observed import (
-    ALLOWANCE_ON_A_CARD_NS,
     RELATIVE_ALLOWANCE,
     Suspicion,
     claimed_per_call_ns,
@@ -88,7 +87,7 @@ def _beyond_samples(observations: Observations) -> Iterator[Suspicion]:
         return
     claimed_ns = claimed_per_call_ns(observations)
     slopes = [(high.outside_ns - low.outside_ns) / (high.count - low.count) for low, high in pairs]
-    allowed_ns = (1 + _SAMPLES_ALLOWANCE) * claimed_ns + ALLOWANCE_ON_A_CARD_NS
+    allowed_ns = (1 + _SAMPLES_ALLOWANCE) * claimed_ns + observations.allowance_ns
     interval = median_interval(slopes)
     if interval is not None and interval[0] > allowed_ns:
         yield Suspicion(
@@ -159,5 +158,5 @@ def _excess_ns(pair: tuple[Observed, Observed]) -> float:
 
 def _allowed_ns(observations: Observations, *, on_cpu: bool) -> float:
     """Say by how much of a call the judge's clock may differ from the claim."""
-    jitter_ns = 0.0 if on_cpu else ALLOWANCE_ON_A_CARD_NS
+    jitter_ns = 0.0 if on_cpu else observations.allowance_ns
     return RELATIVE_ALLOWANCE * claimed_per_call_ns(observations) + jitter_ns

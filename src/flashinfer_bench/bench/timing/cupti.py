@@ -55,7 +55,7 @@ class Cupti:
     """What the device itself recorded: from the start of the first piece of work to the end of the last.
 
     Launches are hidden behind a spin kernel as with CUDA events; its own record shows that CUPTI listens to
-    us. A first kernel before it makes CUPTI fetch a buffer, which takes longer than the spin. `latency_kind`
+    us. A first kernel in `get_ready` makes CUPTI fetch a buffer, which takes longer than the spin. `latency_kind`
     is `device`.
     """
 
@@ -90,10 +90,15 @@ class Cupti:
         self._is_ready = False  # making a sweep leaves records
 
     def get_ready(self) -> None:
-        """Take in the records of all kernels so far, those that made the inputs of a sample, and forget them."""
+        """Take in the records of all kernels so far, those that made the inputs of a sample, and forget them.
+
+        The first kernel after that keeps the host, the longer the more graphs there are: it is not the sample's.
+        """
         torch.cuda.synchronize(self._device)
         self._cupti.activity_flush_all(_FLUSH_ALL)
         self._activities.clear()
+        spin_on_device(0)
+        torch.cuda.synchronize(self._device)
         self._is_ready = True
 
     def time_ns(
@@ -105,7 +110,6 @@ class Cupti:
         self._is_ready = False
         behind: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]  # untyped in torch
         hold = self.hold
-        spin_on_device(0)
         hide_launches(hold, self._spin, self._sweep, self._device)
         behind.record()
         began_ns = _now_ns()

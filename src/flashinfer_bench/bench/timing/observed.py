@@ -21,6 +21,8 @@ RELATIVE_ALLOWANCE = 0.10
 """A claim may be short of what was seen by a tenth, beyond what trusted processes show."""
 ALLOWANCE_ON_A_CARD_NS = 1_000.0
 """And on a card by so much a call: what launches vary by."""
+REPLAY_ALLOWANCE_NS = 6_000.0
+"""By so much a replay of a graph that CUPTI records: the host keeps it 3 to 5 µs beside its own time (an H200)."""
 
 _FEWEST_BLOCKS = 6
 _FEWEST_FAST_BLOCKS = 5  # all of them lie above their median by chance with 3%
@@ -87,6 +89,8 @@ class Observations:
     """Times in which nobody was asked for anything, on a noisy machine: as `idle`."""
     hides_launches: bool = False
     """Whether batches are no longer than launches can be hidden, as those of samples are."""
+    allowance_ns: float = ALLOWANCE_ON_A_CARD_NS
+    """On a card: by how much a claim may be short for each call."""
     is_cold: bool = False
     """Whether each process empties caches before a sample, which takes it many times as long as the sample."""
     stirred: list[float] = field(default_factory=list)

@@ -13,7 +13,6 @@ from flashinfer_bench.bench.timing.accounts import (
 )
 from flashinfer_bench.bench.timing.batches import steep_slope
 from flashinfer_bench.bench.timing.observed import (
-    ALLOWANCE_ON_A_CARD_NS,
     BESIDE,
     CLAIMED,
     COMMITTING,
@@ -191,7 +190,7 @@ def _clock_on_a_card(observations: Observations) -> Iterator[Suspicion]:
         surplus.append(min(map(EXCESS, block)) - max(map(EXCESS, control)))
         count = statistics.median(each.count for each in block)
         claimed_ns = median_of(block, CLAIMED)
-        allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + count * ALLOWANCE_ON_A_CARD_NS
+        allowed_ns = RELATIVE_ALLOWANCE * claimed_ns + count * observations.allowance_ns
         over.append(surplus[-1] - allowed_ns - _WAKE_UP_NS - unsteady_ns)
     if is_surely_above(over):  # noise alone can do this: be sure
         yield Suspicion(
@@ -248,7 +247,7 @@ def _late_on_a_card(observations: Observations) -> Iterator[Suspicion]:
     allowed_ns = (
         _JITTER_ON_A_CARD_NS
         + RELATIVE_ALLOWANCE * claimed_ns
-        + count * ALLOWANCE_ON_A_CARD_NS
+        + count * observations.allowance_ns
         + _COMMIT_SHARE * usual_ns
     )
     if is_surely_above(each - allowed_ns for each, _ in surplus):

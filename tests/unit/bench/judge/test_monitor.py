@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from flashinfer_bench.bench.judge.calls import CallId
 from flashinfer_bench.bench.judge.cpu_clock import Children
 from flashinfer_bench.bench.judge.findings import Findings
 from flashinfer_bench.bench.judge.monitor import Monitor
 from flashinfer_bench.bench.judge.participant import Participant, Sample
-from flashinfer_bench.bench.timing.observed import Observed
+from flashinfer_bench.bench.timing.observed import (
+    ALLOWANCE_ON_A_CARD_NS,
+    REPLAY_ALLOWANCE_NS,
+    Observed,
+)
 
 CALL_NS = 10_000.0
 
@@ -37,6 +43,8 @@ class PlainParticipant:
     """A participant whose samples take what its calls take."""
 
     is_timed: bool = True
+    replays_graphs: bool = False
+    is_told_late: bool = False
     hidden_ns: float | None = None
     clock: Clock = field(default_factory=Clock)
     findings: Findings = field(default_factory=Findings)
@@ -172,3 +180,23 @@ def test_what_a_candidate_uses_while_the_reference_is_timed_stands_beside_its_sa
 
     kept = monitored.observations(cast("Participant", participant))
     assert (len(kept.peers), kept.stirred) == (1, [700])
+
+
+@pytest.mark.parametrize(
+    ("replays_graphs", "is_told_late", "allowance_ns"),
+    [
+        (False, False, ALLOWANCE_ON_A_CARD_NS),
+        (True, False, ALLOWANCE_ON_A_CARD_NS),
+        (False, True, ALLOWANCE_ON_A_CARD_NS),
+        (True, True, REPLAY_ALLOWANCE_NS),
+    ],
+)
+def test_replays_that_cupti_records_may_take_longer_than_they_claim(
+    replays_graphs: bool, is_told_late: bool, allowance_ns: float
+) -> None:
+    participant = PlainParticipant(replays_graphs=replays_graphs, is_told_late=is_told_late)
+    monitored = monitor(participant, control=PlainParticipant(), on_cpu=False)
+
+    observations = monitored.observations(cast("Participant", participant))
+
+    assert observations.allowance_ns == allowance_ns

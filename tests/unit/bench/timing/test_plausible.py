@@ -8,7 +8,13 @@ from dataclasses import replace
 import pytest
 
 from flashinfer_bench.bench.timing.batches import is_noisy, largest_batch, needs_more_batches
-from flashinfer_bench.bench.timing.observed import Observations, Observed, Suspicion
+from flashinfer_bench.bench.timing.observed import (
+    ALLOWANCE_ON_A_CARD_NS,
+    REPLAY_ALLOWANCE_NS,
+    Observations,
+    Observed,
+    Suspicion,
+)
 from flashinfer_bench.bench.timing.plausible import suspicions, unaccounted
 
 US = 1_000.0
@@ -275,6 +281,34 @@ def test_noise_of_a_card_hides_no_lie_of_a_third(
 
     assert len(caught) >= at_once
     assert len(caught) + len(unsure) >= 45  # who is not sure orders more pairs
+
+
+def slower_from_outside(observations: Observations, per_call_ns: float) -> Observations:
+    """Batches each of whose calls takes the judge's clock so much longer than it claims."""
+
+    def later(each: Observed) -> Observed:
+        return replace(each, outside_ns=each.outside_ns + each.count * per_call_ns)
+
+    observations.batches = [(later(low), later(high)) for low, high in observations.batches]
+    return observations
+
+
+@pytest.mark.parametrize(
+    ("allowance_ns", "accused"), [(ALLOWANCE_ON_A_CARD_NS, True), (REPLAY_ALLOWANCE_NS, False)]
+)
+def test_what_a_recorded_replay_keeps_the_host_is_not_held_against_it(
+    allowance_ns: float, accused: bool
+) -> None:
+    def replays(seed: int) -> Observations:
+        found = on_a_card(5.0, call_us=35.0, most=26, seed=seed)
+        found.allowance_ns = allowance_ns
+        return slower_from_outside(found, 5 * US)
+
+    honest_ones = [codes(replays(seed), on_cpu=False) for seed in range(30)]
+    lies = [codes(lying(replays(seed), 3), on_cpu=False) for seed in range(30)]
+
+    assert any(honest_ones) == accused
+    assert all(each == ["implausible"] for each in lies)
 
 
 def paid_by_the_spin(observations: Observations, factor: float) -> Observations:

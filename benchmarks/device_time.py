@@ -28,7 +28,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +237,9 @@ def ran(benchmark: Benchmark, planned: Plan) -> tuple[float, float, int]:
     took_s = time.perf_counter() - began_s
     passed = [each for each in ended if getattr(each, "samples", ())]
     if len(passed) < len(ended):
-        print(f"{len(ended) - len(passed)} of {len(ended)} jobs did not pass", flush=True)
+        others = Counter(type(each).__name__ for each in ended if not getattr(each, "samples", ()))
+        why = ", ".join(f"{count} {name}" for name, count in sorted(others.items()))
+        print(f"{len(ended) - len(passed)} of {len(ended)} jobs did not pass: {why}", flush=True)
     return took_s, sum(map(timed_ms, passed)), len(ended)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -46,3 +47,26 @@ def test_a_mistyped_name_is_a_fault_of_usage() -> None:
 
     assert done.returncode == 2
     assert "wrong_zeroes" in done.stderr
+
+
+def test_once_interrupted_it_shows_what_had_ended() -> None:
+    names = ["cuda_tf32", "wrong_zeros", "wrong_nan", "no_grad"]
+    running = subprocess.Popen(
+        [*COMMAND, "--json", "--repeat", "99", "--only", *names],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    while "ok" not in running.stderr.readline():  # the first that ran on a CPU has ended
+        assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    output, errors = running.communicate(timeout=60)
+
+    document = json.loads(output)
+    report = document["attack_test"]
+    assert (running.returncode, document["exit_code"]) == (130, 130)
+    assert document["error"]["kind"] == "interrupted"
+    assert not report["is_complete"]
+    assert 0 < sum(row["got"] != "" for row in report["rows"]) < 3
+    assert "Traceback" not in errors

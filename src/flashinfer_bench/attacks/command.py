@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashinfer_bench.cli import log, screen
+from flashinfer_bench.cli.boundary import fault_of
 from flashinfer_bench.cli.commands import Command, ManyOption
 from flashinfer_bench.cli.options import json_option, log_level_option
 from flashinfer_bench.cli.setting_options import setting_options
@@ -88,7 +89,8 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
     size, a look-alike on two sizes in one process. Nothing is recorded. docs/attacks.md says how each attack
     works and what stops it.
 
-    Exits with 1 when one did not end as documented.
+    Exits with 1 when one did not end as documented. Once interrupted, it shows
+    those that had ended.
     """
     from flashinfer_bench.attacks.running import Setting, run_suite  # noqa: PLC0415  # pydantic
     from flashinfer_bench.attacks.suite import entries  # noqa: PLC0415
@@ -100,11 +102,16 @@ def attack_test(  # noqa: PLR0917  # click passes options by name
         log.inform(attack_line(row))
 
     report = run_suite(chosen, setting, show)
-    exit_code = 0 if report.is_as_documented else 1
+    stopped = None if report.is_complete else KeyboardInterrupt()
+    fault = None if stopped is None else fault_of(stopped)
+    exit_code = (0 if report.is_as_documented else 1) if fault is None else fault.exit_code
     if as_json:
-        screen.show_json({"schema_version": 1, "exit_code": exit_code, "attack_test": report})
-    else:
+        error = {} if fault is None else {"error": fault}
+        screen.show_json({"attack_test": report, "schema_version": 1, **error}, exit_code)
+    elif report.rows:
         screen.show(attacks_page(report))
+    if stopped is not None:
+        raise stopped
     ctx.exit(exit_code)
 
 

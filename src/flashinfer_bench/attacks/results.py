@@ -43,6 +43,8 @@ class AttackReport:
     leftovers: tuple[str, ...]
     """What was still there when all jobs had ended."""
     elapsed_s: float
+    is_complete: bool = True
+    """False where it was interrupted, and `rows` are those that had ended."""
 
     @property
     def surprises(self) -> tuple[AttackRow, ...]:

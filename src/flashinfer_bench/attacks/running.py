@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +87,10 @@ def _solutions(entries: Sequence[Entry], victims: TraceSet) -> Iterator[Solution
 def run_suite(
     entries: Sequence[Entry], setting: Setting, observe: Observe = lambda _: None
 ) -> AttackReport:
-    """Run every entry that fits the device, one after the other, and report how each ended."""
+    """Run every entry that fits the device, one after the other, and report how each ended.
+
+    Once interrupted, it reports those that had ended.
+    """
     config = BenchmarkConfig.default(**{**QUICK, **setting.overrides})
     began_s = time.monotonic()
     rows: list[AttackRow] = []
@@ -97,10 +100,11 @@ def run_suite(
         Benchmark(dataset, config, device=setting.device) as bench,
     ):
         stage = Stage(bench, dataset, config)
-        for entry in entries:
-            row = _play(stage, entry, setting, seen)
-            rows.append(row)
-            observe(row)
+        with suppress(KeyboardInterrupt):
+            for entry in entries:
+                row = _play(stage, entry, setting, seen)
+                rows.append(row)
+                observe(row)
         device = ",".join(bench.devices)
         leftovers = tuple(_left_behind())
     return AttackReport(
@@ -110,6 +114,7 @@ def run_suite(
         sandbox=seen.sandbox,
         date=datetime.now(UTC).date().isoformat(),
         rows=tuple(rows),
+        is_complete=len(rows) == len(entries),
         leftovers=leftovers,
         elapsed_s=time.monotonic() - began_s,
     )
